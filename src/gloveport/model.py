@@ -1,0 +1,231 @@
+"""The values everything speaks of: policy, grants, actions, programs, results.
+
+All are frozen and reject unknown fields. The configuration file is validated straight into these types, so a field
+here is a key there, and its docstring is that key's documentation.
+"""
+
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue, PlainSerializer
+
+Language: TypeAlias = Literal["python", "typescript", "javascript", "shell"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+Languages: TypeAlias = Annotated[frozenset[Language], PlainSerializer(sorted)]
+
+MIB = 1 << 20
+Bytes: TypeAlias = Annotated[ByteSize, Field(gt=0)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Value(BaseModel):
+    """A frozen value: no field can be changed, and none that is unknown is taken."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Limits(Value):
+    """What one execution may use at most. Sizes are bytes, or text such as ``"64MiB"``."""
+
+    wall_seconds: Seconds = 300
+    """Time from the start of the program to its end."""
+
+    cpu_seconds: Seconds = 300
+    """Processor time of all processes of the sandbox together."""
+
+    cpus: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)] = 1.0
+    """Processors' worth of time that the sandbox may use at once; enforced by cgroups only."""
+
+    memory_bytes: Bytes = ByteSize(512 * MIB)
+    """Memory of the whole sandbox, its temporary files included."""
+
+    processes: Annotated[int, Field(ge=4, le=4096)] = 64
+    """Processes and threads that may exist at the same time."""
+
+    open_files: Annotated[int, Field(ge=32, le=65_536)] = 256
+    """Open descriptors of each process."""
+
+    file_bytes: Bytes = ByteSize(64 * MIB)
+    """Size of any one file that a program writes."""
+
+    scratch_bytes: Bytes = ByteSize(64 * MIB)
+    """Size of the private /tmp."""
+
+    output_bytes: Annotated[ByteSize, Field(ge=256)] = ByteSize(32 * 1024)
+    """Bytes of stdout, and as many of stderr, that an answer shows: the head and the tail. Also bounds the value."""
+
+    stored_output_bytes: Bytes = ByteSize(16 * MIB)
+    """Bytes of stdout, and as many of stderr, that are kept for reading by handle when the answer can't show all."""
+
+    code_bytes: Bytes = ByteSize(256 * 1024)
+    """Size of the program text."""
+
+
+class Narrowing(Value):
+    """Limits a request may ask for: each is lowered to the operator's where it is higher. ``None`` takes the default."""
+
+    wall_seconds: Seconds | None = None
+    cpu_seconds: Seconds | None = None
+    memory_bytes: Bytes | None = None
+    processes: Annotated[int, Field(ge=4)] | None = None
+    open_files: Annotated[int, Field(ge=32)] | None = None
+    file_bytes: Bytes | None = None
+    scratch_bytes: Bytes | None = None
+    output_bytes: Annotated[ByteSize, Field(ge=256)] | None = None
+
+
+class Mount(Value):
+    """A host directory or file shown inside the sandbox, read-only."""
+
+    source: Annotated[str, Field(pattern=r"^/[^\x00]*$")]
+    """Absolute path on the host."""
+
+    target: Annotated[str, Field(pattern=r"^/[^\x00]+$")]
+    """Absolute path inside the sandbox."""
+
+
+class Policy(Value):
+    """What the operator allows a caller. A request can only narrow it."""
+
+    languages: Languages = frozenset(LANGUAGES)
+    """Languages that may be run."""
+
+    mounts: tuple[Mount, ...] = ()
+    """Host directories shown read-only in every sandbox."""
+
+    unix_sockets: bool = False
+    """Let programs make AF_UNIX sockets. A mounted directory may hold a socket of the host: it becomes reachable."""
+
+    default_wall_seconds: Seconds = 30
+    """Wall-clock limit of a request that names none."""
+
+    limits: Limits = Limits()
+    """The most that any run gets."""
+
+
+class Request(Value):
+    """What a caller asks for: one program, perhaps under narrower limits."""
+
+    language: Language
+    code: str
+    limits: Narrowing = Narrowing()
+    ansi: Literal["strip", "keep"] = "strip"
+    """Whether terminal escape sequences in the output are removed."""
+
+
+class Grant(Value):
+    """What one execution may do. ``Grant()`` may do nothing, so denial has one path."""
+
+    languages: Languages = frozenset()
+    mounts: tuple[Mount, ...] = ()
+    unix_sockets: bool = False
+    limits: Limits = Limits()
+
+
+class Execute(Value):
+    """Action: start a program. ``code_sha256`` is the hex digest of its UTF-8 bytes."""
+
+    kind: Literal["execute"] = "execute"
+    language: Language
+    code_bytes: int
+    code_sha256: str
+
+
+Action: TypeAlias = Execute
+
+
+class Allow(Value):
+    """Decision: yes, by this rule."""
+
+    rule: str
+
+
+class Deny(Value):
+    """Decision: no. ``reason`` and ``hint`` are written for the model that reads the answer."""
+
+    code: str
+    reason: str
+    hint: str
+
+
+Decision: TypeAlias = Allow | Deny
+
+Status: TypeAlias = Literal["ok", "error", "timeout", "cancelled", "killed", "denied"]
+LimitName: TypeAlias = Literal[
+    "wall_seconds",
+    "cpu_seconds",
+    "memory_bytes",
+    "processes",
+    "open_files",
+    "file_bytes",
+    "scratch_bytes",
+    "output_bytes",
+    "stored_output_bytes",
+    "code_bytes",
+    "concurrent_runs",
+    "queue_length",
+    "queue_seconds",
+]
+
+
+class Output(Value):
+    """One stream of a program as the answer shows it."""
+
+    text: str = ""
+    """Head and tail, with a line between them that says how much is missing."""
+
+    total_bytes: int = 0
+    """Bytes the program wrote."""
+
+    truncated: bool = False
+    """True when ``text`` is not all of it."""
+
+    handle: str | None = None
+    """Resource URI to read the rest from, when there is a rest."""
+
+
+class Failure(Value):
+    """How a program failed, in its own words: what the language's interpreter would have printed."""
+
+    type: str
+    """Class of the exception, or ``exit`` for a non-zero exit code, or ``signal``."""
+
+    message: str
+    traceback: str = ""
+    """Frames of the caller's own lines only."""
+
+
+class Usage(Value):
+    """What a run used."""
+
+    wall_ms: int = 0
+    cpu_ms: int | None = None
+    """Processor time of the whole sandbox; null where no cgroup counts it."""
+    peak_memory_bytes: int | None = None
+    """Most memory the whole sandbox held; null where no cgroup counts it."""
+
+
+class Result(Value):
+    """What happened. A failing program is a result, not an exception."""
+
+    run_id: str
+    status: Status
+    value: JsonValue = None
+    """Value of the last expression or of ``return``; for shell, standard output where it is one JSON document."""
+
+    value_type: str | None = None
+    """Type name of a value that is no JSON, whose ``repr`` stands in ``value``; null for JSON."""
+
+    stdout: Output = Output()
+    stderr: Output = Output()
+    error: Failure | None = None
+    exit_code: int | None = None
+    limits_hit: tuple[LimitName, ...] = ()
+    """Limits the program ran into; with status ``killed``, ``timeout`` or ``denied`` the first is the cause."""
+
+    hint: str = ""
+    """What the caller can do about a status that is not ``ok``."""
+
+    usage: Usage = Usage()
+    grant: Grant = Grant()
+    """The effective grant: operator policy ∩ request."""
