@@ -4,6 +4,7 @@ All are frozen and reject unknown fields. The configuration file is validated st
 here is a key there, and its docstring is that key's documentation.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue, PlainSerializer
@@ -14,6 +15,16 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 Languages: TypeAlias = Annotated[frozenset[Language], PlainSerializer(sorted)]
 
 MIB = 1 << 20
+
+SCRATCH = "/tmp"  # noqa: S108 - a private tmpfs of the sandbox, not the host's
+"""Home and only large writable directory of a program."""
+
+GUEST = "/opt/gloveport"
+"""Where the files of ``gloveport/guest`` lie inside a sandbox."""
+
+PRIVATE = "/run/gloveport"
+"""Small tmpfs for what an interpreter must write besides the program's scratch."""
+
 Bytes: TypeAlias = Annotated[ByteSize, Field(gt=0)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
@@ -120,6 +131,45 @@ class Grant(Value):
     mounts: tuple[Mount, ...] = ()
     unix_sockets: bool = False
     limits: Limits = Limits()
+
+
+class Symlink(Value):
+    """A symbolic link of a sandbox's root: ``path`` points to ``target``."""
+
+    path: str
+    target: str
+
+
+class Program(Value):
+    """A program ready to run: what a runtime makes of a source text."""
+
+    name: str
+    """What tracebacks call it."""
+
+    source: str = ""
+    """The text of a Python program, which runs inside the init process."""
+
+    argv: tuple[str, ...] = ()
+    """Command line of any other interpreter."""
+
+    text: str = ""
+    """What the interpreter reads from ``descriptor``."""
+
+    descriptor: int = 0
+
+    report: str = ""
+    """Path of the file that the interpreter writes its report to; empty when it writes none."""
+
+    binds: tuple[Mount, ...] = ()
+    """Host files that the interpreter needs besides the system's."""
+
+    symlinks: tuple[Symlink, ...] = ()
+
+    env: Mapping[str, str] = {}
+    """Environment besides the common one."""
+
+    reserves_address_space: bool = False
+    """True for an engine that reserves far more virtual memory than it uses (V8)."""
 
 
 class Execute(Value):

@@ -1,0 +1,176 @@
+"""One execution, from request to result. Nothing below calls back up."""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pydantic_core
+from pydantic import JsonValue
+
+from gloveport.audit.log import AuditLog
+from gloveport.errors import Denied
+from gloveport.guard import Ending, Guard
+from gloveport.limits import Admission
+from gloveport.model import Execute, Failure, Grant, Language, LimitName, Output, Policy, Request, Result, Usage
+from gloveport.policy.grant import grant_for
+from gloveport.runtimes import Runtime
+from gloveport.sandbox.base import Outcome, Sandbox, System, make_plan
+from gloveport.sandbox.output import Archive, Capture
+from gloveport.sandbox.verdict import judge
+
+_LIMIT_OF_DENIAL: dict[str, LimitName] = {
+    "code_too_large": "code_bytes",
+    "queue_full": "queue_length",
+    "queue_timeout": "queue_seconds",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """Runs programs.
+
+    Attributes:
+        runtimes: The languages this host can run.
+        missing: Why the others can't be run.
+        init_python: Path, inside, of the interpreter of the init process.
+        guest: Host directory of the guest files.
+        spool: Host directory for the nameless files of large output.
+    """
+
+    policy: Policy
+    sandbox: Sandbox
+    system: System
+    runtimes: Mapping[Language, Runtime]
+    missing: Mapping[Language, str]
+    init_python: str
+    guest: Path
+    spool: Path
+    audit: AuditLog
+    admission: Admission
+    archive: Archive
+
+    async def execute(
+        self, request: Request, *, caller: str, on_output: Callable[[str], None] | None = None
+    ) -> Result:
+        """Run one program to its end. A program that fails, and a refusal, are results.
+
+        Args:
+            request: What to run, and under which narrower limits.
+            caller: Who asks, for the audit log.
+            on_output: Called with the program's output as it comes.
+
+        Raises:
+            SandboxError: The host can't build the sandbox.
+            AuditError: The run can't be written down.
+        """
+        run_id = f"run-{os.urandom(8).hex()}"
+        grant = grant_for(self.policy, request)
+        guard = Guard(grant=grant, audit=self.audit, caller=caller, run_id=run_id)
+        try:
+            with guard.admit(_action(request)) as ending:
+                return await self._run(run_id, request, grant, ending, on_output)
+        except Denied as denial:
+            return _refusal(run_id, grant, denial)
+
+    async def _run(
+        self, run_id: str, request: Request, grant: Grant, ending: Ending, on_output: Callable[[str], None] | None
+    ) -> Result:
+        """The admitted run: wait for a place, build the sandbox, run, judge."""
+        runtime = self.runtimes.get(request.language)
+        if runtime is None:
+            raise Denied(
+                "language_unavailable",
+                f"{request.language} can't be run on this host: {self.missing[request.language]}",
+                hint="write the program in another language, or ask the operator to run `gloveport doctor`",
+            )
+        program = runtime.prepare(request.code, grant)
+        plan = make_plan(program, grant, self.system, guest=str(self.guest), python=self.init_python)
+        limits = grant.limits
+        stdout, stderr = (
+            Capture(shown=limits.output_bytes, stored=limits.stored_output_bytes, directory=self.spool, notify=on_output)
+            for _ in range(2)
+        )
+        async with self.admission.place(), self.sandbox.start(plan) as child:
+            outcome = await child.run(program, value_bytes=limits.output_bytes, stdout=stdout, stderr=stderr)
+        result = self._result(run_id, request, grant, outcome, {"stdout": stdout, "stderr": stderr})
+        ending.fields.update(_facts(result))
+        return result
+
+    def _result(
+        self, run_id: str, request: Request, grant: Grant, outcome: Outcome, streams: Mapping[str, Capture]
+    ) -> Result:
+        shown = {}
+        for name, capture in streams.items():
+            handle = f"output://{run_id}/{name}"
+            shown[name] = capture.output(handle, ansi=request.ansi)
+            if shown[name].truncated:
+                self.archive.add(handle, capture)
+            else:
+                capture.close()
+        verdict = judge(
+            outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values())
+        )
+        value = verdict.value
+        if request.language == "shell" and verdict.status == "ok":
+            value = _json_or_none(shown["stdout"])
+        return Result(
+            run_id=run_id,
+            status=verdict.status,
+            value=value,
+            value_type=verdict.value_type,
+            stdout=shown["stdout"],
+            stderr=shown["stderr"],
+            error=verdict.error,
+            exit_code=verdict.exit_code,
+            limits_hit=verdict.limits_hit,
+            hint=verdict.hint,
+            usage=Usage(
+                wall_ms=round(outcome.wall_seconds * 1000),
+                cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
+                peak_memory_bytes=outcome.peak_memory_bytes,
+            ),
+            grant=grant,
+        )
+
+
+def _action(request: Request) -> Execute:
+    code = request.code.encode("utf-8", "surrogatepass")
+    return Execute(language=request.language, code_bytes=len(code), code_sha256=hashlib.sha256(code).hexdigest())
+
+
+def _refusal(run_id: str, grant: Grant, denial: Denied) -> Result:
+    limit = _LIMIT_OF_DENIAL.get(denial.code)
+    return Result(
+        run_id=run_id,
+        status="denied",
+        error=Failure(type=denial.code, message=denial.reason),
+        limits_hit=(limit,) if limit else (),
+        hint=denial.hint,
+        grant=grant,
+    )
+
+
+def _facts(result: Result) -> dict[str, JsonValue]:
+    """What the audit log says of a run that is over: sizes and outcome, nothing that the program wrote."""
+    return {
+        "status": result.status,
+        "limits_hit": list(result.limits_hit),
+        "exit_code": result.exit_code,
+        "wall_ms": result.usage.wall_ms,
+        "cpu_ms": result.usage.cpu_ms,
+        "peak_memory_bytes": result.usage.peak_memory_bytes,
+        "stdout_bytes": result.stdout.total_bytes,
+        "stderr_bytes": result.stderr.total_bytes,
+        "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
+    }
+
+
+def _json_or_none(stdout: Output) -> JsonValue:
+    """A shell program's value is what command substitution would yield, where that is one JSON document."""
+    try:
+        value: JsonValue = None if stdout.truncated else pydantic_core.from_json(stdout.text, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return value

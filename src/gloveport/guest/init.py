@@ -1,0 +1,151 @@
+"""First process in every sandbox: closes the inner walls, says so, waits for one program, runs it, reports.
+
+    host → init   {"landlock": [[path, kind]…], "rlimits": {name: value}}      how to confine itself
+    init → host   {"ready": {…}}                                               what is in force; carries our pid as credentials
+    host → init   {"program": …} + descriptors of stdout and stderr             the host has put us in a cgroup by now
+    init → host   {"report": {…}}                                              the outcome; the host believes none of it
+
+A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
+after it the process belongs to the program. Runs under the seccomp filter already, as uid 1000 of a user namespace
+without capabilities. Standard library only.
+"""
+
+import array
+import fcntl
+import importlib.util
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+
+F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load(name, path):
+    """Import a file of ours by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def receive(host):
+    """One frame, and the descriptors that came with it. The host is gone: end quietly."""
+    head, descriptors = b"", array.array("i")
+    while len(head) < 4:
+        data, ancillary, _, _ = host.recvmsg(4 - len(head), socket.CMSG_SPACE(4 * descriptors.itemsize))
+        if not data:
+            os._exit(0)
+        head += data
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
+    body, size = bytearray(), int.from_bytes(head, "big")
+    while len(body) < size:
+        data = host.recv(min(size - len(body), 1 << 20))
+        if not data:
+            os._exit(0)
+        body += data
+    return json.loads(body), list(descriptors)
+
+
+def send(host, message):
+    """Send one frame."""
+    body = json.dumps(message).encode("ascii")
+    host.sendall(len(body).to_bytes(4, "big") + body)
+
+
+def close_all_but(keep):
+    """Close every descriptor but ``keep`` and the standard three: whatever leaked this far ends here."""
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        if descriptor > 2 and descriptor != keep:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass  # the one listdir itself used
+
+
+def confine(setup):
+    """Close the walls a process closes on itself, and tell what is in force, as the kernel says it."""
+    for name, value in setup["rlimits"].items():
+        resource.setrlimit(getattr(resource, name), (value, value))
+    version = load("landlock", "landlock.py").restrict(setup["landlock"])
+    with open("/proc/self/status") as status:
+        fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+    return {
+        "landlock": version,
+        "seccomp": fields["Seccomp"] == "2",
+        "no_new_privs": fields["NoNewPrivs"] == "1",
+        "no_capabilities": all(int(fields[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")),
+    }
+
+
+def run_here(program):
+    """Run a Python program in this very process."""
+    return load("program", "python/program.py").run(program["source"], program["name"], program["value_bytes"])
+
+
+def sealed(text):
+    """A descriptor of memory that holds ``text`` and that nobody can change any more, read from its start."""
+    memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with open(memory, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+    fcntl.fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+    os.lseek(memory, 0, os.SEEK_SET)
+    return memory
+
+
+def run_child(program):
+    """Run an interpreter as a child that reads ``text`` from ``descriptor``, wait for its end, and read its report."""
+    text = sealed(program["text"])
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(text, program["descriptor"])
+            os.set_inheritable(program["descriptor"], True)
+            os.execve(program["argv"][0], program["argv"], dict(os.environ))
+        except OSError as error:
+            os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(127)
+    os.close(text)
+    _, status = os.waitpid(child, 0)
+    report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
+    try:
+        with open(program["report"], "rb") as file:
+            report = json.load(file)
+    except (OSError, ValueError, TypeError):
+        pass  # a shell writes none; a program that was killed neither
+    code = os.waitstatus_to_exitcode(status)
+    if isinstance(report, dict):
+        report["exit_code"], report["signal"] = (code, None) if code >= 0 else (128 - code, -code)
+    return report
+
+
+def main():
+    """See the module."""
+    host = socket.socket(fileno=int(sys.argv[1]))
+    host.set_inheritable(False)
+    close_all_but(host.fileno())
+    os.dup2(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), 0)  # the sandbox's own, not the one inherited from the host
+    me = os.getpid()
+    setup, _ = receive(host)
+    send(host, {"ready": confine(setup)})
+    message, (stdout, stderr) = receive(host)
+    program = message["program"]
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    os.close(stdout)
+    os.close(stderr)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL if program["argv"] else signal.SIG_IGN)
+    report = run_child(program) if program["argv"] else run_here(program)
+    if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
+        send(host, {"report": report})
+    os._exit(report["exit_code"] & 0xFF if isinstance(report, dict) else 1)
+
+
+main()

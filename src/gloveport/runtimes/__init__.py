@@ -1,0 +1,24 @@
+"""Language runtimes: each finds its interpreter on the host and turns a source text into a ``Program``."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from gloveport.model import Grant, Language, Program
+from gloveport.runtimes import python, shell, typescript
+
+
+class Runtime(Protocol):
+    """One language."""
+
+    def prepare(self, source: str, grant: Grant) -> Program:
+        """The program that runs ``source`` under ``grant``. Pure."""
+
+
+RUNTIMES: Mapping[Language, Callable[[str | None], Runtime]] = {
+    "python": python.find,
+    "typescript": partial(typescript.find, language="typescript"),
+    "javascript": partial(typescript.find, language="javascript"),
+    "shell": shell.find,
+}
+"""Language → how to find its runtime, given the configured path of the interpreter or None."""

@@ -1,0 +1,44 @@
+"""Shell: bash, reading the program from a descriptor of sealed memory."""
+
+import shutil
+
+from gloveport.errors import ConfigError
+from gloveport.model import Grant, Program, Symlink, Value
+
+_DESCRIPTOR = 3
+_NAME = "/program.sh"
+
+
+class Bash(Value):
+    """The shell of the system directories that every sandbox shows."""
+
+    executable: str
+
+    def prepare(self, source: str, grant: Grant) -> Program:  # noqa: ARG002 - every runtime is asked the same way
+        """The program that runs ``source``. Pure.
+
+        Bash reads a script as it goes, by name: the name is a link to the descriptor, so that its messages say
+        ``/program.sh: line 3`` and the text is in no file.
+        """
+        return Program(
+            name=_NAME,
+            argv=(self.executable, "--noprofile", "--norc", _NAME),
+            text=source,
+            descriptor=_DESCRIPTOR,
+            symlinks=(Symlink(path=_NAME, target=f"/proc/self/fd/{_DESCRIPTOR}"),),
+        )
+
+
+def find(configured: str | None) -> Bash:
+    """Find bash.
+
+    Raises:
+        ConfigError: It is not in a directory that sandboxes show.
+    """
+    path = configured or shutil.which("bash", path="/usr/bin:/bin")
+    if path is None or not path.startswith(("/usr/bin/", "/bin/")):
+        raise ConfigError(
+            f"runtimes.bash: {path or 'bash'} is not in /usr/bin or /bin, the only places sandboxes show",
+            hint="install bash from the distribution",
+        )
+    return Bash(executable=path)

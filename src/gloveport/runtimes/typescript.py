@@ -1,0 +1,71 @@
+"""TypeScript and JavaScript: Deno, whose own permissions are one more wall inside the sandbox."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from deno import find_deno_bin  # type: ignore[import-untyped] - the package has no types
+
+from gloveport.errors import ConfigError
+from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Mount, Program, Value
+
+_DENO = "/opt/deno/deno"
+_REPORT = f"{PRIVATE}/report"
+
+
+class Deno(Value):
+    """A Deno binary of the host."""
+
+    executable: str
+    language: Literal["typescript", "javascript"]
+
+    def prepare(self, source: str, grant: Grant) -> Program:
+        """The program that runs ``source``: no permission but the scratch directory and the operator's mounts. Pure."""
+        name = "program.ts" if self.language == "typescript" else "program.js"
+        readable = ",".join((SCRATCH, *(mount.target for mount in grant.mounts)))
+        job = {
+            "source": source,
+            "name": name,
+            "language": self.language,
+            "value_bytes": int(grant.limits.output_bytes),
+            "report": _REPORT,
+        }
+        return Program(
+            name=name,
+            argv=(
+                _DENO,
+                "run",
+                "--no-prompt",
+                "--no-check",
+                "--no-remote",
+                "--no-npm",
+                "--cached-only",
+                "--no-config",
+                "--no-lock",
+                f"--allow-read={readable}",
+                f"--allow-write={SCRATCH},{_REPORT}",
+                # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
+                f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
+                f"{GUEST}/deno/run.mjs",
+            ),
+            text=json.dumps(job),
+            report=_REPORT,
+            binds=(Mount(source=self.executable, target=_DENO),),
+            env={"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"},
+            reserves_address_space=True,
+        )
+
+
+def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:
+    """Find Deno: the configured binary, else the one that the ``deno`` package brought.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    try:
+        path = Path(configured or find_deno_bin()).resolve(strict=True)
+    except OSError as error:
+        raise ConfigError(
+            f"runtimes.deno: {error}", hint="`pip install deno` brings a binary, or set runtimes.deno"
+        ) from error
+    return Deno(executable=str(path), language=language)

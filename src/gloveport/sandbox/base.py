@@ -1,0 +1,208 @@
+"""What a sandbox is: the plan it is built from, and the promises a backend keeps.
+
+``make_plan`` is pure and complete: a backend adds nothing to a plan and drops nothing from it, or refuses to start.
+"""
+
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import PurePosixPath
+from typing import Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+from gloveport.errors import SandboxError
+from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
+
+_SHARED_MEMORY_BYTES = 16 * MIB
+_PRIVATE_BYTES = 8 * MIB
+
+Access: TypeAlias = Literal["read", "run", "write", "device"]
+
+
+class Tmpfs(Value):
+    """A private file system in memory, never larger than ``size`` bytes."""
+
+    path: str
+    size: int
+
+
+class TextFile(Value):
+    """A small generated file of the sandbox's root."""
+
+    path: str
+    text: str
+
+
+class System(Value):
+    """What a plan must know of the host: the system directories every sandbox shows, and who counts memory."""
+
+    binds: tuple[Mount, ...]
+    symlinks: tuple[Symlink, ...]
+    counts_memory: bool
+    """True where a cgroup counts the memory of a whole sandbox; else each process is bounded by itself."""
+
+
+class Plan(Value):
+    """Everything about one sandbox, and nothing about the host it is built on."""
+
+    init: tuple[str, ...]
+    """Command line of the first process; the backend appends the number of the control descriptor."""
+
+    env: Mapping[str, str]
+    """The whole environment."""
+
+    binds: tuple[Mount, ...]
+    symlinks: tuple[Symlink, ...]
+    files: tuple[TextFile, ...]
+    tmpfs: tuple[Tmpfs, ...]
+    hostname: str
+    families: frozenset[int]
+    """Address families that ``socket()`` may use."""
+
+    landlock: tuple[tuple[str, Access], ...]
+    rlimits: Mapping[str, int]
+    limits: Limits
+
+
+_FILES = (
+    TextFile(path="/etc/passwd", text="agent:x:1000:1000:agent:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+    TextFile(path="/etc/group", text="agent:x:1000:\nnogroup:x:65534:\n"),
+    TextFile(path="/etc/hosts", text="127.0.0.1 localhost gloveport\n::1 localhost\n"),
+    TextFile(path="/etc/nsswitch.conf", text="passwd: files\ngroup: files\nhosts: files\n"),
+)
+
+
+def make_plan(program: Program, grant: Grant, system: System, *, guest: str, python: str) -> Plan:
+    """Plan the sandbox of one program under one grant. Pure.
+
+    Args:
+        program: What runs.
+        grant: What it may do.
+        system: The host's system directories.
+        guest: Host path of ``gloveport/guest``.
+        python: Path, inside, of the interpreter that runs the init process.
+
+    Raises:
+        SandboxError: Two mounts of the plan collide.
+    """
+    limits = grant.limits
+    shown = (*system.binds, Mount(source=guest, target=GUEST), *program.binds)
+    tmpfs = (
+        Tmpfs(path="/dev/shm", size=min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)),  # noqa: S108 - as SCRATCH
+        Tmpfs(path=SCRATCH, size=limits.scratch_bytes),
+        Tmpfs(path=PRIVATE, size=_PRIVATE_BYTES),
+    )
+    # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
+    # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
+    _refuse_nesting([bind.target for bind in (*shown, *grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
+    path = ":".join(dict.fromkeys((str(PurePosixPath(python).parent), "/usr/local/bin", "/usr/bin", "/bin")))
+    return Plan(
+        init=(python, "-I", "-B", f"{GUEST}/init.py"),
+        env={
+            "PATH": path,
+            "HOME": SCRATCH,
+            "TMPDIR": SCRATCH,
+            "LANG": "C.UTF-8",
+            "USER": "agent",
+            "LOGNAME": "agent",
+            "SHELL": "/bin/bash",
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+            **program.env,
+        },
+        binds=(*shown, *grant.mounts),
+        symlinks=(*system.symlinks, *program.symlinks),
+        files=_FILES,
+        tmpfs=tmpfs,
+        hostname="gloveport",
+        families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),
+        landlock=(
+            *((bind.target, "run") for bind in shown),
+            *((mount.target, "read") for mount in grant.mounts),
+            ("/etc", "read"),
+            ("/proc", "read"),
+            ("/dev", "device"),
+            *((t.path, "write") for t in tmpfs),
+        ),
+        rlimits=_rlimits(limits, program, system),
+        limits=limits,
+    )
+
+
+def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, int]:
+    """Per-process limits: what cgroups don't count, and a second wall behind what they do."""
+    rlimits = {
+        "RLIMIT_NPROC": limits.processes,
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_CPU": max(1, round(limits.cpu_seconds + 0.5)),
+        "RLIMIT_MEMLOCK": 64 * 1024,
+        "RLIMIT_MSGQUEUE": 0,
+        "RLIMIT_NICE": 0,
+        "RLIMIT_RTPRIO": 0,
+    }
+    if not system.counts_memory:
+        rlimits["RLIMIT_DATA" if program.reserves_address_space else "RLIMIT_AS"] = limits.memory_bytes
+    return rlimits
+
+
+def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
+    seen: list[PurePosixPath] = [PurePosixPath(path) for path in writable]
+    for target in targets:
+        path = PurePosixPath(target)
+        for other in seen:
+            if path.is_relative_to(other) or other.is_relative_to(path):
+                raise SandboxError(
+                    f"the mount at {target} collides with {other}",
+                    hint="mount targets must lie side by side; choose another target",
+                )
+        seen.append(path)
+
+
+class Outcome(Value):
+    """What a backend saw of one run. ``report`` is the guest's word; the rest is the host's."""
+
+    exit_code: int | None
+    """Exit code of the sandbox: 128 + signal number when the program died by one. None when it was killed by us."""
+
+    killed_by: LimitName | None
+    """The limit for which the whole sandbox was killed."""
+
+    report: JsonValue
+    wall_seconds: float
+    cpu_seconds: float | None
+    peak_memory_bytes: int | None
+    refused_forks: int
+    """How often the kernel refused a new process for the limit's sake."""
+
+
+class Sink(Protocol):
+    """Where the bytes of one stream of a program go, as they come."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+
+    def full(self) -> bool:
+        """True when the stream's byte budget is spent and the run must end."""
+
+
+class Child(Protocol):
+    """A sandbox that is built, confined and waits for its one program."""
+
+    async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
+        """Run the program to its end, or to the limit it hits. Called once, by the engine.
+
+        A cancelled call leaves the killing to the context the child came from.
+        """
+
+
+class Sandbox(Protocol):
+    """An isolation backend."""
+
+    def start(self, plan: Plan) -> AbstractAsyncContextManager[Child]:
+        """Build the sandbox; on leaving, kill whatever is left of it and wait until nothing is.
+
+        Raises:
+            SandboxError: A wall of the plan can't be built on this host.
+        """

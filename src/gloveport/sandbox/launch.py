@@ -1,0 +1,79 @@
+"""Run as a program of its own between the server and bubblewrap: the last step that may hold privileges.
+
+    python -I -S launch.py SPEC-DESCRIPTOR
+
+reads ``{"argv", "uid", "sources", "stage"}`` from the descriptor. ``uid`` is null for an ordinary user. For root it
+makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
+directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
+``/proc/sys`` would stay writable inside and process limits would not count. Standard library only, no import of ours.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import stat
+import sys
+
+CLONE_NEWNS = 0x20000
+MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+PR_SET_NO_NEW_PRIVS = 38
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check(result: int, what: str) -> None:
+    """Turn a failed libc call into an error that says which step it was."""
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def mount(source: bytes, target: str, kind: bytes | None, flags: int, data: bytes | None = None) -> None:
+    """mount(2)."""
+    check(_libc.mount(source, os.fsencode(target), kind, flags, data), f"mount {target}")
+
+
+def stage_sources(stage: str, sources: list[str]) -> None:
+    """Show each source at ``stage/<index>`` in a mount namespace that only this process and its children see."""
+    check(_libc.unshare(CLONE_NEWNS), "unshare")
+    mount(b"none", "/", None, MS_REC | MS_PRIVATE)  # nothing below reaches the host's own mount table
+    opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]  # before the stage can hide one
+    mount(b"tmpfs", stage, b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0755,size=1m")
+    for index, descriptor in enumerate(opened):
+        target = f"{stage}/{index}"
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        mount(f"/proc/self/fd/{descriptor}".encode(), target, None, MS_BIND | MS_REC)
+        os.close(descriptor)
+
+
+def become(uid: int) -> None:
+    """Give up every privilege, irrevocably."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def main() -> None:
+    """See the module."""
+    with open(int(sys.argv[1]), "rb") as file:
+        spec = json.load(file)
+    os.umask(0o022)
+    # One byte, not zero: with a limit of 1 the kernel refuses to start even a piped core handler of the host, with 0 it
+    # starts it. The seccomp filter keeps the sandbox from lowering it.
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    if spec["uid"] is not None:
+        stage_sources(spec["stage"], spec["sources"])
+        become(spec["uid"])
+    os.execv(spec["argv"][0], spec["argv"])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"launch: {error}")

@@ -1,0 +1,158 @@
+"""Keeps what a program writes: small output in memory, large output, up to a budget, in a file without a name.
+
+The file never has a name, so a dead server leaves nothing behind. Text is made on demand: no character is cut in two by
+a buffer's edge, and terminal escapes are removed unless asked for, since the reader may be a terminal.
+"""
+
+import codecs
+import os
+import re
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from gloveport.model import Output
+
+_PAGE_BYTES = 64 * 1024
+_ARCHIVED = 64
+
+# ECMA-48: control sequences, command strings (OSC and its kin), other escapes; then every control character but tab and
+# newline. A carriage return becomes a newline, or it could overwrite what stands before it.
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+
+
+def plain(text: str) -> str:
+    """``text`` without terminal escape sequences and control characters."""
+    return _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+@dataclass(kw_only=True)
+class Capture:
+    """One stream of one run: a ``Sink`` that remembers.
+
+    Attributes:
+        shown: Bytes that an answer may show.
+        stored: Bytes after which the run has to end.
+        directory: Where the nameless file for large output is made.
+        notify: Called with each piece of text as it comes, for progress.
+        total: Bytes that were written.
+    """
+
+    shown: int
+    stored: int
+    directory: Path
+    notify: Callable[[str], None] | None = None
+    total: int = 0
+    _memory: bytearray = field(default_factory=bytearray)
+    _file: BinaryIO | None = None
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
+    )
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes. What exceeds the budget is counted and dropped."""
+        kept = data[: max(0, self.stored - self.total)]
+        try:
+            self._keep(kept)
+        except OSError:
+            self.stored = min(self.stored, self.total)  # a full disk ends the run as a full budget does
+        self.total += len(data)
+        if self.notify is not None and (text := self._decoder.decode(kept)):
+            self.notify(text)
+
+    def full(self) -> bool:
+        """True when the budget is spent."""
+        return self.total > self.stored
+
+    def output(self, handle: str, *, ansi: str) -> Output:
+        """What the answer shows: everything when it fits, else head and tail with a line about the rest between them."""
+        kept = min(self.total, self.stored)
+        truncated = self.total > self.shown
+        if not truncated:
+            text = _whole_characters(self._read(0, kept)).decode(errors="replace")
+        else:
+            half = self.shown // 2
+            head = _whole_characters(self._read(0, half)).decode(errors="replace")
+            tail = self._read(max(half, kept - half), half).lstrip(_CONTINUATION).decode(errors="replace")
+            text = f"{head}\n[… {self.total - 2 * half} bytes not shown; the resource {handle} has them …]\n{tail}"
+        return Output(
+            text=text if ansi == "keep" else plain(text),
+            total_bytes=self.total,
+            truncated=truncated,
+            handle=handle if truncated else None,
+        )
+
+    def page(self, offset: int) -> tuple[str, int | None]:
+        """Text from byte ``offset`` on, and the offset of the next page, None after the last."""
+        kept = min(self.total, self.stored)
+        data = self._read(offset, _PAGE_BYTES)
+        if offset + len(data) < kept:
+            data = _whole_characters(data)
+        following = offset + len(data)
+        return plain(data.decode(errors="replace")), following if data and following < kept else None
+
+    def close(self) -> None:
+        """Forget everything."""
+        if self._file is not None:
+            self._file.close()
+        self._memory.clear()
+
+    def _keep(self, data: bytes) -> None:
+        if self._file is None:
+            self._memory += data
+            if len(self._memory) <= self.shown:
+                return
+            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)
+            data, self._memory = bytes(self._memory), bytearray()
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def _read(self, offset: int, size: int) -> bytes:
+        if self._file is None:
+            return bytes(self._memory[offset : offset + size])
+        return os.pread(self._file.fileno(), size, offset)
+
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """``data`` without an UTF-8 sequence that is cut off at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if back < needed else data
+        if byte < 0x80:
+            break
+    return data
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The large outputs of the latest runs, by handle, for reading on."""
+
+    _captures: "OrderedDict[str, Capture]" = field(default_factory=OrderedDict)
+
+    def add(self, handle: str, capture: Capture) -> None:
+        """Keep a capture; the oldest one goes when there are too many."""
+        self._captures[handle] = capture
+        if len(self._captures) > _ARCHIVED:
+            self._captures.popitem(last=False)[1].close()
+
+    def page(self, handle: str, offset: int) -> tuple[str, int | None] | None:
+        """A page of a kept output as ``Capture.page`` gives it, or None when it is not, or no longer, kept."""
+        capture = self._captures.get(handle)
+        return capture.page(offset) if capture is not None else None
+
+    def close(self) -> None:
+        """Forget all."""
+        while self._captures:
+            self._captures.popitem()[1].close()

@@ -1,0 +1,331 @@
+"""Builds planned sandboxes with bubblewrap and sees each through to its end.
+
+Whatever happens, leaving ``start``'s context means that every process of the sandbox is dead, its cgroup removed and
+its uid free again.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess  # noqa: S404 - starting processes is what this module is for
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from pydantic import JsonValue
+
+from gloveport.errors import GuestError, SandboxError
+from gloveport.model import LimitName, Limits, Program
+from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, seccomp
+from gloveport.sandbox.base import Child, Outcome, Plan, Sink
+
+_START_SECONDS = 20.0
+_STAGE = "/run"
+_WATCH_SECONDS = 0.05
+_CHUNK_BYTES = 1 << 16
+_DIAGNOSIS_BYTES = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class UidRange:
+    """Unprivileged uids for sandboxes of a server that runs as root."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bubblewrap:
+    """The bubblewrap backend.
+
+    Attributes:
+        program: Path of bubblewrap.
+        uids: The uids to drop to; None when this process is an ordinary user already.
+        tree: Where cgroups are made; None where the host offers none and the policy does without.
+        landlock_abi: The least Landlock that is accepted.
+    """
+
+    program: Path
+    uids: UidRange | None
+    tree: cgroup.Tree | None
+    landlock_abi: int
+
+    @contextlib.asynccontextmanager
+    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+        """See ``sandbox.base.Sandbox``."""
+        with contextlib.ExitStack() as stack:
+            uid = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
+            name = f"run-{os.urandom(8).hex()}"
+            group = stack.enter_context(self.tree.group(name, plan.limits)) if self.tree else None
+            channel, theirs = socket.socketpair()
+            stack.enter_context(channel)
+            channel.setblocking(False)
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
+            diagnosis, stderr = _pipe(stack)
+            info, info_end = _pipe(stack)
+            with theirs, stderr, info_end:
+                process = self._spawn(plan, uid, theirs.fileno(), stderr.fileno(), info_end.fileno())
+            built = _Built(plan=plan, process=process, channel=channel, group=group, uid=uid)
+            try:
+                await self._confine(built, info, diagnosis)
+                yield built
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await built.end()
+
+    def _spawn(self, plan: Plan, uid: int | None, control: int, stderr: int, info: int) -> "subprocess.Popen[bytes]":
+        """Start launch → bubblewrap → init. The descriptors named here are all that they inherit."""
+        program = str(self.program)
+        sources = list(dict.fromkeys([program, *(bind.source for bind in plan.binds)]))
+        staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
+        with contextlib.ExitStack() as stack:
+            descriptors = bubblewrap.Descriptors(
+                seccomp=_memory(stack, seccomp.compile_filter(os.uname().machine, plan.families)),
+                info=info,
+                control=control,
+                files=tuple(_memory(stack, file.text.encode()) for file in plan.files),
+            )
+            argv = bubblewrap.arguments(staged.get(program, program), plan, descriptors, staged)
+            spec = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
+            specification = _memory(stack, json.dumps(spec).encode())
+            # In the thread that lives as long as the server: bubblewrap dies with the thread that started it.
+            return subprocess.Popen(  # noqa: S603 - every word of the command line is ours
+                [sys.executable, "-I", "-S", launch.__file__, str(specification)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env={},
+                cwd="/",
+                pass_fds=(specification, descriptors.seccomp, info, control, *descriptors.files),
+                start_new_session=True,
+            )
+
+    async def _confine(self, built: "_Built", info: FileIO, diagnosis: FileIO) -> None:
+        """Wait until the sandbox stands; what went wrong becomes one error with bubblewrap's own words in it."""
+        try:
+            with anyio.fail_after(_START_SECONDS):
+                await built.confine(info, self.landlock_abi)
+        except (TimeoutError, GuestError, OSError) as error:
+            with anyio.CancelScope(shield=True):
+                await built.end()
+            said = (diagnosis.read(_DIAGNOSIS_BYTES) or b"").decode(errors="replace").strip()
+            raise SandboxError(
+                f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
+                hint="`gloveport doctor` names the missing layer and the command that repairs it",
+            ) from error
+
+
+@dataclass(kw_only=True)
+class _Built:
+    """One sandbox from its first process to its last."""
+
+    plan: Plan
+    process: "subprocess.Popen[bytes]"
+    channel: socket.socket
+    group: cgroup.Group | None
+    uid: int | None
+    inner: FileIO | None = None
+    """Process descriptor of the pid namespace's init: readable when all of the namespace is dead."""
+
+    async def confine(self, info: FileIO, landlock_abi: int) -> None:
+        """Let the init process close its walls, read what is in force, and put it in its cgroup.
+
+        Raises:
+            SandboxError: A wall is missing.
+            GuestError, OSError: It died on the way.
+        """
+        await frames.send(self.channel, {"landlock": self.plan.landlock, "rlimits": dict(self.plan.rlimits)})
+        answer = await frames.receive(self.channel)
+        if answer is None:
+            raise GuestError("its first process died")
+        message, pid = answer
+        _check_walls(message.get("ready"), landlock_abi)
+        self.inner = _open_child(json.loads(info.read(_DIAGNOSIS_BYTES) or b"{}").get("child-pid"), self.process.pid)
+        if self.group is not None:
+            self.group.attach(pid)
+
+    async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
+        """See ``sandbox.base.Child``."""
+        assert self.inner is not None  # noqa: S101 - a child is handed out confined, or not at all
+        watch = _Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno())
+        report: list[JsonValue] = []
+        with contextlib.ExitStack() as stack:
+            pipes = [_pipe(stack), _pipe(stack)]
+            if self.uid is not None:
+                for _, end in pipes:
+                    os.fchown(end.fileno(), self.uid, self.uid)  # or the program could not open its own /dev/stdout
+            job = program.model_dump(include={"name", "source", "argv", "text", "descriptor", "report"})
+            ends = tuple(end.fileno() for _, end in pipes)
+            await frames.send(self.channel, {"program": {**job, "value_bytes": value_bytes}}, ends)
+            for _, end in pipes:
+                end.close()
+            async with anyio.create_task_group() as tasks:
+                for (stream, _), sink in zip(pipes, (stdout, stderr), strict=True):
+                    tasks.start_soon(_drain, stream, sink, watch)
+                tasks.start_soon(self._read_report, report)
+                async with anyio.create_task_group() as watching:
+                    watching.start_soon(watch.keep)
+                    await anyio.wait_readable(self.inner)
+                    watching.cancel_scope.cancel()
+        counters = watch.finish()
+        return Outcome(
+            exit_code=await self._exit_code() if watch.broken is None else None,
+            killed_by=watch.broken,
+            report=report[0] if report else None,
+            wall_seconds=time.monotonic() - watch.started,
+            cpu_seconds=counters.cpu_seconds if counters else None,
+            peak_memory_bytes=counters.peak_memory_bytes if counters else None,
+            refused_forks=counters.refused_forks if counters else 0,
+        )
+
+    async def _read_report(self, report: list[JsonValue]) -> None:
+        """The guest's word, if it gives one that has a shape."""
+        with contextlib.suppress(GuestError):
+            answer = await frames.receive(self.channel)
+            if answer is not None:
+                report.append(answer[0].get("report"))
+
+    async def _exit_code(self) -> int | None:
+        """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
+        await _ended(self.process)
+        code = self.process.returncode
+        return code if code >= 0 else None
+
+    async def end(self) -> None:
+        """Kill all that is left and wait until nothing is. May be called again."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # also a bubblewrap that has not built its namespaces yet
+        if self.inner is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.inner.fileno(), signal.SIGKILL)
+            await anyio.wait_readable(self.inner)
+            self.inner.close()
+            self.inner = None
+        await _ended(self.process)
+
+
+@dataclass(kw_only=True)
+class _Watch:
+    """Ends a run that exceeds a limit which no kernel setting ends by itself."""
+
+    limits: Limits
+    group: cgroup.Group | None
+    inner: int
+    started: float = field(default_factory=time.monotonic)
+    broken: LimitName | None = None
+
+    async def keep(self) -> None:
+        """Look again and again until a limit is broken."""
+        while self.broken is None:
+            left = self.started + self.limits.wall_seconds - time.monotonic()
+            await anyio.sleep(min(_WATCH_SECONDS, max(left, 0)))
+            if time.monotonic() - self.started >= self.limits.wall_seconds:
+                self.kill("wall_seconds")
+            elif self.group is not None:
+                self._check(self.group.counters())
+
+    def kill(self, limit: LimitName) -> None:
+        """End the whole sandbox for this limit; the first one named is the cause."""
+        self.broken = self.broken or limit
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.inner, signal.SIGKILL)
+
+    def finish(self) -> cgroup.Counters | None:
+        """The final accounts. A program that the kernel's memory killer ended may be gone before anybody looked."""
+        if self.group is None:
+            return None
+        counters = self.group.counters()
+        self._check(counters)
+        return counters
+
+    def _check(self, counters: cgroup.Counters) -> None:
+        if counters.oom_kills:
+            self.kill("memory_bytes")
+        elif counters.cpu_seconds >= self.limits.cpu_seconds:
+            self.kill("cpu_seconds")
+
+
+async def _drain(stream: FileIO, sink: Sink, watch: _Watch) -> None:
+    """Move a stream's bytes into its sink until every writer is gone."""
+    while True:
+        data = stream.read(_CHUNK_BYTES)
+        if data is None:
+            await anyio.wait_readable(stream)
+        elif data:
+            sink.write(data)
+            if sink.full():
+                watch.kill("stored_output_bytes")
+            await anyio.lowlevel.checkpoint()  # a flood must not keep the others from running
+        else:
+            return
+
+
+async def _ended(process: "subprocess.Popen[bytes]") -> None:
+    """Wait for a child of ours and reap it."""
+    if process.returncode is None:
+        with open(os.pidfd_open(process.pid), "rb", buffering=0) as descriptor:  # noqa: PTH123 - a descriptor, no path
+            await anyio.wait_readable(descriptor)
+        process.wait()
+
+
+def _open_child(pid: object, parent: int) -> FileIO:
+    """A process descriptor of the sandbox's init, whose number bubblewrap told.
+
+    Raises:
+        GuestError: There is no such child: it has died, and its number may belong to somebody else by now.
+    """
+    if not isinstance(pid, int):
+        raise GuestError("bubblewrap told no process id")
+    try:
+        descriptor = open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123, SIM115 - owned by the caller
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError as error:
+        raise GuestError("it died while it was built") from error
+    if int(status.rpartition(")")[2].split()[1]) != parent:
+        descriptor.close()
+        raise GuestError("it died while it was built")
+    return descriptor
+
+
+def _check_walls(ready: JsonValue, landlock_abi: int) -> None:
+    """Refuse a sandbox whose first process does not find every inner wall in force.
+
+    Raises:
+        SandboxError: Names the missing wall.
+    """
+    found = ready if isinstance(ready, dict) else {}
+    for wall in ("seccomp", "no_new_privs", "no_capabilities"):
+        if found.get(wall) is not True:
+            raise SandboxError(f"inside the sandbox {wall} is not in force", hint="`gloveport doctor` tells why")
+    version = found.get("landlock")
+    if not isinstance(version, int) or version < landlock_abi:
+        raise SandboxError(
+            f"Landlock ABI {landlock_abi} is demanded, the kernel enforces {version or 'none'}",
+            hint="boot a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its lsm= list, "
+            "or lower sandbox.landlock_abi",
+        )
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
+    """A pipe whose reading end does not block."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    return (
+        stack.enter_context(open(reading, "rb", buffering=0)),  # noqa: PTH123
+        stack.enter_context(open(writing, "wb", buffering=0)),  # noqa: PTH123
+    )
+
+
+def _memory(stack: contextlib.ExitStack, data: bytes) -> int:
+    """A descriptor from which ``data`` can be read once: bubblewrap reads to the end."""
+    file = stack.enter_context(open(os.memfd_create("gloveport"), "w+b", buffering=0))  # noqa: PTH123
+    file.write(data)
+    file.seek(0)
+    return file.fileno()

@@ -1,0 +1,155 @@
+"""From what was seen of a run to what the answer says: status, limits hit, failure, hint. Pure.
+
+What the kernel and the host saw decides. The guest's report only names what it alone can know (the value, the exception,
+an errno), and everything in it is taken as text and numbers of the right shape, or not at all.
+"""
+
+import errno
+import signal
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, JsonValue, ValidationError
+
+from gloveport.model import Failure, LimitName, Status, Value
+from gloveport.sandbox.base import Outcome
+
+_TEXT = Annotated[str, Field(max_length=1 << 16)]
+
+
+class _Error(Value):
+    type: _TEXT
+    message: _TEXT
+    traceback: _TEXT
+    errno: int | None
+
+
+class _Report(Value):
+    value: JsonValue
+    value_type: _TEXT | None
+    value_truncated: bool
+    error: _Error | None
+    exit_code: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+    signal: Annotated[int, Field(ge=1, le=64)] | None = None
+
+
+class Verdict(NamedTuple):
+    """The judged part of a result."""
+
+    status: Status
+    value: JsonValue
+    value_type: str | None
+    error: Failure | None
+    exit_code: int | None
+    limits_hit: tuple[LimitName, ...]
+    hint: str
+
+
+_BY_ERRNO: dict[int, LimitName] = {
+    errno.EMFILE: "open_files",
+    errno.EFBIG: "file_bytes",
+    errno.ENOSPC: "scratch_bytes",
+    errno.ENOMEM: "memory_bytes",
+}
+_BY_SIGNAL: dict[int, LimitName] = {signal.SIGXFSZ: "file_bytes", signal.SIGXCPU: "cpu_seconds"}
+
+# What libc, the shells and V8 print: only consulted when a run failed and nothing better is known.
+_BY_TEXT: dict[str, LimitName] = {
+    "Too many open files": "open_files",
+    "File size limit exceeded": "file_bytes",
+    "File too large": "file_bytes",
+    "No space left on device": "scratch_bytes",
+    "Cannot allocate memory": "memory_bytes",
+    "heap out of memory": "memory_bytes",
+    "CPU time limit exceeded": "cpu_seconds",
+}
+
+_HINTS: dict[LimitName, str] = {
+    "wall_seconds": "ask for a longer timeout_seconds, if the grant allows it, or do less in one run",
+    "cpu_seconds": "do less work in one run",
+    "memory_bytes": "hold less in memory at once; files in /tmp count too",
+    "processes": "run fewer processes and threads at the same time",
+    "open_files": "close files and sockets that are no longer needed",
+    "file_bytes": "write smaller files",
+    "scratch_bytes": "/tmp is full: write less, or delete what is no longer needed",
+    "stored_output_bytes": "print less",
+    "output_bytes": "the answer shows head and tail; read the rest by its handle, or print less",
+}
+
+
+def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
+    """The verdict on a run that was started.
+
+    Args:
+        outcome: What the backend saw.
+        stderr: What the answer shows of standard error.
+        truncated: True when the answer can't show all output.
+    """
+    report = _parse(outcome.report)
+    code = outcome.exit_code
+    ended_by = report.signal if report and report.signal else code - 128 if code is not None and code > 128 else None
+    hit: dict[LimitName, None] = {}
+    if outcome.killed_by is not None:
+        hit[outcome.killed_by] = None
+    failed = outcome.killed_by is not None or code != 0
+    if failed:
+        hit |= dict.fromkeys(_evidence(report, ended_by, stderr))
+    if outcome.refused_forks:
+        hit["processes"] = None
+    if truncated or (report is not None and report.value_truncated):
+        hit["output_bytes"] = None
+    limits_hit = tuple(hit)
+    status = _status(outcome.killed_by, ended_by, limits_hit, failed=failed)
+    return Verdict(
+        status=status,
+        value=report.value if report and not failed else None,
+        value_type=report.value_type if report and not failed else None,
+        error=_failure(report, code, ended_by) if status == "error" or (failed and report and report.error) else None,
+        exit_code=report.exit_code if report and outcome.killed_by is None and not ended_by else code,
+        limits_hit=limits_hit,
+        hint=_HINTS.get(limits_hit[0], "") if limits_hit else "",
+    )
+
+
+def _parse(report: JsonValue) -> _Report | None:
+    try:
+        return _Report.model_validate(report) if isinstance(report, dict) else None
+    except ValidationError:
+        return None
+
+
+def _evidence(report: _Report | None, ended_by: int | None, stderr: str) -> list[LimitName]:
+    """Limits that a failed run ran into, by signal, else errno, else the words it left."""
+    if ended_by in _BY_SIGNAL:
+        return [_BY_SIGNAL[ended_by]]
+    if report is not None and report.error is not None:
+        error = report.error
+        if error.errno in _BY_ERRNO:
+            return [_BY_ERRNO[error.errno]]
+        if error.type == "MemoryError":
+            return ["memory_bytes"]
+        stderr = f"{error.message}\n{stderr}"
+    return [limit for text, limit in _BY_TEXT.items() if text in stderr][:1]
+
+
+def _status(
+    killed_by: LimitName | None, ended_by: int | None, limits_hit: tuple[LimitName, ...], *, failed: bool
+) -> Status:
+    if killed_by == "wall_seconds":
+        return "timeout"
+    if killed_by is not None or (ended_by in _BY_SIGNAL and limits_hit):
+        return "killed"
+    return "error" if failed else "ok"
+
+
+def _failure(report: _Report | None, code: int | None, ended_by: int | None) -> Failure:
+    """The failure in the guest's words where it has any."""
+    if report is not None and report.error is not None:
+        error = report.error
+        return Failure(type=error.type, message=error.message, traceback=error.traceback)
+    if ended_by is not None:
+        try:
+            name = signal.Signals(ended_by).name
+        except ValueError:
+            name = f"signal {ended_by}"
+        return Failure(type="signal", message=f"ended by {name}")
+    return Failure(type="exit", message=f"exit code {code}")
