@@ -34,8 +34,6 @@ class Engine:
     Attributes:
         runtimes: The languages this host can run.
         missing: Why the others can't be run.
-        init_python: Path, inside, of the interpreter of the init process.
-        guest: Host directory of the guest files.
         spool: Host directory for the nameless files of large output.
     """
 
@@ -44,16 +42,12 @@ class Engine:
     system: System
     runtimes: Mapping[Language, Runtime]
     missing: Mapping[Language, str]
-    init_python: str
-    guest: Path
     spool: Path
     audit: AuditLog
     admission: Admission
     archive: Archive
 
-    async def execute(
-        self, request: Request, *, caller: str, on_output: Callable[[str], None] | None = None
-    ) -> Result:
+    async def execute(self, request: Request, *, caller: str, on_output: Callable[[str], None] | None = None) -> Result:
         """Run one program to its end. A program that fails, and a refusal, are results.
 
         Args:
@@ -86,10 +80,12 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         program = runtime.prepare(request.code, grant)
-        plan = make_plan(program, grant, self.system, guest=str(self.guest), python=self.init_python)
+        plan = make_plan(program, grant, self.system)
         limits = grant.limits
         stdout, stderr = (
-            Capture(shown=limits.output_bytes, stored=limits.stored_output_bytes, directory=self.spool, notify=on_output)
+            Capture(
+                shown=limits.output_bytes, stored=limits.stored_output_bytes, directory=self.spool, notify=on_output
+            )
             for _ in range(2)
         )
         async with self.admission.place(), self.sandbox.start(plan) as child:

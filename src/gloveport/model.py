@@ -168,8 +168,8 @@ class Program(Value):
     env: Mapping[str, str] = {}
     """Environment besides the common one."""
 
-    reserves_address_space: bool = False
-    """True for an engine that reserves far more virtual memory than it uses (V8)."""
+    reserved_bytes: int = 0
+    """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
 
 
 class Execute(Value):

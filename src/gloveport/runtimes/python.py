@@ -2,7 +2,7 @@
 
 import json
 import shutil
-import subprocess  # noqa: S404 - asks the operator's own interpreter where its files are
+import subprocess
 from pathlib import Path
 
 from gloveport.errors import ConfigError

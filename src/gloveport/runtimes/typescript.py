@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from deno import find_deno_bin  # type: ignore[import-untyped] - the package has no types
+from deno import find_deno_bin
 
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Mount, Program, Value
 
 _DENO = "/opt/deno/deno"
 _REPORT = f"{PRIVATE}/report"
+_RESERVED_BYTES = 640 * MIB  # V8's code range and heap cages, writable by mode and untouched; measured 553 MB
 
 
 class Deno(Value):
@@ -52,7 +53,7 @@ class Deno(Value):
             report=_REPORT,
             binds=(Mount(source=self.executable, target=_DENO),),
             env={"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"},
-            reserves_address_space=True,
+            reserved_bytes=_RESERVED_BYTES,
         )
 
 

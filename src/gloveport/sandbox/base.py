@@ -35,10 +35,15 @@ class TextFile(Value):
 
 
 class System(Value):
-    """What a plan must know of the host: the system directories every sandbox shows, and who counts memory."""
+    """What every sandbox takes from the host, whatever runs in it."""
 
     binds: tuple[Mount, ...]
+    """System directories, the guest files, and what the init process's interpreter needs."""
+
     symlinks: tuple[Symlink, ...]
+    python: str
+    """Path, inside, of the interpreter that runs the init process."""
+
     counts_memory: bool
     """True where a cgroup counts the memory of a whole sandbox; else each process is bounded by itself."""
 
@@ -66,28 +71,23 @@ class Plan(Value):
 
 
 _FILES = (
-    TextFile(path="/etc/passwd", text="agent:x:1000:1000:agent:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+    TextFile(
+        path="/etc/passwd", text="agent:x:1000:1000:agent:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+    ),
     TextFile(path="/etc/group", text="agent:x:1000:\nnogroup:x:65534:\n"),
     TextFile(path="/etc/hosts", text="127.0.0.1 localhost gloveport\n::1 localhost\n"),
     TextFile(path="/etc/nsswitch.conf", text="passwd: files\ngroup: files\nhosts: files\n"),
 )
 
 
-def make_plan(program: Program, grant: Grant, system: System, *, guest: str, python: str) -> Plan:
+def make_plan(program: Program, grant: Grant, system: System) -> Plan:
     """Plan the sandbox of one program under one grant. Pure.
-
-    Args:
-        program: What runs.
-        grant: What it may do.
-        system: The host's system directories.
-        guest: Host path of ``gloveport/guest``.
-        python: Path, inside, of the interpreter that runs the init process.
 
     Raises:
         SandboxError: Two mounts of the plan collide.
     """
     limits = grant.limits
-    shown = (*system.binds, Mount(source=guest, target=GUEST), *program.binds)
+    shown = (*system.binds, *program.binds)
     tmpfs = (
         Tmpfs(path="/dev/shm", size=min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)),  # noqa: S108 - as SCRATCH
         Tmpfs(path=SCRATCH, size=limits.scratch_bytes),
@@ -96,9 +96,9 @@ def make_plan(program: Program, grant: Grant, system: System, *, guest: str, pyt
     # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
     # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
     _refuse_nesting([bind.target for bind in (*shown, *grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
-    path = ":".join(dict.fromkeys((str(PurePosixPath(python).parent), "/usr/local/bin", "/usr/bin", "/bin")))
+    path = ":".join(dict.fromkeys((str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin")))
     return Plan(
-        init=(python, "-I", "-B", f"{GUEST}/init.py"),
+        init=(system.python, "-I", "-B", f"{GUEST}/init.py"),
         env={
             "PATH": path,
             "HOME": SCRATCH,
@@ -143,7 +143,9 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, int]
         "RLIMIT_RTPRIO": 0,
     }
     if not system.counts_memory:
-        rlimits["RLIMIT_DATA" if program.reserves_address_space else "RLIMIT_AS"] = limits.memory_bytes
+        # V8 reserves many gigabytes of addresses: what counts there is private writable memory.
+        name = "RLIMIT_DATA" if program.reserved_bytes else "RLIMIT_AS"
+        rlimits[name] = limits.memory_bytes + program.reserved_bytes
     return rlimits
 
 
@@ -187,8 +189,23 @@ class Sink(Protocol):
         """True when the stream's byte budget is spent and the run must end."""
 
 
+class Walls(Value):
+    """What the first process of a sandbox finds in force, as its kernel tells it, before any program is there."""
+
+    landlock: int
+    """Landlock ABI; 0 where there is none."""
+
+    seccomp: bool
+    no_new_privs: bool
+    no_capabilities: bool
+
+
 class Child(Protocol):
     """A sandbox that is built, confined and waits for its one program."""
+
+    @property
+    def walls(self) -> Walls:
+        """What is in force in it."""
 
     async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.

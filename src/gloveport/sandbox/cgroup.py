@@ -54,7 +54,9 @@ class Tree:
             group.limit(limits)
             yield group
         except OSError as error:
-            raise SandboxError(f"cgroup {name}: {error}", hint="`gloveport doctor` says what this host allows") from error
+            raise SandboxError(
+                f"cgroup {name}: {error}", hint="`gloveport doctor` says what this host allows"
+            ) from error
         finally:
             for path in made:
                 _empty_and_remove(path)

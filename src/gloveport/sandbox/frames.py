@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 from collections.abc import Mapping
+
 import anyio
 import pydantic_core
 from pydantic import JsonValue

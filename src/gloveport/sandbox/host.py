@@ -3,12 +3,14 @@
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.model import Mount, Symlink
+from gloveport.model import GUEST, Mount, Symlink
 from gloveport.sandbox.base import System
 
+_GUEST = Path(__file__).parent.parent / "guest"
 _SHOWN = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
 _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
@@ -42,16 +44,25 @@ def _bundled() -> str | None:
     return str(binary) if binary.is_file() else None
 
 
-def read_system(*, counts_memory: bool) -> System:
-    """The system directories of this host: where ``/lib`` is a link it stays one, where it is a directory it is bound."""
-    binds = [Mount(source=path, target=path) for path in (*_SHOWN, *_ETC) if Path(path).exists() and _is_real(path)]
+def read_system(python: str, binds: Iterable[Mount], *, counts_memory: bool) -> System:
+    """What every sandbox shows of this host.
+
+    Args:
+        python: Interpreter of the init process.
+        binds: What it needs besides the system directories.
+        counts_memory: Whether sandboxes are in cgroups.
+
+    Where ``/lib`` is a link it stays one, where it is a directory it is bound.
+    """
+    shown = [Mount(source=path, target=path) for path in (*_SHOWN, *_ETC) if Path(path).exists() and _is_real(path)]
     symlinks = []
     for path in (*_SHOWN, *_ROOT_LINKS):
         if Path(path).is_symlink():
             symlinks.append(Symlink(path=path, target=str(Path(path).readlink())))
         elif path in _ROOT_LINKS and Path(path).is_dir():
-            binds.append(Mount(source=path, target=path))
-    return System(binds=tuple(binds), symlinks=tuple(symlinks), counts_memory=counts_memory)
+            shown.append(Mount(source=path, target=path))
+    shown += [Mount(source=str(_GUEST), target=GUEST), *binds]
+    return System(binds=tuple(shown), symlinks=tuple(symlinks), python=python, counts_memory=counts_memory)
 
 
 def _is_real(path: str) -> bool:

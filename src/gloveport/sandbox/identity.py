@@ -25,7 +25,9 @@ def lease(first_uid: int, count: int) -> Iterator[int]:
     try:
         lock = os.open(_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise SandboxError(f"{_LOCK_FILE}: {error.strerror}", hint="Gloveport as root keeps its locks in /run") from error
+        raise SandboxError(
+            f"{_LOCK_FILE}: {error.strerror}", hint="Gloveport as root keeps its locks in /run"
+        ) from error
     try:
         for index in range(count):
             # struct flock: type, whence, start, length, pid (0 for locks of an open file description)

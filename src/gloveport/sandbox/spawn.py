@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import socket
-import subprocess  # noqa: S404 - starting processes is what this module is for
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -19,12 +19,12 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import LimitName, Limits, Program
 from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, seccomp
-from gloveport.sandbox.base import Child, Outcome, Plan, Sink
+from gloveport.sandbox.base import Child, Outcome, Plan, Sink, Walls
 
 _START_SECONDS = 20.0
 _STAGE = "/run"
@@ -66,7 +66,7 @@ class Bubblewrap:
             group = stack.enter_context(self.tree.group(name, plan.limits)) if self.tree else None
             channel, theirs = socket.socketpair()
             stack.enter_context(channel)
-            channel.setblocking(False)
+            channel.settimeout(0)
             channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
             diagnosis, stderr = _pipe(stack)
             info, info_end = _pipe(stack)
@@ -134,6 +134,14 @@ class _Built:
     inner: FileIO | None = None
     """Process descriptor of the pid namespace's init: readable when all of the namespace is dead."""
 
+    _walls: Walls | None = None
+
+    @property
+    def walls(self) -> Walls:
+        """See ``sandbox.base.Child``."""
+        assert self._walls is not None  # noqa: S101 - a child is handed out confined, or not at all
+        return self._walls
+
     async def confine(self, info: FileIO, landlock_abi: int) -> None:
         """Let the init process close its walls, read what is in force, and put it in its cgroup.
 
@@ -146,7 +154,7 @@ class _Built:
         if answer is None:
             raise GuestError("its first process died")
         message, pid = answer
-        _check_walls(message.get("ready"), landlock_abi)
+        self._walls = _checked(message.get("ready"), landlock_abi)
         self.inner = _open_child(json.loads(info.read(_DIAGNOSIS_BYTES) or b"{}").get("child-pid"), self.process.pid)
         if self.group is not None:
             self.group.attach(pid)
@@ -270,7 +278,7 @@ async def _drain(stream: FileIO, sink: Sink, watch: _Watch) -> None:
 async def _ended(process: "subprocess.Popen[bytes]") -> None:
     """Wait for a child of ours and reap it."""
     if process.returncode is None:
-        with open(os.pidfd_open(process.pid), "rb", buffering=0) as descriptor:  # noqa: PTH123 - a descriptor, no path
+        with FileIO(os.pidfd_open(process.pid)) as descriptor:
             await anyio.wait_readable(descriptor)
         process.wait()
 
@@ -284,7 +292,7 @@ def _open_child(pid: object, parent: int) -> FileIO:
     if not isinstance(pid, int):
         raise GuestError("bubblewrap told no process id")
     try:
-        descriptor = open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123, SIM115 - owned by the caller
+        descriptor = FileIO(os.pidfd_open(pid))
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError as error:
         raise GuestError("it died while it was built") from error
@@ -294,23 +302,27 @@ def _open_child(pid: object, parent: int) -> FileIO:
     return descriptor
 
 
-def _check_walls(ready: JsonValue, landlock_abi: int) -> None:
+def _checked(ready: JsonValue, landlock_abi: int) -> Walls:
     """Refuse a sandbox whose first process does not find every inner wall in force.
 
     Raises:
         SandboxError: Names the missing wall.
+        GuestError: It did not say.
     """
-    found = ready if isinstance(ready, dict) else {}
+    try:
+        walls = Walls.model_validate(ready)
+    except ValidationError as error:
+        raise GuestError("its first process did not tell what is in force") from error
     for wall in ("seccomp", "no_new_privs", "no_capabilities"):
-        if found.get(wall) is not True:
+        if not getattr(walls, wall):
             raise SandboxError(f"inside the sandbox {wall} is not in force", hint="`gloveport doctor` tells why")
-    version = found.get("landlock")
-    if not isinstance(version, int) or version < landlock_abi:
+    if walls.landlock < landlock_abi:
         raise SandboxError(
-            f"Landlock ABI {landlock_abi} is demanded, the kernel enforces {version or 'none'}",
+            f"Landlock ABI {landlock_abi} is demanded, the kernel enforces {walls.landlock or 'none'}",
             hint="boot a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its lsm= list, "
             "or lower sandbox.landlock_abi",
         )
+    return walls
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
@@ -318,14 +330,14 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     return (
-        stack.enter_context(open(reading, "rb", buffering=0)),  # noqa: PTH123
-        stack.enter_context(open(writing, "wb", buffering=0)),  # noqa: PTH123
+        stack.enter_context(FileIO(reading)),
+        stack.enter_context(FileIO(writing, "w")),
     )
 
 
 def _memory(stack: contextlib.ExitStack, data: bytes) -> int:
     """A descriptor from which ``data`` can be read once: bubblewrap reads to the end."""
-    file = stack.enter_context(open(os.memfd_create("gloveport"), "w+b", buffering=0))  # noqa: PTH123
+    file = stack.enter_context(FileIO(os.memfd_create("gloveport"), "w+"))
     file.write(data)
     file.seek(0)
     return file.fileno()

@@ -1,7 +1,7 @@
 """From what was seen of a run to what the answer says: status, limits hit, failure, hint. Pure.
 
-What the kernel and the host saw decides. The guest's report only names what it alone can know (the value, the exception,
-an errno), and everything in it is taken as text and numbers of the right shape, or not at all.
+What the kernel and the host saw decides. The guest's report only names what it alone can know (the value, the
+exception, an errno), and everything in it is taken as text and numbers of the right shape, or not at all.
 """
 
 import errno
@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, JsonValue, ValidationError
 
-from gloveport.model import Failure, LimitName, Status, Value
+from gloveport.model import SCRATCH, Failure, LimitName, Status, Value
 from gloveport.sandbox.base import Outcome
 
 _TEXT = Annotated[str, Field(max_length=1 << 16)]
@@ -59,18 +59,19 @@ _BY_TEXT: dict[str, LimitName] = {
     "File too large": "file_bytes",
     "No space left on device": "scratch_bytes",
     "Cannot allocate memory": "memory_bytes",
-    "heap out of memory": "memory_bytes",
+    "Fatal JavaScript out of memory": "memory_bytes",
+    "Fatal process out of memory": "memory_bytes",
     "CPU time limit exceeded": "cpu_seconds",
 }
 
 _HINTS: dict[LimitName, str] = {
     "wall_seconds": "ask for a longer timeout_seconds, if the grant allows it, or do less in one run",
     "cpu_seconds": "do less work in one run",
-    "memory_bytes": "hold less in memory at once; files in /tmp count too",
+    "memory_bytes": f"hold less in memory at once; files in {SCRATCH} count too",
     "processes": "run fewer processes and threads at the same time",
     "open_files": "close files and sockets that are no longer needed",
     "file_bytes": "write smaller files",
-    "scratch_bytes": "/tmp is full: write less, or delete what is no longer needed",
+    "scratch_bytes": f"{SCRATCH} is full: write less, or delete what is no longer needed",
     "stored_output_bytes": "print less",
     "output_bytes": "the answer shows head and tail; read the rest by its handle, or print less",
 }
@@ -136,7 +137,7 @@ def _status(
 ) -> Status:
     if killed_by == "wall_seconds":
         return "timeout"
-    if killed_by is not None or (ended_by in _BY_SIGNAL and limits_hit):
+    if killed_by is not None or (ended_by is not None and limits_hit):
         return "killed"
     return "error" if failed else "ok"
 

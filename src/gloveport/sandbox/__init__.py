@@ -1,0 +1,1 @@
+"""Isolation backends and their mechanisms."""

@@ -1,0 +1,96 @@
+"""Tells, layer by layer, what this host enforces: by building a sandbox and asking the kernel, not by reading versions."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from gloveport.errors import SandboxError
+from gloveport.model import Value
+from gloveport.sandbox.base import Plan
+from gloveport.sandbox.spawn import Bubblewrap
+
+_OLDEST = (0, 8)  # the first with --disable-userns
+_SYSCTL = Path("/proc/sys")
+
+
+class Check(Value):
+    """One layer or part, as found."""
+
+    name: str
+    state: Literal["enforced", "weaker", "missing"]
+    """``weaker``: the policy accepts what is there. ``missing``: no program is run until it is repaired."""
+
+    detail: str
+    repair: str = ""
+    """The command, or the setting, that repairs it."""
+
+
+def bubblewrap_version(sandbox: Bubblewrap) -> Check:
+    """Whether bubblewrap is new enough to close user namespaces behind it."""
+    try:
+        said = subprocess.run(  # noqa: S603 - the operator's or the distribution's bubblewrap
+            [sandbox.program, "--version"], capture_output=True, check=True, text=True, timeout=10, env={}, cwd="/"
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check(name="bubblewrap", state="missing", detail=str(error), repair="apt-get install bubblewrap")
+    numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
+    if numbers < _OLDEST:
+        return Check(
+            name="bubblewrap",
+            state="missing",
+            detail=f"{said} at {sandbox.program}; {_OLDEST[0]}.{_OLDEST[1]} or newer is needed",
+            repair="install a newer bubblewrap and name it in sandbox.bubblewrap",
+        )
+    return Check(name="bubblewrap", state="enforced", detail=f"{said} at {sandbox.program}")
+
+
+async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
+    """Build one sandbox and report what its first process found in force."""
+    try:
+        async with sandbox.start(plan) as child:
+            found = child.walls
+    except SandboxError as error:
+        return [Check(name="sandbox", state="missing", detail=str(error), repair=_repair() or error.hint)]
+    checks = [
+        Check(
+            name="namespaces", state="enforced", detail="user, mount, pid, network, ipc, uts, cgroup; no further ones"
+        ),
+        Check(name="seccomp", state="enforced", detail="system call filter in force"),
+        Check(name="capabilities", state="enforced", detail="none, and no new privileges"),
+        _landlock(found.landlock),
+    ]
+    if sandbox.uids is not None:
+        last = sandbox.uids.first + sandbox.uids.count - 1
+        detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
+        checks.append(Check(name="uid", state="enforced", detail=detail))
+    return checks
+
+
+def _landlock(version: int) -> Check:
+    if version >= 6:
+        return Check(name="landlock", state="enforced", detail=f"ABI {version}: files, signals and abstract sockets")
+    return Check(
+        name="landlock",
+        state="weaker",
+        detail=f"ABI {version}: files, but not signals and abstract sockets, which the namespaces close as well",
+        repair="boot Linux 6.12 or newer",
+    )
+
+
+def _repair() -> str:
+    """The known reasons why a host refuses user namespaces to an ordinary user."""
+    known = {
+        "kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+        "user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
+        "kernel/apparmor_restrict_unprivileged_userns": (
+            "1",
+            "install the AppArmor profile for bwrap (Ubuntu: apt-get install apparmor-profiles, then load "
+            "bwrap-userns-restrict), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    }
+    for name, (closed, repair) in known.items():
+        path = _SYSCTL / name
+        if path.exists() and path.read_text().strip() == closed:
+            return repair
+    return ""

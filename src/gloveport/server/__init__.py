@@ -1,0 +1,1 @@
+"""MCP surface and the composition root."""

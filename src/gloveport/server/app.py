@@ -1,0 +1,151 @@
+"""The composition root: from a configuration to an engine that runs programs. Everything is wired here, once."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from gloveport.audit.log import AuditLog
+from gloveport.config import Config, audit_directory
+from gloveport.engine import Engine
+from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError
+from gloveport.limits import Admission
+from gloveport.model import LANGUAGES, Grant, Language, Program
+from gloveport.runtimes import RUNTIMES, Runtime, python
+from gloveport.sandbox import cgroup, host, probe
+from gloveport.sandbox.base import Plan, System, make_plan
+from gloveport.sandbox.output import Archive
+from gloveport.sandbox.probe import Check
+from gloveport.sandbox.spawn import Bubblewrap, UidRange
+
+
+@contextlib.asynccontextmanager
+async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Engine]:
+    """An engine on this host, as configured.
+
+    Raises:
+        ConfigError: The configuration names something that is not there.
+        SandboxError: This host lacks a layer that the configuration demands.
+        AuditError: The audit log can't be written.
+    """
+    with contextlib.ExitStack() as stack:
+        tree = _cgroups(config, stack)
+        runtimes, missing = _runtimes(config)
+        archive = Archive()
+        stack.callback(archive.close)
+        audit = AuditLog.open(audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes)
+        stack.enter_context(audit)
+        yield Engine(
+            policy=config.policy,
+            sandbox=_bubblewrap(config, tree),
+            system=_system(config, tree),
+            runtimes=runtimes,
+            missing=missing,
+            spool=Path(tempfile.gettempdir()),
+            audit=audit,
+            admission=Admission(**dict(config.admission)),
+            archive=archive,
+        )
+
+
+async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """What this host enforces and lacks, layer by layer, each tried for real. A fault found is a check, no error."""
+    checks: list[Check] = []
+    with contextlib.ExitStack() as stack:
+        tree = None
+        try:
+            tree = _cgroups(config, stack)
+            checks.append(_cgroup_check(tree))
+            sandbox = _bubblewrap(config, tree)
+            checks.append(probe.bubblewrap_version(sandbox))
+            checks += await probe.walls(sandbox, _trivial_plan(config, tree))
+        except (SandboxError, ConfigError) as error:
+            checks.append(_missing("sandbox", error))
+    _, absent = _runtimes(config)
+    for language in LANGUAGES:
+        state = "missing" if language in absent else "enforced"
+        checks.append(Check(name=language, state=state, detail=absent.get(language, "can be run")))
+    directory = audit_directory(config, environ)
+    try:
+        AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
+        checks.append(Check(name="audit", state="enforced", detail=f"hash-chained log in {directory}"))
+    except AuditError as error:
+        checks.append(_missing("audit", error))
+    return checks
+
+
+def _trivial_plan(config: Config, tree: cgroup.Tree | None) -> Plan:
+    """The plan of a sandbox without a program in it, under the operator's whole policy."""
+    policy = config.policy
+    grant = Grant(mounts=policy.mounts, unix_sockets=policy.unix_sockets, limits=policy.limits)
+    return make_plan(Program(name="probe"), grant, _system(config, tree))
+
+
+def _cgroups(config: Config, stack: contextlib.ExitStack) -> cgroup.Tree | None:
+    try:
+        tree = cgroup.detect()
+    except SandboxError:
+        if config.sandbox.cgroups == "require":
+            raise
+        return None
+    stack.callback(tree.close)
+    return tree
+
+
+def _cgroup_check(tree: cgroup.Tree | None) -> Check:
+    if tree is not None:
+        detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
+        return Check(name="cgroups", state="enforced", detail=detail)
+    try:
+        cgroup.detect().close()
+        reason, repair = "they appeared just now", "run doctor again"
+    except SandboxError as error:
+        reason, repair = error.args[0], error.hint
+    return Check(
+        name="cgroups",
+        state="weaker",
+        detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
+        repair=repair,
+    )
+
+
+def _bubblewrap(config: Config, tree: cgroup.Tree | None) -> Bubblewrap:
+    settings = config.sandbox
+    return Bubblewrap(
+        program=host.find_bubblewrap(_path(settings.bubblewrap)),
+        uids=UidRange(first=settings.first_uid, count=settings.uid_count) if os.geteuid() == 0 else None,
+        tree=tree,
+        landlock_abi=settings.landlock_abi,
+    )
+
+
+def _system(config: Config, tree: cgroup.Tree | None) -> System:
+    init = python.find(_path(config.runtimes.python))
+    return host.read_system(init.executable, init.binds, counts_memory=tree is not None)
+
+
+def _runtimes(config: Config) -> tuple[dict[Language, Runtime], dict[Language, str]]:
+    """The languages that the policy allows and this host can run, and why it can't run the others."""
+    paths = {
+        "python": config.runtimes.python,
+        "typescript": config.runtimes.deno,
+        "javascript": config.runtimes.deno,
+        "shell": config.runtimes.bash,
+    }
+    found: dict[Language, Runtime] = {}
+    missing: dict[Language, str] = {}
+    for language, find in RUNTIMES.items():
+        try:
+            found[language] = find(_path(paths[language]))
+        except ConfigError as error:
+            missing[language] = str(error)
+    return found, missing
+
+
+def _missing(name: str, error: GloveportError) -> Check:
+    return Check(name=name, state="missing", detail=error.args[0], repair=error.hint)
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)
