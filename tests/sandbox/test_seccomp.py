@@ -1,0 +1,306 @@
+"""E9: the system call filter, judged argument by argument by an interpreter of its own.
+
+``python tests/sandbox/test_seccomp.py`` writes docs/seccomp.md anew.
+"""
+
+import errno
+import re
+import socket
+import stat
+import struct
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.errors import SandboxError
+from gloveport.sandbox import seccomp
+from gloveport.sandbox.seccomp import compile_filter
+from gloveport.sandbox.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, Group
+
+PAGE = Path(__file__).parents[2] / "docs" / "seccomp.md"
+HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
+FILTER = compile_filter("x86_64", INTERNET)
+NUMBER = NUMBERS["x86_64"]
+CONDITIONAL = {rule.name for rule in seccomp.rules(INTERNET)}
+X86_64, I386, X32 = 0xC000003E, 0x40000003, 0x40000000
+
+
+def error(code: int) -> int:
+    return 0x50000 | code
+
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000  # of the whole process, not of one thread
+EPERM, ENOSYS, EAFNOSUPPORT = error(errno.EPERM), error(errno.ENOSYS), error(errno.EAFNOSUPPORT)
+
+
+# The interpreter: every kind of instruction that the filter uses; another one is a KeyError.
+
+
+def answer(nr: int, *args: int, arch: int = X86_64, code: bytes = FILTER) -> int:
+    padded = [arg & (1 << 64) - 1 for arg in (*args, *[0] * (6 - len(args)))]
+    data = struct.pack("<IIQ6Q", nr & 0xFFFFFFFF, arch, 0x7FFF_0000_1000, *padded)
+    program = list(struct.iter_unpack("<HBBI", code))
+    accumulator, at = 0, 0
+    while True:
+        operation, then, otherwise, constant = program[at]
+        at += 1
+        if operation == 0x20:
+            assert constant % 4 == 0
+            (accumulator,) = struct.unpack_from("<I", data, constant)
+        elif operation == 0x54:
+            accumulator &= constant
+        elif operation == 0x06:
+            return constant
+        else:
+            holds = {
+                0x15: accumulator == constant,
+                0x25: accumulator > constant,
+                0x45: accumulator & constant != 0,
+            }[operation]
+            at += then if holds else otherwise
+
+
+def call(name: str, *args: int, code: bytes = FILTER) -> int:
+    return answer(NUMBER[name], *args, code=code)
+
+
+words = st.integers(0, (1 << 32) - 1)
+longs = st.integers(0, (1 << 64) - 1)
+
+
+def long(*low: int) -> st.SearchStrategy[int]:
+    """A 64-bit argument: a likely low word under any high word, or anything."""
+    return st.one_of(st.builds(lambda word, high: high << 32 | word, st.sampled_from(low), words), longs)
+
+
+# The tables
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="the kernel's headers are not installed")
+def test_every_number_is_the_kernels_and_every_call_the_headers_know_is_decided() -> None:
+    header = {name: int(nr) for name, nr in re.findall(r"#define __NR_(\w+) (\d+)", HEADER.read_text())}
+    newest = max(NUMBER.values())
+    assert len(header) > 300
+    assert {name: NUMBER.get(name) for name, nr in header.items() if nr <= newest} == {
+        name: nr for name, nr in header.items() if nr <= newest
+    }
+
+
+def test_every_name_is_decided_exactly_once() -> None:
+    grouped = Counter(name for table in (ALLOWED, REFUSED, ABSENT) for group in table for name in group.names)
+    assert set((grouped + Counter(CONDITIONAL)).values()) == {1}
+    assert grouped.keys() | CONDITIONAL == NUMBER.keys()
+    assert len(set(NUMBER.values())) == len(NUMBER)
+
+
+def test_each_number_gets_the_answer_of_its_group_and_all_others_enosys() -> None:
+    expected = {
+        NUMBER[name]: reply
+        for reply, table in ((ALLOW, ALLOWED), (EPERM, REFUSED), (ENOSYS, ABSENT))
+        for group in table
+        for name in group.names
+    }
+    conditional = {NUMBER[name] for name in CONDITIONAL}
+    for nr in set(range(1024)) - conditional:
+        assert answer(nr) == expected.get(nr, ENOSYS), nr
+
+
+DANGEROUS = """
+unshare setns mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick
+mount_setattr io_uring_setup io_uring_enter io_uring_register userfaultfd bpf perf_event_open keyctl add_key request_key
+ptrace process_vm_readv process_vm_writev kcmp process_madvise kexec_load kexec_file_load init_module finit_module
+delete_module name_to_handle_at open_by_handle_at fanotify_init fanotify_mark quotactl quotactl_fd swapon swapoff reboot
+acct syslog vhangup iopl ioperm modify_ldt settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname
+memfd_secret mbind migrate_pages move_pages set_mempolicy get_mempolicy set_mempolicy_home_node pidfd_getfd vmsplice
+shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open mq_unlink mq_timedsend
+mq_timedreceive mq_notify mq_getsetattr statmount listmount listns lsm_set_self_attr lookup_dcookie nfsservctl
+"""
+
+
+@given(st.sampled_from(DANGEROUS.split()), st.tuples(*[longs] * 6))
+def test_no_argument_makes_a_dangerous_call_allowed(name: str, args: tuple[int, ...]) -> None:
+    assert call(name, *args) == EPERM
+
+
+@given(st.one_of(st.integers(0, 500), words), st.one_of(st.just(I386), words.filter(lambda arch: arch != X86_64)))
+def test_a_call_of_another_architecture_kills_the_process(nr: int, arch: int) -> None:
+    assert answer(nr, arch=arch) == KILL
+
+
+@given(words)
+def test_an_x32_call_kills_the_process(nr: int) -> None:
+    assert answer(nr | X32) == KILL
+
+
+@given(st.integers(max(NUMBER.values()) + 1, (1 << 32) - 1).map(lambda nr: nr & ~X32).filter(lambda nr: nr > 1024))
+def test_a_number_nobody_decided_on_does_not_exist(nr: int) -> None:
+    assert answer(nr) == ENOSYS
+
+
+def test_the_program_is_well_formed() -> None:
+    program = list(struct.iter_unpack("<HBBI", FILTER))
+    assert len(program) < 4096
+    assert program[-1][0] == 0x06
+    for at, (operation, then, otherwise, _) in enumerate(program):
+        if operation in (0x15, 0x25, 0x45):
+            assert at + 1 + max(then, otherwise) < len(program)
+
+
+def test_a_machine_without_rules_is_refused_with_a_hint() -> None:
+    with pytest.raises(SandboxError, match="aarch64") as caught:
+        compile_filter("aarch64", INTERNET)
+    assert "x86_64" in caught.value.hint
+
+
+# Calls whose arguments matter. Each expectation reads the argument as the kernel does: cut to the parameter's type.
+
+
+@given(longs, long(0x5412, 0x541C, 0x5423, 0x5413, 0x5401), longs)
+def test_ioctl_judges_the_32_bits_the_kernel_uses(fd: int, request: int, arg: int) -> None:
+    refused = request & 0xFFFFFFFF in (0x5412, 0x541C, 0x5423)
+    assert call("ioctl", fd, request, arg) == (EPERM if refused else ALLOW)
+
+
+def test_tiocsti_with_a_high_bit_set_is_still_tiocsti() -> None:
+    assert call("ioctl", 0, 0x5412) == call("ioctl", 0, 0x5412 | 1 << 32) == call("ioctl", 0, 0x5412 | 1 << 63) == EPERM
+
+
+@given(
+    st.sampled_from([INTERNET, INTERNET | {socket.AF_UNIX}, frozenset()]),
+    long(socket.AF_INET, socket.AF_INET6, socket.AF_UNIX, socket.AF_NETLINK, socket.AF_PACKET, 38, 40),
+    long(*range(1, 7), 1 | socket.SOCK_CLOEXEC, 2 | socket.SOCK_NONBLOCK, 3 | socket.SOCK_CLOEXEC),
+    long(0, 1, 6, 17, 33, 132, 136, 255, 256, 262),
+)
+def test_socket_is_for_the_granted_families_over_tcp_and_udp(
+    families: frozenset[int], family: int, kind: int, protocol: int
+) -> None:
+    expected = ALLOW
+    if kind & 0xF not in (1, 2) or protocol & 0xFFFFFFFF not in (0, 6, 17):
+        expected = EPERM
+    if family & 0xFFFFFFFF not in families:
+        expected = EAFNOSUPPORT
+    assert call("socket", family, kind, protocol, code=compile_filter("x86_64", families)) == expected
+
+
+def test_a_high_bit_does_not_turn_a_unix_socket_into_something_else() -> None:
+    assert call("socket", socket.AF_UNIX | 1 << 32, 1, 0) == EAFNOSUPPORT
+    assert call("socket", socket.AF_INET, socket.SOCK_RAW | 1 << 32, 0) == EPERM
+    assert call("socket", socket.AF_INET, 1, 132 | 1 << 32) == EPERM
+
+
+@given(long(1, 2, 10, 16), long(*range(1, 7), 1 | socket.SOCK_CLOEXEC))
+def test_socketpair_is_for_unix_sockets_only(family: int, kind: int) -> None:
+    expected = ALLOW if kind & 0xF in (1, 2, 5) else EPERM
+    assert call("socketpair", family, kind) == (expected if family & 0xFFFFFFFF == 1 else EAFNOSUPPORT)
+
+
+NEW = {1 << 17: "NEWNS", 1 << 25: "NEWCGROUP", 1 << 26: "NEWUTS", 1 << 27: "NEWIPC", 1 << 28: "NEWUSER"}
+NEW |= {1 << 29: "NEWPID", 1 << 30: "NEWNET", 1 << 7: "NEWTIME"}
+
+
+@given(longs, st.sampled_from(sorted(NEW)))
+def test_clone_never_makes_a_namespace(flags: int, new: int) -> None:
+    assert call("clone", flags | new) == EPERM
+
+
+@given(longs)
+def test_clone_without_a_namespace_flag_is_allowed(flags: int) -> None:
+    assert call("clone", flags & ~sum(NEW)) == ALLOW
+
+
+@given(longs, long(*range(16)), long(0, 1), longs)
+def test_the_core_limit_can_be_asked_for_but_not_set(pid: int, resource: int, new: int, old: int) -> None:
+    core = resource & 0xFFFFFFFF == 4
+    assert call("prlimit64", pid, resource, new, old) == (EPERM if core and new != 0 else ALLOW)
+    assert call("setrlimit", resource, new) == (EPERM if core else ALLOW)
+
+
+@given(
+    st.sampled_from([("mknod", 1), ("mknodat", 2)]),
+    long(*(kind | 0o644 for kind in range(0, 0o200000, 0o10000))),
+    st.tuples(*[longs] * 4),
+)
+def test_only_pipes_and_plain_files_can_be_made(where: tuple[str, int], mode: int, args: tuple[int, ...]) -> None:
+    name, place = where
+    harmless = mode & 0o170000 in (0, stat.S_IFREG, stat.S_IFIFO)
+    assert call(name, *args[:place], mode, *args[place:]) == (ALLOW if harmless else EPERM)
+
+
+@given(long(0, 8, 0xFFFFFFFF, 0x40000, 0x100000, 0x400000))
+def test_personality_keeps_the_memory_layout_strong(persona: int) -> None:
+    assert call("personality", persona) == (ALLOW if persona & 0xFFFFFFFF in (0, 8, 0xFFFFFFFF) else EPERM)
+
+
+@given(longs, longs)
+def test_huge_pages_of_the_host_stay_with_the_host(flags: int, other: int) -> None:
+    assert call("mmap", other, other, other, flags) == (EPERM if flags & 0x40000 else ALLOW)
+    assert call("memfd_create", other, flags) == (EPERM if flags & 4 else ALLOW)
+
+
+@given(long(0, 1, 6, 17, 41), long(1, 2, 13, 31))
+def test_no_protocol_of_the_kernel_is_put_on_a_tcp_socket(level: int, option: int) -> None:
+    refused = level & 0xFFFFFFFF == 6 and option & 0xFFFFFFFF == 31
+    assert call("setsockopt", 3, level, option) == (EPERM if refused else ALLOW)
+
+
+# The page
+
+
+PROSE = """\
+# System calls in a sandbox
+
+Made from `sandbox/syscalls.py` and `sandbox/seccomp.py` by `python tests/sandbox/test_seccomp.py`; a test keeps it
+current. The filter is a wall of its own: it stands also where a namespace or a missing capability would refuse as well.
+
+A call of another architecture (32-bit, x32) ends the process. A number that is not listed, such as one of a newer
+kernel, answers `ENOSYS`. There are rules for: {machines}.
+
+## Allowed
+
+{allowed}
+
+## Allowed, depending on the arguments
+
+What is refused answers `EPERM`; an address family, `EAFNOSUPPORT`.
+
+| Call | What is allowed, and why no more |
+|---|---|
+{rules}
+
+## Refused: `EPERM`
+
+{refused}
+
+## Absent: `ENOSYS`
+
+As in a kernel built without them, so that programs choose another way by themselves.
+
+{absent}
+"""
+
+
+def table(groups: tuple[Group, ...]) -> str:
+    rows = (f"| {group.title} | {group.reason} | {' '.join(f'`{name}`' for name in group.names)} |" for group in groups)
+    return "\n".join(["| Group | Why | Calls |", "|---|---|---|", *rows])
+
+
+def page() -> str:
+    return PROSE.format(
+        machines=", ".join(sorted(NUMBERS)),
+        allowed=table(ALLOWED),
+        rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in seccomp.rules(INTERNET)),
+        refused=table(REFUSED),
+        absent=table(ABSENT),
+    )
+
+
+def test_the_page_on_system_calls_is_current() -> None:
+    assert PAGE.read_text() == page(), "run: python tests/sandbox/test_seccomp.py"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
