@@ -1,9 +1,9 @@
 """First process in every sandbox: closes the inner walls, says so, waits for one program, runs it, reports.
 
-    host → init   {"landlock": [[path, kind]…], "rlimits": {name: value}}      how to confine itself
-    init → host   {"ready": {…}}                                               what is in force; carries our pid as credentials
-    host → init   {"program": …} + descriptors of stdout and stderr             the host has put us in a cgroup by now
-    init → host   {"report": {…}}                                              the outcome; the host believes none of it
+    host → init   {"landlock": [[path, kind]…], "rlimits": {name: [soft, hard]}}
+    init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials
+    host → init   {"program": …}       with descriptors of stdout and stderr; the host has put us in a cgroup by now
+    init → host   {"report": …}        the outcome; the host believes none of it
 
 A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
 after it the process belongs to the program. Runs under the seccomp filter already, as uid 1000 of a user namespace
@@ -11,6 +11,7 @@ without capabilities. Standard library only.
 """
 
 import array
+import contextlib
 import fcntl
 import importlib.util
 import json
@@ -63,16 +64,14 @@ def close_all_but(keep):
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)
         if descriptor > 2 and descriptor != keep:
-            try:
+            with contextlib.suppress(OSError):  # the one that listdir itself used is closed already
                 os.close(descriptor)
-            except OSError:
-                pass  # the one listdir itself used
 
 
 def confine(setup):
     """Close the walls a process closes on itself, and tell what is in force, as the kernel says it."""
-    for name, value in setup["rlimits"].items():
-        resource.setrlimit(getattr(resource, name), (value, value))
+    for name, (soft, hard) in setup["rlimits"].items():
+        resource.setrlimit(getattr(resource, name), (soft, hard))
     version = load("landlock", "landlock.py").restrict(setup["landlock"])
     with open("/proc/self/status") as status:
         fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
@@ -80,7 +79,7 @@ def confine(setup):
         "landlock": version,
         "seccomp": fields["Seccomp"] == "2",
         "no_new_privs": fields["NoNewPrivs"] == "1",
-        "no_capabilities": all(int(fields[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")),
+        "no_capabilities": not any(int(fields[f"Cap{kind}"], 16) for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")),
     }
 
 
@@ -106,7 +105,7 @@ def run_child(program):
     if child == 0:
         try:
             os.dup2(text, program["descriptor"])
-            os.set_inheritable(program["descriptor"], True)
+            os.set_inheritable(program["descriptor"], True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
             os.execve(program["argv"][0], program["argv"], dict(os.environ))
         except OSError as error:
             os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
@@ -115,11 +114,9 @@ def run_child(program):
     os.close(text)
     _, status = os.waitpid(child, 0)
     report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
-    try:
-        with open(program["report"], "rb") as file:
-            report = json.load(file)
-    except (OSError, ValueError, TypeError):
-        pass  # a shell writes none; a program that was killed neither
+    # A shell writes no report, a program that was killed neither.
+    with contextlib.suppress(OSError, ValueError), open(program["report"], "rb") as file:
+        report = json.load(file)
     code = os.waitstatus_to_exitcode(status)
     if isinstance(report, dict):
         report["exit_code"], report["signal"] = (code, None) if code >= 0 else (128 - code, -code)
@@ -131,7 +128,7 @@ def main():
     host = socket.socket(fileno=int(sys.argv[1]))
     host.set_inheritable(False)
     close_all_but(host.fileno())
-    os.dup2(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), 0)  # the sandbox's own, not the one inherited from the host
+    os.dup2(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), 0)  # the sandbox's own, not the host's
     me = os.getpid()
     setup, _ = receive(host)
     send(host, {"ready": confine(setup)})

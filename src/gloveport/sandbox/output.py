@@ -71,7 +71,7 @@ class Capture:
         return self.total > self.stored
 
     def output(self, handle: str, *, ansi: str) -> Output:
-        """What the answer shows: everything when it fits, else head and tail with a line about the rest between them."""
+        """What the answer shows: everything when it fits, else head and tail with a line between them."""
         kept = min(self.total, self.stored)
         truncated = self.total > self.shown
         if not truncated:
@@ -108,7 +108,7 @@ class Capture:
             self._memory += data
             if len(self._memory) <= self.shown:
                 return
-            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)
+            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - see close
             data, self._memory = bytes(self._memory), bytearray()
         view = memoryview(data)
         while view:

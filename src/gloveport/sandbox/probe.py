@@ -1,4 +1,4 @@
-"""Tells, layer by layer, what this host enforces: by building a sandbox and asking the kernel, not by reading versions."""
+"""What this host enforces, layer by layer: found by building a sandbox and asking the kernel, not by versions."""
 
 import re
 import subprocess
@@ -85,8 +85,7 @@ def _repair() -> str:
         "user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
         "kernel/apparmor_restrict_unprivileged_userns": (
             "1",
-            "install the AppArmor profile for bwrap (Ubuntu: apt-get install apparmor-profiles, then load "
-            "bwrap-userns-restrict), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+            "load Ubuntu's AppArmor profile for bwrap (package apparmor-profiles, bwrap-userns-restrict)",
         ),
     }
     for name, (closed, repair) in known.items():

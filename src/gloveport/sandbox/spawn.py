@@ -190,7 +190,7 @@ class _Built:
             wall_seconds=time.monotonic() - watch.started,
             cpu_seconds=counters.cpu_seconds if counters else None,
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
-            refused_forks=counters.refused_forks if counters else 0,
+            refused_forks=counters.refused_forks if counters else None,
         )
 
     async def _read_report(self, report: list[JsonValue]) -> None:

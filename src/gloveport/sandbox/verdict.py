@@ -62,6 +62,9 @@ _BY_TEXT: dict[str, LimitName] = {
     "Fatal JavaScript out of memory": "memory_bytes",
     "Fatal process out of memory": "memory_bytes",
     "CPU time limit exceeded": "cpu_seconds",
+    "fork: Resource temporarily unavailable": "processes",
+    "fork: retry: Resource temporarily unavailable": "processes",
+    "can't start new thread": "processes",
 }
 
 _HINTS: dict[LimitName, str] = {
@@ -94,6 +97,8 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
     failed = outcome.killed_by is not None or code != 0
     if failed:
         hit |= dict.fromkeys(_evidence(report, ended_by, stderr))
+        if outcome.refused_forks is None and report and report.error and report.error.errno == errno.EAGAIN:
+            hit["processes"] = None
     if outcome.refused_forks:
         hit["processes"] = None
     if truncated or (report is not None and report.value_truncated):

@@ -1,0 +1,113 @@
+"""Plans and command lines are pure, so the whole of them is asserted."""
+
+import socket
+
+import pytest
+
+from gloveport.errors import SandboxError
+from gloveport.model import Grant, Limits, Mount, Program, Symlink
+from gloveport.sandbox import bubblewrap
+from gloveport.sandbox.base import System, make_plan
+
+SYSTEM = System(
+    binds=(Mount(source="/usr/lib", target="/usr/lib"), Mount(source="/x/guest", target="/opt/gloveport")),
+    symlinks=(Symlink(path="/lib", target="usr/lib"),),
+    python="/usr/bin/python3",
+    counts_memory=True,
+)
+SHELL = Program(
+    name="/program.sh", argv=("/usr/bin/bash",), symlinks=(Symlink(path="/program.sh", target="/proc/self/fd/3"),)
+)
+GRANT = Grant(languages={"shell"}, mounts=(Mount(source="/srv/data", target="/data"),))
+
+
+def test_the_whole_command_line_is_as_expected():
+    """E9: every namespace, no capability, no nested user namespace, sized and read-only file systems, filter."""
+    plan = make_plan(SHELL, GRANT, SYSTEM)
+    descriptors = bubblewrap.Descriptors(seccomp=11, info=12, control=13, files=(21, 22, 23, 24))
+    line = bubblewrap.arguments("/usr/bin/bwrap", plan, descriptors, {"/srv/data": "/run/3"})
+    assert line == [
+        *["/usr/bin/bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"],
+        *["--unshare-cgroup", "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session"],
+        *["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "gloveport", "--clearenv"],
+        *["--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8", "--setenv", "LOGNAME", "agent"],
+        *["--setenv", "NO_COLOR", "1", "--setenv", "PATH", "/usr/bin:/usr/local/bin:/bin"],
+        *["--setenv", "SHELL", "/bin/bash", "--setenv", "TERM", "dumb", "--setenv", "TMPDIR", "/tmp"],
+        *["--setenv", "USER", "agent"],
+        *["--perms", "0444", "--file", "21", "/etc/passwd", "--perms", "0444", "--file", "22", "/etc/group"],
+        *["--perms", "0444", "--file", "23", "/etc/hosts", "--perms", "0444", "--file", "24", "/etc/nsswitch.conf"],
+        *["--ro-bind", "/usr/lib", "/usr/lib", "--ro-bind", "/x/guest", "/opt/gloveport"],
+        *["--ro-bind", "/run/3", "/data"],
+        *["--symlink", "usr/lib", "/lib", "--symlink", "/proc/self/fd/3", "/program.sh"],
+        *["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"],
+        *["--perms", "0700", "--size", str(16 << 20), "--tmpfs", "/dev/shm"],
+        *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/tmp"],
+        *["--perms", "0700", "--size", str(8 << 20), "--tmpfs", "/run/gloveport"],
+        *["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"],
+        *["--add-seccomp-fd", "11", "--info-fd", "12", "--"],
+        *["/usr/bin/python3", "-I", "-B", "/opt/gloveport/init.py", "13"],
+    ]
+
+
+def test_landlock_grants_no_more_than_the_plan_shows():
+    """E9: the second wall names every path by itself, and only the private file systems can be written."""
+    plan = make_plan(SHELL, GRANT, SYSTEM)
+    assert plan.landlock == (
+        ("/usr/lib", "run"),
+        ("/opt/gloveport", "run"),
+        ("/data", "read"),
+        ("/etc", "read"),
+        ("/proc", "read"),
+        ("/dev", "device"),
+        ("/dev/shm", "write"),
+        ("/tmp", "write"),
+        ("/run/gloveport", "write"),
+    )
+
+
+def test_unix_sockets_are_in_the_filter_only_when_the_operator_opens_them():
+    """T5: the knob ``unix_sockets``."""
+    assert make_plan(SHELL, Grant(), SYSTEM).families == {socket.AF_INET, socket.AF_INET6}
+    opened = make_plan(SHELL, Grant(unix_sockets=True), SYSTEM).families
+    assert opened == {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
+
+
+@pytest.mark.parametrize(
+    "target", ["/tmp/x", "/dev/shm/x", "/dev", "/proc/x", "/run/gloveport/x", "/usr/lib/x", "/usr", "/opt/gloveport/x"]
+)
+def test_no_mount_lies_beneath_or_above_another(target):
+    """E9, CVE-2026-87766: bubblewrap would create the mount point through a link planted there."""
+    grant = Grant(mounts=(Mount(source="/srv/data", target=target),))
+    with pytest.raises(SandboxError, match="collides"):
+        make_plan(SHELL, grant, SYSTEM)
+
+
+def test_two_mounts_of_the_operator_do_not_nest():
+    grant = Grant(mounts=(Mount(source="/a", target="/data"), Mount(source="/b", target="/data/inner")))
+    with pytest.raises(SandboxError, match="/data/inner collides with /data"):
+        make_plan(SHELL, grant, SYSTEM)
+
+
+def test_limits_of_each_process_follow_the_grant():
+    limits = Limits(processes=7, open_files=40, file_bytes=1000, cpu_seconds=1.2, memory_bytes=1 << 27)
+    plan = make_plan(SHELL, Grant(limits=limits), SYSTEM)
+    assert plan.rlimits == {
+        "RLIMIT_NPROC": (7 + 16, 7 + 16),
+        "RLIMIT_NOFILE": (40, 40),
+        "RLIMIT_FSIZE": (1000, 1000),
+        "RLIMIT_CPU": (2, 3),
+        "RLIMIT_MEMLOCK": (65536, 65536),
+        "RLIMIT_MSGQUEUE": (0, 0),
+        "RLIMIT_NICE": (0, 0),
+        "RLIMIT_RTPRIO": (0, 0),
+    }
+
+
+def test_without_cgroups_memory_is_limited_process_by_process():
+    system = SYSTEM.model_copy(update={"counts_memory": False})
+    limits = Limits(memory_bytes=1 << 27)
+    assert make_plan(SHELL, Grant(limits=limits), system).rlimits["RLIMIT_AS"] == (1 << 27, 1 << 27)
+    engine = Program(name="x", argv=("/x",), reserved_bytes=1 << 20)
+    rlimits = make_plan(engine, Grant(limits=limits), system).rlimits
+    assert "RLIMIT_AS" not in rlimits
+    assert rlimits["RLIMIT_DATA"] == ((1 << 27) + (1 << 20),) * 2

@@ -1,0 +1,376 @@
+"""What every backend promises, on the real kernel: the same for each language, warm or cold."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from gloveport.errors import ConfigError, SandboxError
+from gloveport.model import Mount, Request
+from gloveport.sandbox.spawn import Bubblewrap
+
+pytestmark = pytest.mark.anyio
+
+HELLO = {
+    "python": "print('out'); import sys; print('err', file=sys.stderr); {'answer': [1, 2.5, None, 'ü']}",
+    "typescript": "const n: number = 1; console.log('out'); console.error('err'); ({answer: [n, 2.5, null, 'ü']})",
+    "javascript": "console.log('out'); console.error('err'); ({answer: [1, 2.5, null, 'ü']})",
+    "shell": """echo err >&2; echo '{"answer": [1, 2.5, null, "ü"]}'""",
+}
+
+
+def descendants(pid):
+    """Host process ids below ``pid``."""
+    children = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, queue = set(), [pid]
+    while queue:
+        for child in children.get(queue.pop(), []):
+            found.add(child)
+            queue.append(child)
+    return found
+
+
+def groups():
+    """Cgroup directories of sandboxes on this host."""
+    return {str(path) for path in Path("/sys/fs/cgroup").rglob("gloveport-*/run-*")}
+
+
+@pytest.mark.parametrize("language", HELLO)
+async def test_every_language_gives_value_and_streams_apart(run, has_cgroups, language):
+    """E1, E2."""
+    result = await run(language, HELLO[language])
+    assert (result.status, result.value, result.value_type) == ("ok", {"answer": [1, 2.5, None, "ü"]}, None)
+    assert result.stderr.text == "err\n"
+    if language != "shell":
+        assert result.stdout.text == "out\n"
+    assert result.exit_code == 0
+    assert result.limits_hit == ()
+    assert result.usage.wall_ms > 0
+    assert (result.usage.cpu_ms is not None) == (result.usage.peak_memory_bytes is not None) == has_cgroups
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "line"),
+    [
+        ("python", "x = 1\n\nraise ValueError('no')", 'File "program.py", line 3'),
+        ("typescript", "const x: number = 1;\n\nthrow new TypeError('no');", "program.ts:3:7"),
+        ("javascript", "const x = 1;\n\nthrow new TypeError('no');", "program.js:3:7"),
+    ],
+)
+async def test_a_failure_names_the_callers_own_line_and_none_of_ours(run, language, code, line):
+    """E2."""
+    result = await run(language, code)
+    assert result.status == "error"
+    assert result.error.message == "no"
+    assert line in result.error.traceback
+    for ours in ("/opt/gloveport", "init.py", "run.mjs", "blob:"):
+        assert ours not in result.error.traceback
+
+
+async def test_a_shell_error_names_the_callers_line(run):
+    result = await run("shell", "true\n\nnosuchcommand")
+    assert (result.status, result.exit_code) == ("error", 127)
+    assert "program.sh: line 3: nosuchcommand" in result.stderr.text
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+async def test_await_works_at_the_top_level(run, language):
+    """E1."""
+    code = {
+        "python": "import asyncio\nawait asyncio.sleep(0, 7)",
+        "typescript": "await new Promise<number>(done => setTimeout(() => done(7), 1))",
+    }
+    assert (await run(language, code[language])).value == 7
+
+
+async def test_the_effective_grant_is_in_the_answer(engine_with):
+    """T1: the caller asks for more than the operator gives, and reads what it got."""
+    async with engine_with(limits={"wall_seconds": 5, "processes": 20}) as engine:
+        request = Request(language="python", code="1", limits={"wall_seconds": 600, "processes": 10})
+        result = await engine.execute(request, caller="test")
+    assert result.grant.limits.wall_seconds == 5
+    assert result.grant.limits.processes == 10
+    assert result.grant.languages == {"python"}
+
+
+async def test_a_language_the_policy_does_not_name_is_denied_and_written_down(engine_with, tmp_path):
+    """T1, T6."""
+    async with engine_with(policy={"languages": {"shell"}}) as engine:
+        result = await engine.execute(Request(language="python", code="1"), caller="test")
+    assert (result.status, result.error.type) == ("denied", "language_not_allowed")
+    log = "".join(path.read_text() for path in (tmp_path / "state/audit").glob("*.jsonl"))
+    assert '"kind":"execute.denied"' in log
+
+
+async def test_a_run_is_written_down_before_and_after(engine_with, tmp_path):
+    """T6, A1: digests and sizes, never the text."""
+    async with engine_with() as engine:
+        result = await engine.execute(Request(language="python", code="'very-secret-text'"), caller="me")
+    records = [
+        json.loads(line)
+        for path in (tmp_path / "state/audit").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    kinds = [(record["kind"], record.get("run"), record.get("caller")) for record in records]
+    assert kinds == [("execute.admitted", result.run_id, "me"), ("execute.ended", result.run_id, "me")]
+    assert records[0]["rule"] == "policy.languages"
+    assert records[1]["status"] == "ok"
+    assert "very-secret-text" not in json.dumps(records)
+
+
+async def test_nothing_is_left_of_a_run(engine_with):
+    """E5: no process, cgroup, mount or descriptor."""
+    async with engine_with() as engine:
+        await engine.execute(Request(language="shell", code="true"), caller="test")
+
+        def state():
+            mounts = Path("/proc/self/mountinfo").read_text()
+            return descendants(os.getpid()), groups(), mounts, len(os.listdir("/proc/self/fd"))
+
+        before = state()
+        for code in ("sleep 1000 & disown; exit 0", "(setsid sleep 1000 &) ; exit 0", "kill -9 $$"):
+            await engine.execute(Request(language="shell", code=code), caller="test")
+        assert state() == before
+
+
+async def test_a_cancelled_run_is_dead_at_once_with_all_its_processes(engine_with):
+    """E5."""
+    async with engine_with() as engine:
+        before = descendants(os.getpid())
+        seen = anyio.Event()
+        request = Request(language="shell", code="(setsid sleep 1000 &); echo up; trap '' TERM INT; sleep 1000")
+        async with anyio.create_task_group() as tasks:
+
+            async def execute():
+                await engine.execute(request, caller="test", on_output=lambda *_: seen.set())
+
+            tasks.start_soon(execute)
+            await seen.wait()
+            assert len(descendants(os.getpid())) > len(before)
+            tasks.cancel_scope.cancel()
+        assert descendants(os.getpid()) == before
+        assert not groups()
+
+
+OWNER = """
+import sys, anyio
+from gloveport.config import Config
+from gloveport.model import Request
+from gloveport.server.app import assemble
+async def main():
+    async with assemble(Config(), {"GLOVEPORT_STATE": sys.argv[1]}) as engine:
+        request = Request(language="shell", code="(setsid sleep 1000 &); echo up; sleep 1000")
+        await engine.execute(request, caller="x", on_output=lambda *_: print("up", flush=True))
+anyio.run(main)
+"""
+
+
+def test_a_killed_server_takes_its_sandboxes_with_it(tmp_path):
+    """E5: nothing outlives its owner, though it had no time to say good-bye."""
+    with subprocess.Popen([sys.executable, "-c", OWNER, tmp_path / "state"], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout.readline() == b"up\n"
+        below = {pid: os.pidfd_open(pid) for pid in descendants(owner.pid)}
+        assert len(below) >= 4
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        with anyio.from_thread.start_blocking_portal() as portal:
+            for descriptor in below.values():
+                portal.call(_gone, descriptor)
+                os.close(descriptor)
+
+
+async def _gone(descriptor):
+    with anyio.fail_after(10):
+        await anyio.wait_readable(descriptor)
+
+
+async def test_bubblewrap_never_runs_as_the_host_root(engine_with):
+    """E9: and every sandbox of a server that is root has a uid of its own."""
+    async with engine_with() as engine:
+        seen = []
+        both = anyio.Event()
+        request = Request(language="shell", code="echo up; sleep 1000")
+
+        def on_output(*_):
+            seen.append(1)
+            if len(seen) == 2:
+                both.set()
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(lambda: engine.execute(request, caller="test", on_output=on_output))
+            await both.wait()
+            uids = []
+            for pid in descendants(os.getpid()):
+                status = dict(
+                    line.split(":\t", 1)
+                    for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+                    if ":\t" in line
+                )
+                uids.append({int(uid) for uid in status["Uid"].split()})
+            tasks.cancel_scope.cancel()
+    if os.geteuid() == 0:
+        assert set().union(*uids) == {1_900_000_000, 1_900_000_001}
+    else:
+        assert set().union(*uids) == {os.getuid()}
+
+
+async def test_the_environment_is_built_from_nothing(run, monkeypatch):
+    """T4, E9."""
+    monkeypatch.setenv("OWNERS_API_KEY", "sk-very-secret")
+    result = await run("python", "import os\n{**os.environ}")
+    assert sorted(result.value) == [
+        *["HOME", "LANG", "LOGNAME", "NO_COLOR", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"]
+    ]
+    assert "secret" not in str(result.value)
+
+
+async def test_the_root_holds_only_what_the_runtime_needs(run):
+    """E9: nothing of the host's home, no /sys, no D-Bus, of /etc a handful of files."""
+    code = """
+import os
+places = ["/home", "/root", "/var", "/sys", "/boot", "/media", "/mnt", "/srv", "/usr/local", "/usr/sbin", "/run/dbus"]
+[[path for path in places if os.path.exists(path)], os.listdir("/etc")]
+"""
+    there, etc = (await run("python", code)).value
+    assert there == []
+    assert set(etc) <= {"passwd", "group", "hosts", "nsswitch.conf", "alternatives", "ld.so.cache"}
+
+
+async def test_descriptors_are_the_intended_ones(run):
+    """E9: streams, and in Python the channel to the host, which carries the report."""
+    shell = await run("shell", "for f in /proc/self/fd/*; do readlink $f; done")
+    kinds = [line.split(":")[0] for line in shell.stdout.text.splitlines()]
+    assert kinds[:3] == ["/dev/null", "pipe", "pipe"]
+    assert kinds[3].startswith("/memfd")
+    assert len(kinds) == 4
+    python = await run("python", "import os\n[os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in range(4)]")
+    assert python.value[:3] == ["/dev/null", "pipe", "pipe"]
+
+
+async def test_a_program_can_open_its_own_standard_streams(run):
+    result = await run("shell", "echo out > /dev/stdout; echo err > /dev/stderr")
+    assert (result.stdout.text, result.stderr.text) == ("out\n", "err\n")
+
+
+async def test_loopback_is_up_and_nothing_else_is_there(run):
+    """N1: its own loopback and no other network."""
+    code = """
+import socket, threading
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: server.accept()[0].sendall(b"pong")).start()
+answer = socket.create_connection(server.getsockname()).recv(4).decode()
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+except OSError as error:
+    outside = error.strerror
+[answer, outside, [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]]]
+"""
+    result = await run("python", code)
+    assert result.value == ["pong", "Network is unreachable", ["lo"]]
+
+
+async def test_an_operators_mount_is_readable_and_read_only(run, tmp_path):
+    """T5: the knob ``mounts``."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "table.csv").write_text("a,b\n1,2\n")
+    tmp_path.chmod(0o755)
+    code = "cat /data/table.csv; echo x > /data/new || cp /bin/ls /data/ls"
+    result = await run("shell", code, policy={"mounts": (Mount(source=str(data), target="/data"),)})
+    assert result.stdout.text == "a,b\n1,2\n"
+    assert "Read-only file system" in result.stderr.text
+    assert [path.name for path in data.iterdir()] == ["table.csv"]
+
+
+async def test_a_source_below_a_closed_directory_is_mounted_by_root_alone(run, tmp_path):
+    """As root the mount is made before privileges are dropped, so that modes above it do not matter."""
+    closed = tmp_path / "closed"
+    (closed / "data").mkdir(parents=True)
+    (closed / "data/file").write_text("here")
+    (closed / "data").chmod(0o755)
+    closed.chmod(0o700)
+    result = await run("shell", "cat /data/file", policy={"mounts": (Mount(source=f"{closed}/data", target="/data"),)})
+    assert result.stdout.text == "here"
+
+
+async def test_a_configured_interpreter_that_only_root_can_reach_works(engine_with):
+    """The interpreter of these tests may lie in root's home: root can use it, and so can whoever owns it."""
+    async with engine_with(runtimes={"python": sys.executable}) as engine:
+        code = "import sys\nsys.prefix"
+        result = await engine.execute(Request(language="python", code=code), caller="test")
+    assert result.value == sys.prefix
+
+
+async def test_a_configured_interpreter_that_is_none_is_a_configuration_error(engine_with):
+    with pytest.raises(ConfigError, match="runtimes.python: /bin/true does not run"):
+        async with engine_with(runtimes={"python": "/bin/true"}):
+            pass
+
+
+async def test_a_demand_the_kernel_can_not_meet_is_a_refusal(engine_with):
+    """T3, T5: the knob ``landlock_abi``."""
+    async with engine_with(sandbox={"landlock_abi": 60}) as engine:
+        with pytest.raises(SandboxError, match="Landlock ABI 60 is demanded, the kernel enforces") as caught:
+            await engine.execute(Request(language="shell", code="echo ran"), caller="test")
+    assert "lsm=" in caught.value.hint
+
+
+async def test_a_bubblewrap_that_fails_is_a_refusal_with_its_own_words(engine_with, tmp_path):
+    """T3: and nothing ran."""
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    broken.chmod(0o755)
+    tmp_path.chmod(0o755)
+    async with engine_with(sandbox={"bubblewrap": str(broken)}) as engine:
+        with pytest.raises(SandboxError, match="No permissions to create new namespace"):
+            await engine.execute(Request(language="shell", code="echo ran"), caller="test")
+
+
+async def test_a_missing_bubblewrap_names_the_command_that_installs_it(engine_with):
+    """T3."""
+    with pytest.raises(SandboxError, match="/nonexistent/bwrap") as caught:
+        async with engine_with(sandbox={"bubblewrap": "/nonexistent/bwrap"}):
+            pass
+    assert "apt-get install bubblewrap" in caught.value.hint
+
+
+async def test_cgroups_can_be_demanded(engine_with, has_cgroups):
+    """T3, T5: the knob ``cgroups``: a refusal where there are none, in force where there are."""
+    if has_cgroups:
+        async with engine_with(sandbox={"cgroups": "require"}) as engine:
+            assert isinstance(engine.sandbox, Bubblewrap)
+            assert engine.sandbox.tree is not None
+    else:
+        with pytest.raises(SandboxError, match="no cgroup"):
+            async with engine_with(sandbox={"cgroups": "require"}):
+                pass
+
+
+async def test_uids_come_from_the_configured_range_and_run_out(engine_with):
+    """T5: the knobs ``first_uid`` and ``uid_count``; only root drops to another uid."""
+    async with engine_with(sandbox={"first_uid": 1_950_000_000, "uid_count": 1}) as engine:
+        seen = anyio.Event()
+        first = Request(language="shell", code="grep ^ /proc/self/uid_map; sleep 1000")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: engine.execute(first, caller="test", on_output=lambda *_: seen.set()))
+            await seen.wait()
+            second = Request(language="shell", code="cat /proc/self/uid_map")
+            if os.geteuid() == 0:
+                with pytest.raises(SandboxError, match="all 1 user ids from 1950000000 are in use"):
+                    await engine.execute(second, caller="test")
+            else:
+                assert (await engine.execute(second, caller="test")).status == "ok"
+            tasks.cancel_scope.cancel()

@@ -1,0 +1,233 @@
+"""E4: every limit is enforced by the kernel or by killing the whole sandbox, and reported by its name."""
+
+import anyio
+import pytest
+
+from gloveport.model import Request
+
+pytestmark = pytest.mark.anyio
+MIB = 1 << 20
+
+
+async def test_wall_seconds_end_a_run_and_what_it_printed_is_there(run):
+    """E2, E4: partial output survives a timeout."""
+    code = "import time\nprint('partial', end='')\ntime.sleep(1000)"
+    result = await run("python", code, wall_seconds=0.5)
+    assert (result.status, result.limits_hit) == ("timeout", ("wall_seconds",))
+    assert result.stdout.text == "partial"
+    assert 500 <= result.usage.wall_ms < 3000
+    assert "timeout_seconds" in result.hint
+
+
+async def test_a_request_without_a_timeout_gets_the_default(engine_with):
+    """T5: the knob ``default_wall_seconds``."""
+    async with engine_with(policy={"default_wall_seconds": 0.4}) as engine:
+        result = await engine.execute(Request(language="shell", code="sleep 1000"), caller="test")
+    assert (result.status, result.limits_hit) == ("timeout", ("wall_seconds",))
+
+
+@pytest.mark.parametrize("language", ["python", "shell"])
+async def test_cpu_seconds_of_one_process(run, language):
+    code = {"python": "while True: pass", "shell": "while :; do :; done"}[language]
+    result = await run(language, code, cpu_seconds=0.5, wall_seconds=20)
+    assert (result.status, result.limits_hit) == ("killed", ("cpu_seconds",))
+    assert result.usage.wall_ms < 10_000
+
+
+async def test_cpu_seconds_are_those_of_all_processes_together(run, has_cgroups):
+    code = "for i in 1 2 3 4; do (while :; do :; done) & done; wait"
+    result = await run("shell", code, cpu_seconds=1, cpus=2, wall_seconds=3)
+    if has_cgroups:
+        assert (result.status, result.limits_hit) == ("killed", ("cpu_seconds",))
+        assert result.usage.cpu_ms < 2500
+    else:  # each process by itself; the wall clock bounds the sum
+        assert result.usage.wall_ms < 5000
+
+
+async def test_cpus_bound_what_a_sandbox_uses_at_once(run, has_cgroups):
+    """T5: the knob ``cpus``. Half a processor: a second of work takes two."""
+    if has_cgroups:
+        result = await run("shell", "while :; do :; done & while :; do :; done", cpus=0.5, wall_seconds=2)
+        assert result.status == "timeout"
+        assert result.usage.cpu_ms <= 0.75 * result.usage.wall_ms
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "hoard = []\nwhile True: hoard.append(bytearray(1 << 22))"),
+        ("shell", "x=0123456789abcdef; while :; do x=$x$x; done"),
+        ("typescript", "const hoard: object[] = []; while (true) hoard.push(new Array(1000).fill(Math.random()));"),
+    ],
+)
+async def test_memory_bytes(run, language, code):
+    result = await run(language, code, memory_bytes=128 * MIB, wall_seconds=20)
+    assert result.limits_hit[:1] == ("memory_bytes",), result
+    assert result.status in ("killed", "error")
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("typescript", "const h = []; while (true) h.push(new Uint8Array(1 << 22).fill(1));"),
+        (
+            "python",
+            "import mmap\nhoard = []\nwhile True: m = mmap.mmap(-1, 1 << 22); m.write(b'x' * (1 << 22)); hoard.append(m)",
+        ),
+        ("shell", "for i in 1 2 3 4; do tail -c 100M /dev/zero | sort & done; wait; sleep 1000"),
+    ],
+)
+async def test_memory_bytes_outside_the_languages_heap_and_over_all_processes(run, has_cgroups, language, code):
+    result = await run(language, code, memory_bytes=192 * MIB, wall_seconds=15)
+    if has_cgroups:
+        assert (result.status, result.limits_hit[:1]) == ("killed", ("memory_bytes",)), result
+    elif language != "shell":  # without cgroups each process is bounded, their sum is not
+        assert "memory_bytes" in result.limits_hit or result.status == "error", result
+
+
+async def test_files_in_scratch_count_as_memory(run, has_cgroups):
+    if has_cgroups:
+        code = "head -c 200M /dev/zero > /tmp/fill; sleep 1000"
+        limits = {"memory_bytes": 64 * MIB, "scratch_bytes": 512 * MIB, "file_bytes": 512 * MIB, "wall_seconds": 15}
+        result = await run("shell", code, **limits)
+        assert (result.status, result.limits_hit[:1]) == ("killed", ("memory_bytes",))
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import os\nwhile True:\n  if os.fork() == 0:\n    import time; time.sleep(1000)"),
+        ("shell", "while :; do sleep 1000 & done"),
+    ],
+)
+async def test_processes(run, has_cgroups, language, code):
+    result = await run(language, code, processes=16, wall_seconds=3)
+    if has_cgroups:
+        assert "processes" in result.limits_hit, result
+    else:
+        assert "processes" in result.limits_hit or "Resource temporarily unavailable" in result.stderr.text, result
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "hoard = []\nwhile True: hoard.append(open('/dev/null'))"),
+        ("typescript", "const h = []; while (true) h.push(Deno.openSync('/tmp/x', {create: true, write: true}));"),
+        ("shell", 'for i in $(seq 3 200); do eval "exec $i</dev/null" || exit 1; done'),
+    ],
+)
+async def test_open_files(run, language, code):
+    result = await run(language, code, open_files=64)
+    assert (result.status, result.limits_hit) == ("error", ("open_files",)), result
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "open('/tmp/x', 'wb').write(bytes(3 << 20))"),
+        ("typescript", "Deno.writeFileSync('/tmp/x', new Uint8Array(3 << 20));"),
+        ("shell", "head -c 3M /dev/zero > /tmp/x"),
+    ],
+)
+async def test_file_bytes(run, language, code):
+    result = await run(language, code, file_bytes=2 * MIB)
+    assert result.limits_hit == ("file_bytes",), result
+    assert result.status in ("error", "killed")
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "open('/tmp/x', 'wb').write(bytes(3 << 20))"),
+        ("typescript", "Deno.writeFileSync('/tmp/x', new Uint8Array(3 << 20));"),
+        ("shell", "head -c 3M /dev/zero > /tmp/x"),
+    ],
+)
+async def test_scratch_bytes(run, language, code):
+    result = await run(language, code, scratch_bytes=2 * MIB)
+    assert (result.status, result.limits_hit) == ("error", ("scratch_bytes",)), result
+
+
+async def test_shared_memory_is_no_way_around_the_scratch_limit(run):
+    result = await run("shell", "head -c 3M /dev/zero > /dev/shm/x", scratch_bytes=2 * MIB)
+    assert (result.status, result.limits_hit) == ("error", ("scratch_bytes",)), result
+
+
+async def test_output_bytes_keep_head_and_tail_and_the_rest_by_handle(engine_with):
+    """E2: everything can be read, and no character is cut in two."""
+    async with engine_with(limits={"output_bytes": 1000}) as engine:
+        result = await engine.execute(Request(language="python", code="print('ü' * 4000)"), caller="test")
+        out = result.stdout
+        assert (result.status, result.limits_hit) == ("ok", ("output_bytes",))
+        assert (out.total_bytes, out.truncated) == (8001, True)
+        head, middle, tail = out.text.split("\n", 2)
+        assert (head, tail) == ("ü" * 250, "ü" * 249 + "\n")
+        assert middle == f"[… 7001 bytes not shown; the resource {out.handle} has them …]"
+        assert engine.archive.page(out.handle, 0) == ("ü" * 4000 + "\n", None)
+        assert engine.archive.page("output://run-0/stdout", 0) is None
+
+
+async def test_a_value_too_large_for_output_bytes_is_cut_and_said_so(run):
+    result = await run("python", "'x' * 5000", output_bytes=1000)
+    assert (result.status, result.limits_hit) == ("ok", ("output_bytes",))
+    assert len(result.value) <= 1100
+    assert result.value_type == "str"
+
+
+@pytest.mark.parametrize("language", ["python", "shell"])
+async def test_stored_output_bytes_end_a_flood(run, language):
+    code = {"python": "while True: print('x' * 1000)", "shell": "yes | tee /dev/stderr"}[language]
+    result = await run(language, code, stored_output_bytes=1 * MIB, wall_seconds=20)
+    assert (result.status, result.limits_hit[0]) == ("killed", "stored_output_bytes")
+    assert result.usage.wall_ms < 10_000
+    assert len(result.stdout.text) < 40_000
+
+
+async def test_code_bytes(run):
+    result = await run("python", "#" * 2000, code_bytes=1000)
+    assert (result.status, result.error.type, result.limits_hit) == ("denied", "code_too_large", ("code_bytes",))
+
+
+async def test_concurrent_runs_and_queue_length(engine_with):
+    """E4, T5: one runs, one waits, the third is told to come back."""
+    async with engine_with(admission={"concurrent_runs": 1, "queue_length": 1, "queue_seconds": 30}) as engine:
+        up = anyio.Event()
+        results = {}
+
+        async def execute(name, code, **hooks):
+            results[name] = await engine.execute(Request(language="shell", code=code), caller="test", **hooks)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: execute("first", "echo up; sleep 0.5", on_output=lambda *_: up.set()))
+            await up.wait()
+            tasks.start_soon(execute, "second", "echo second")
+            await anyio.wait_all_tasks_blocked()
+            assert (engine.admission.running, engine.admission.waiting) == (1, 1)
+            await execute("third", "echo third")
+            assert results["third"].status == "denied"
+            assert results["third"].limits_hit == ("queue_length",)
+        assert [results[name].status for name in ("first", "second")] == ["ok", "ok"]
+
+
+async def test_queue_seconds(engine_with):
+    async with engine_with(admission={"concurrent_runs": 1, "queue_length": 1, "queue_seconds": 0.2}) as engine:
+        up = anyio.Event()
+        request = Request(language="shell", code="echo up; sleep 1000")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: engine.execute(request, caller="test", on_output=lambda *_: up.set()))
+            await up.wait()
+            result = await engine.execute(Request(language="shell", code="true"), caller="test")
+            assert (result.status, result.limits_hit) == ("denied", ("queue_seconds",))
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_hungry_run_harms_no_other(engine_with):
+    """E4: a fork bomb, a flood and a memory bomb run beside an honest program, which does not notice."""
+    limits = {"wall_seconds": 5, "memory_bytes": 128 * MIB, "processes": 32, "stored_output_bytes": 4 * MIB}
+    bombs = [":(){ :|:& };:; wait", "yes", "x=0123456789abcdef; while :; do x=$x$x; done"]
+    async with engine_with(limits=limits, admission={"concurrent_runs": 8}) as engine:
+        async with anyio.create_task_group() as tasks:
+            for bomb in bombs:
+                tasks.start_soon(lambda bomb=bomb: engine.execute(Request(language="shell", code=bomb), caller="bad"))
+            result = await engine.execute(Request(language="python", code="sum(range(10))"), caller="good")
+            assert (result.status, result.value) == ("ok", 45)

@@ -1,0 +1,86 @@
+"""The floors of docs/architecture.md, proved from the code's own imports."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gloveport
+
+ROOT = Path(gloveport.__file__).parent
+FLOORS = [
+    {"model"},
+    {"errors"},
+    {"policy"},
+    {"sandbox", "runtimes", "audit", "limits"},
+    {"guard"},
+    {"engine", "config"},
+    {"server"},
+    {"cli", "__main__"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+FILES = sorted(path for path in ROOT.rglob("*.py") if "guest" not in path.relative_to(ROOT).parts)
+GUEST_FILES = sorted((ROOT / "guest").rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names = [alias.name for alias in node.names]
+            for name in names:
+                yield (f"{node.module}.{name}", node)
+
+
+def own_rooms(path: Path) -> set[str]:
+    found = set()
+    for name, _ in imports(ast.parse(path.read_text())):
+        parts = name.split(".")
+        if parts[0] == "gloveport" and len(parts) > 1:
+            found.add(parts[1])
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_strictly_down_the_floors(path):
+    room = room_of(path)
+    if room == "__init__":
+        return
+    for other in own_rooms(path) - {room}:
+        assert FLOOR[other] < FLOOR[room], f"{room} (floor {FLOOR[room]}) imports {other} (floor {FLOOR[other]})"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_library_code_imports_inside_a_function(path):
+    if room_of(path) in {"cli", "__main__"}:
+        return  # commands import what they need, so that --help is quick
+    tree = ast.parse(path.read_text())
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                assert not isinstance(node, ast.Import | ast.ImportFrom), f"{path}:{node.lineno}"
+
+
+def test_the_host_never_imports_guest_files_and_they_never_import_the_host():
+    for path in FILES:
+        assert not any(name.startswith("gloveport.guest") for name, _ in imports(ast.parse(path.read_text()))), path
+    for path in GUEST_FILES:
+        assert not any(name.split(".")[0] == "gloveport" for name, _ in imports(ast.parse(path.read_text()))), path
+
+
+def test_every_room_has_a_floor():
+    rooms = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES} - {"__init__"}
+    assert rooms == set(FLOOR)
+
+
+@pytest.mark.parametrize("path", [*FILES, *GUEST_FILES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_its_duty(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
