@@ -1,1 +1,37 @@
+# Everything a person or CI does here. `make` alone lists it.
 PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup run check test escape conformance bench docs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+setup: ## install what is missing: bubblewrap, a virtual environment, the locked dependencies
+	@scripts/setup "$(PYTHON)"
+
+run: setup ## three programs in the sandbox, asked for by a real MCP client
+	@$(BIN)/python examples/demo.py
+
+check: setup ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: setup ## all tests, as this user and, when that is root, as an ordinary one too
+	@scripts/test
+
+escape: setup ## the hostile programs alone, as a table
+	@$(BIN)/python -m tests.escape
+
+conformance: setup ## the official MCP conformance suite against this server (needs npm)
+	@tests/conformance/run
+
+bench: setup ## measure, each figure against a named baseline of the same run
+	@$(BIN)/python -m bench $(BENCH)
+
+docs: setup ## write the generated pages of docs/ anew
+	@$(BIN)/python scripts/generate_docs.py
+
+clean: ## remove what the targets made
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
