@@ -1,0 +1,179 @@
+"""TOML text with the line of every key, and one file laid over another.
+
+``tomllib`` tells no lines. A document is therefore cut into its statements (a table header, or a key with its value),
+and each is given to ``tomllib`` alone: what it names then stands at the statement's first line.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from gloveport.config.schema import KeyPath
+from gloveport.config.wording import dotted, printable
+from gloveport.errors import ConfigError
+
+Table: TypeAlias = dict[str, object]
+
+MAX_DEPTH = 32
+
+# What a newline can hide in, and what can hold one open. A multi-line string may end in up to five quotes, of which
+# the last three close it.
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:\\.|[^"\\])*"'
+    r"|'[^']*'"
+    r"|#[^\n]*"
+    r"|[\[\]{}\n]",
+    re.DOTALL,
+)
+_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layer:
+    """One file: what it says, and the line at which each key, table and array element begins."""
+
+    path: Path
+    data: Table
+    lines: Mapping[KeyPath, int]
+
+
+def read_layer(path: Path, content: bytes) -> Layer:
+    """Parse one file.
+
+    Raises:
+        ConfigError: It is not UTF-8, not TOML, nested too deep, or has an integer of more than 64 bits.
+    """
+    text = decoded(path, content)
+    return Layer(path=path, data=parsed(path, text), lines=_lines(text))
+
+
+def decoded(path: Path, content: bytes) -> str:
+    """Decode a file's content, with line ends as TOML counts them.
+
+    Raises:
+        ConfigError: It is not UTF-8.
+    """
+    try:
+        return content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{printable(str(path))}:{line}: not UTF-8 (byte 0x{content[error.start]:02x})",
+            hint="save the file as UTF-8",
+        ) from None
+
+
+def parsed(path: Path, text: str) -> Table:
+    """Parse a file's text.
+
+    Raises:
+        ConfigError: It is not TOML, nested too deep, or has an integer of more than 64 bits.
+    """
+    name = printable(str(path))
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deep", hint=f"at most {MAX_DEPTH} levels are read") from None
+    except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
+        found = _POSITION.fullmatch(str(error))
+        place, problem = (f":{found[2]}:{found[3]}", found[1]) if found else ("", str(error))
+        raise ConfigError(
+            f"{name}{place}: not TOML: {printable(problem)}", hint="see https://toml.io/en/v1.0.0"
+        ) from None
+    for key, value in walk(data):
+        if len(key) > MAX_DEPTH:
+            raise ConfigError(f"{name}: {dotted(key)}: nested too deep", hint=f"at most {MAX_DEPTH} levels are read")
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise ConfigError(f"{name}: {dotted(key)}: more than 64 bits", hint="TOML integers have at most 64 bits")
+    return data
+
+
+def merge(layers: Sequence[Layer]) -> Table:
+    """Lay each file over those before it, key by key. An array replaces an array whole."""
+    merged: Table = {}
+    for layer in layers:
+        merged = _over(merged, layer.data)
+    return merged
+
+
+def where(layers: Sequence[Layer], key: KeyPath) -> str | None:
+    """Tell where a key of the merged data, or the nearest thing around it, is set: ``file:line``, or None."""
+    # Elements of an array all come from the file that set the array, even where an earlier file's array is longer.
+    trunk = next((key[:depth] for depth, part in enumerate(key) if isinstance(part, int)), key)
+    for layer in reversed(layers):
+        if trunk in layer.lines:
+            nearest = next(key[:depth] for depth in range(len(key), 0, -1) if key[:depth] in layer.lines)
+            return f"{printable(str(layer.path))}:{layer.lines[nearest]}"
+    return None
+
+
+def walk(data: object, base: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:
+    """Yield every value inside tables and arrays with its key, outer ones first. Not recursive: depth is hostile."""
+    pending = [(base, data)]
+    while pending:
+        key, value = pending.pop()
+        if key != base:
+            yield key, value
+        if isinstance(value, dict):
+            pending += [((*key, name), below) for name, below in value.items()]
+        elif isinstance(value, list):
+            pending += [((*key, index), below) for index, below in enumerate(value)]
+
+
+def _over(under: Table, over: Table) -> Table:
+    merged = dict(under)
+    for name, value in over.items():
+        below = merged.get(name)
+        merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Cut valid TOML at the newlines that end a statement; yield each with the number of its first line."""
+    begin = depth = 0
+    line = 1
+    for token in _TOKEN.finditer(text + "\n"):
+        match token[0]:
+            case "[" | "{":
+                depth += 1
+            case "]" | "}":
+                depth -= 1
+            case "\n" if depth == 0:
+                statement = text[begin : token.start()]
+                yield line, statement
+                begin = token.end()
+                line += statement.count("\n") + 1
+
+
+def _lines(text: str) -> dict[KeyPath, int]:
+    lines: dict[KeyPath, int] = {}
+    last: dict[KeyPath, int] = {}  # of each array of tables, the element that is being written
+    table: KeyPath = ()
+    for line, statement in _statements(text):
+        content = tomllib.loads(statement)
+        if statement.lstrip(" \t").startswith("["):
+            table = _header(content, last)
+            for depth in range(1, len(table) + 1):
+                lines.setdefault(table[:depth], line)
+        else:
+            for key, _ in walk(content, table):
+                lines.setdefault(key, line)
+    return lines
+
+
+def _header(content: object, last: dict[KeyPath, int]) -> KeyPath:
+    """Give the place in the document of a table header, which by itself parses to ``{"a": {"b": {}}}``."""
+    table: KeyPath = ()
+    while isinstance(content, dict) and content:
+        ((name, content),) = content.items()
+        table = (*table, name)
+        if isinstance(content, list):
+            last[table] = last.get(table, -1) + 1
+        if table in last:
+            table = (*table, last[table])
+    return table

@@ -1,0 +1,111 @@
+"""What the shape of one value can't say: keys that bound each other, user ids that are taken, mounts that give away.
+
+Each rule looks at values that have the right shape by themselves, so that one pass names every fault.
+"""
+
+import pwd
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gloveport.config.faults import Fault, validated
+from gloveport.config.layers import Table
+from gloveport.config.mounts import mount_faults
+from gloveport.config.schema import Config, KeyPath
+from gloveport.config.wording import dotted, printable
+from gloveport.model import Mount
+
+_DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
+_MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")
+_MOUNTS: KeyPath = ("policy", "mounts")
+_FIRST_UID: KeyPath = ("sandbox", "first_uid")
+_UID_COUNT: KeyPath = ("sandbox", "uid_count")
+_RUNS: KeyPath = ("admission", "concurrent_runs")
+
+_AUDIT: KeyPath = ("audit", "directory")
+
+_NO_UID = (1 << 32) - 1
+"""The kernel's "leave it as it is", which is no user."""
+
+
+def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
+    """Name what breaks a rule in merged TOML data.
+
+    Args:
+        data: What the files say; it may have faults of shape as well.
+        own: Gloveport's own directories, which no mount may show; a configured audit directory is one more.
+    """
+    yield from _wall_faults(data)
+    yield from _uid_faults(data)
+    audit = _sound(data, _AUDIT)
+    yield from mount_faults(_sound_mounts(data), own=[*own, audit] if audit else own)
+
+
+def _wall_faults(data: Table) -> Iterator[Fault]:
+    default, most = _sound(data, _DEFAULT_WALL), _sound(data, _MOST_WALL)
+    # A default that nobody wrote is lowered with the ceiling; one that was written is believed to be meant.
+    if _written(data, _DEFAULT_WALL) is not None and default and most and default > most:
+        yield Fault(
+            keys=(_DEFAULT_WALL, _MOST_WALL),
+            problem=f"expected at most {dotted(_MOST_WALL)}, which is {most:g}, found {default:g}",
+            hint="lower the one or raise the other",
+        )
+
+
+def _uid_faults(data: Table) -> Iterator[Fault]:
+    first, count, runs = _sound(data, _FIRST_UID), _sound(data, _UID_COUNT), _sound(data, _RUNS)
+    if count and runs and count < runs:
+        yield Fault(
+            keys=(_UID_COUNT, _RUNS),
+            problem=f"expected a user id for each of {runs} concurrent runs, found {count}",
+            hint=f"raise {dotted(_UID_COUNT)}, or lower {dotted(_RUNS)}",
+        )
+    if not (first and count):
+        return
+    if first + count > _NO_UID:
+        yield Fault(
+            keys=(_FIRST_UID, _UID_COUNT),
+            problem=f"expected user ids below {_NO_UID}, found {first} to {first + count - 1}",
+            hint=f"lower {dotted(_FIRST_UID)} or {dotted(_UID_COUNT)}",
+        )
+    taken = sorted(f"{user.pw_name} ({user.pw_uid})" for user in pwd.getpwall() if first <= user.pw_uid < first + count)
+    if taken:
+        yield Fault(
+            keys=(_FIRST_UID, _UID_COUNT),
+            problem=f"expected user ids that no account has, found that of {printable(', '.join(taken), limit=80)}",
+            hint="a program must not run as anybody: choose a range that is free, such as the default",
+        )
+
+
+def _sound_mounts(data: Table) -> dict[int, Mount]:
+    """The mounts that have the right shape, by their place in the file."""
+    written = _written(data, _MOUNTS)
+    elements = enumerate(written) if isinstance(written, list) else ()
+    checked = ((index, _config_of(_MOUNTS, [element])) for index, element in elements)
+    return {index: config.policy.mounts[0] for index, config in checked if config}
+
+
+def _sound(data: Table, key: KeyPath) -> Any | None:  # noqa: ANN401 - of the key's own type
+    """The value of a key, written or default; None when what is written has the wrong shape."""
+    written = _written(data, key)
+    config = Config() if written is None else _config_of(key, written)
+    value: Any = config
+    for name in key if config else ():
+        value = getattr(value, str(name))
+    return value
+
+
+def _written(data: Table, key: KeyPath) -> object | None:
+    value: object = data
+    for part in key:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _config_of(key: KeyPath, value: object) -> Config | None:
+    """The configuration that says nothing but this; None when even that is wrong."""
+    first, *tables = reversed(key)
+    document: Table = {str(first): value}
+    for name in tables:
+        document = {str(name): document}
+    return validated(document)[0]

@@ -1,0 +1,122 @@
+"""What a configuration file may say. A field is a key, and its docstring is that key's documentation.
+
+The types check each value alone; ``rules`` checks what needs more than one value, or the host.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BeforeValidator, ByteSize, Field
+
+from gloveport.model import MIB, Policy, Seconds, Value
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Where a value stands: names of tables and keys, and indexes into arrays."""
+
+# Control characters would forge lines in logs and error texts; "." and ".." would give one place two spellings.
+_CANONICAL = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+)+")
+
+
+def is_canonical(path: str) -> bool:
+    """Tell whether a path is absolute, names something below ``/``, and is spelt in the only way there is."""
+    return _CANONICAL.fullmatch(path) is not None
+
+
+def _require_canonical(path: object) -> object:
+    if isinstance(path, str) and not is_canonical(path):
+        raise ValueError(path)
+    return path
+
+
+AbsolutePath: TypeAlias = Annotated[Path, BeforeValidator(_require_canonical)]
+
+
+def _default_concurrency() -> int:
+    return max(4, 2 * len(os.sched_getaffinity(0)))
+
+
+class Admission(Value):
+    """How many programs run at once, and how many may wait."""
+
+    concurrent_runs: Annotated[int, Field(ge=1, le=4096)] = Field(default_factory=_default_concurrency)
+    """Programs that run at the same time. Default: twice the processors this process may use, and at least 4."""
+
+    queue_length: Annotated[int, Field(ge=0, le=65_536)] = 32
+    """Requests that may wait for a place; 0 refuses a request at once when no place is free."""
+
+    queue_seconds: Seconds = 30
+    """How long a request waits for a place before it is refused."""
+
+
+class Sandboxing(Value):
+    """How sandboxes are built on this host."""
+
+    bubblewrap: AbsolutePath | None = None
+    """The bubblewrap program. Default: the `bwrap` found on PATH."""
+
+    cgroups: Literal["require", "prefer"] = "prefer"
+    """`require` refuses to start where no cgroup can be made; `prefer` then relies on per-process limits alone."""
+
+    landlock_abi: Annotated[int, Field(ge=1, le=64)] = 1
+    """Oldest Landlock ABI that is accepted; a kernel that offers less is a refusal to start."""
+
+    first_uid: Annotated[int, Field(ge=1000, lt=1 << 32)] = 1_900_000_000
+    """First of the unprivileged user ids that sandboxes get, one each, when Gloveport is started as root."""
+
+    uid_count: Annotated[int, Field(ge=1, le=65_536)] = 1024
+    """How many user ids, from `first_uid` on, belong to Gloveport. No account may have one of them."""
+
+
+class Runtimes(Value):
+    """The interpreters that run programs inside the sandbox."""
+
+    python: AbsolutePath | None = None
+    """Python interpreter. Default: `/usr/bin/python3`, else the first `python3` on PATH."""
+
+    deno: AbsolutePath | None = None
+    """Deno, which runs TypeScript and JavaScript. Default: the one installed with Gloveport."""
+
+    bash: AbsolutePath | None = None
+    """Bash, which runs shell programs. Default: the first `bash` on PATH."""
+
+
+class Audit(Value):
+    """Where everything that happens is written down."""
+
+    directory: AbsolutePath | None = None
+    """Directory of the audit log. Default: `audit` in the state directory."""
+
+    max_file_bytes: Annotated[ByteSize, Field(ge=4096)] = ByteSize(16 * MIB)
+    """Size at which a new file is begun; the hash chain goes on across files."""
+
+
+class Config(Value):
+    """The whole configuration. Everything has a default, so that no file at all is valid."""
+
+    policy: Policy = Policy()
+    """What a caller may do. A request can only narrow it."""
+
+    admission: Admission = Admission()
+    """How many programs run at once, and how many may wait."""
+
+    sandbox: Sandboxing = Sandboxing()
+    """How sandboxes are built on this host."""
+
+    runtimes: Runtimes = Runtimes()
+    """The interpreters that run programs inside the sandbox."""
+
+    audit: Audit = Audit()
+    """Where everything that happens is written down."""
+
+
+def leaves(table: Value) -> Iterator[tuple[str, object]]:
+    """Yield every key below a table that is no table itself, as ``("policy.limits.processes", 64)``, in file order."""
+    for name in type(table).model_fields:
+        value = getattr(table, name)
+        if isinstance(value, Value):
+            yield from ((f"{name}.{below}", leaf) for below, leaf in leaves(value))
+        else:
+            yield name, value

@@ -1,0 +1,102 @@
+"""The record of which project files a person has reviewed.
+
+A ``gloveport.toml`` in the working directory may come with a hostile checkout, or be edited by the agent that works
+there. It counts only with the very content that was trusted: one small file per path in the state directory, which no
+sandbox sees, holds the content's SHA-256.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from gloveport.config.files import read_own
+from gloveport.config.layers import decoded, parsed
+from gloveport.config.places import FILE_NAME, state_directory
+from gloveport.config.wording import argument, printable
+from gloveport.errors import ConfigError
+from gloveport.model import Value
+
+
+class Trusted(Value):
+    """A project file that now counts, and the text that was trusted: what a person should have read."""
+
+    path: Path
+    sha256: str
+    text: str
+
+
+def project_file(directory: Path) -> Path:
+    """Path of the project file of a directory, with every symbolic link above it resolved."""
+    return directory.resolve() / FILE_NAME
+
+
+def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
+    """Record that a project file counts with the content it has now.
+
+    Args:
+        path: The file, or the directory it stands in.
+        environ: Where ``GLOVEPORT_STATE`` is looked up.
+
+    Raises:
+        ConfigError: The file is missing, is no ``gloveport.toml``, may not be relied on, or is no TOML; or the record
+            can't be written.
+    """
+    if path.is_dir():
+        file = project_file(path)
+    elif path.name == FILE_NAME:
+        file = project_file(path.parent)
+    else:
+        raise ConfigError(
+            f"{printable(str(path))} is not named {FILE_NAME}, so it is no project file",
+            hint="only project files need trust; any other file is named with --config",
+        )
+    content = read_own(file, flags=os.O_NOFOLLOW)
+    if content is None:
+        raise ConfigError(f"{printable(str(file))} does not exist", hint="name the project's directory, or its file")
+    text = decoded(file, content)
+    parsed(file, text)
+    _write(_record(file, environ), _line(file, content))
+    return Trusted(path=file, sha256=hashlib.sha256(content).hexdigest(), text=text)
+
+
+def require_trust(file: Path, content: bytes, *, environ: Mapping[str, str]) -> None:
+    """Refuse a project file that nobody has trusted with this content.
+
+    Raises:
+        ConfigError: It was never trusted, or it has changed since.
+    """
+    record = read_own(_record(file, environ))
+    if record == _line(file, content):
+        return
+    what = "is not trusted" if record is None else "has changed since it was trusted"
+    raise ConfigError(
+        f"project file {printable(str(file))} {what}",
+        hint=f"review it, then run: gloveport config trust {argument(file)}; or name another file with --config",
+    )
+
+
+def _record(file: Path, environ: Mapping[str, str]) -> Path:
+    return state_directory(environ) / "trusted" / hashlib.sha256(os.fsencode(file)).hexdigest()
+
+
+def _line(file: Path, content: bytes) -> bytes:
+    # As sha256sum writes it, so that a person can check a record without Gloveport.
+    return hashlib.sha256(content).hexdigest().encode() + b"  " + os.fsencode(file) + b"\n"
+
+
+def _write(record: Path, line: bytes) -> None:
+    """Write the record whole or not at all."""
+    try:
+        for directory in (record.parent.parent, record.parent):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=record.parent)  # mode 0600
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(line)
+        Path(temporary).replace(record)
+    except OSError as error:
+        raise ConfigError(
+            f"{printable(str(record))} can't be written: {error.strerror}",
+            hint="make the state directory writable, or set GLOVEPORT_STATE to one that is",
+        ) from error

@@ -1,0 +1,36 @@
+"""The one function that says yes or no. What no branch allows is denied, and a new kind of action does not type-check
+until it has a branch.
+
+Reasons and hints are read by the model that wrote the program: they say what it may do instead.
+"""
+
+from typing import assert_never
+
+from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, Grant
+
+
+def decide(grant: Grant, action: Action) -> Decision:
+    """Decide one action under one grant. Total and pure: the same arguments give the same answer."""
+    match action:
+        case Execute():
+            return _execute(grant, action)
+        case _:
+            assert_never(action)
+
+
+def _execute(grant: Grant, action: Execute) -> Decision:
+    if action.language not in grant.languages:
+        # A grant holds at most the language of its own request, so it cannot tell which others the policy allows.
+        others = ", ".join(language for language in LANGUAGES if language != action.language)
+        return Deny(
+            code="language_not_allowed",
+            reason=f"The operator's policy does not allow {action.language} programs.",
+            hint=f"Write the program in another language that the operator may allow: {others}.",
+        )
+    if action.code_bytes > grant.limits.code_bytes:
+        return Deny(
+            code="code_too_large",
+            reason=f"The program is {action.code_bytes} bytes of UTF-8; at most {grant.limits.code_bytes} are allowed.",
+            hint="Shorten it, or split it into several runs; compute data in the program instead of writing it out.",
+        )
+    return Allow(rule="policy.languages")

@@ -1,0 +1,98 @@
+"""gloveport config show, check and trust."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from gloveport.cli.config import app
+from gloveport.config import Config, leaves
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("GLOVEPORT_CONFIG", raising=False)
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('[policy.limits]\nmemory_bytes = 1_073_741_824\n[audit]\ndirectory = "/srv/\\u202eaudit"\n')
+    return file
+
+
+def test_show_prints_every_value_with_its_origin(run, file):
+    result = run("show", "--config", str(file))
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert 'memory_bytes = "1GiB"'.ljust(40) + f"  # {file}:2" in lines
+    assert f"{'processes = 64':<40}  # default" in lines
+    assert f"{'# bubblewrap is unset':<40}  # default" in lines
+    assert "\u202e" not in result.stdout
+
+
+def test_what_show_prints_is_a_configuration_that_says_the_same(run, file, tmp_path):
+    """T5: a file's values are all there, and nothing else."""
+    shown = run("show", "--config", str(file)).stdout
+    again = tmp_path / "again.toml"
+    again.write_text(shown)
+    first = json.loads(run("show", "--json", "--config", str(file)).stdout)
+    second = json.loads(run("show", "--json", "--config", str(again)).stdout)
+    assert first["values"] == second["values"]
+    unset = {key for key, value in leaves(Config()) if value is None} - {"audit.directory"}
+    assert {key for key, origin in second["origins"].items() if origin == "default"} == unset
+
+
+def test_show_as_json_has_files_values_and_origins(run, file):
+    shown = json.loads(run("show", "--json", "--config", str(file)).stdout)
+    assert shown["files"] == [str(file)]
+    assert shown["values"]["policy"]["limits"]["memory_bytes"] == 1 << 30
+    assert shown["origins"]["policy.limits.memory_bytes"] == f"{file}:2"
+    assert shown["origins"]["policy.unix_sockets"] == "default"
+
+
+def test_check_says_which_file_was_read(run, file):
+    result = run("check", "--config", str(file))
+    assert (result.exit_code, result.stdout) == (0, f"valid: {file}\n")
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_faults_are_all_on_stderr_and_the_exit_code_is_2(run, tmp_path, command):
+    """T3"""
+    (tmp_path / "bad.toml").write_text("x = 1\npolicy.limits.cpus = 0\n")
+    result = run(command, "--config", "bad.toml")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("2 faults in the configuration:\n")
+    assert f"{tmp_path}/bad.toml:1: x: unknown key" in result.stderr
+    assert f"{tmp_path}/bad.toml:2: policy.limits.cpus: expected a number, above 0" in result.stderr
+
+
+def test_trust_prints_what_it_trusts_with_nothing_hidden(run, tmp_path):
+    """The content is shown as it was recorded: an editor may hide a bidirectional override, or show an older text."""
+    file = tmp_path / "gloveport.toml"
+    file.write_text("# \u202e fine\n\tadmission.queue_length = 1\n")
+    result = run("trust")
+    assert result.exit_code == 0
+    assert "# \\u202e fine\n        admission.queue_length = 1\n" in result.stdout
+    assert f"trusted: {file} (sha256 " in result.stdout
+    assert len(list((tmp_path / "state/trusted").iterdir())) == 1
+
+
+def test_trust_of_what_is_not_there_is_a_refusal(run):
+    result = run("trust", "gone/gloveport.toml")
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
+    assert "hint: " in result.stderr
+
+
+def test_a_working_directory_that_is_gone_is_a_refusal(run, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = run("check")
+    assert result.exit_code == 2
+    assert "the working directory no longer exists" in result.stderr

@@ -1,0 +1,67 @@
+"""Keys that bound each other, and user ids that are taken."""
+
+import pwd
+
+import pytest
+
+from gloveport.config.rules import rule_faults
+
+
+def problems(data):
+    return [(fault.keys, fault.problem) for fault in rule_faults(data, own=())]
+
+
+def test_the_defaults_break_no_rule():
+    assert problems({}) == []
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"default_wall_seconds": 301},
+        {"default_wall_seconds": 20, "limits": {"wall_seconds": 10}},
+    ],
+)
+def test_a_default_wall_time_above_the_ceiling_is_a_fault(policy):
+    (((first, second), problem),) = problems({"policy": policy})
+    assert first == ("policy", "default_wall_seconds")
+    assert second == ("policy", "limits", "wall_seconds")
+    assert "expected at most policy.limits.wall_seconds, which is" in problem
+
+
+def test_a_default_that_nobody_wrote_is_lowered_with_the_ceiling():
+    assert problems({"policy": {"limits": {"wall_seconds": 10}}}) == []
+
+
+def test_a_ceiling_of_the_wrong_shape_is_not_compared():
+    assert problems({"policy": {"default_wall_seconds": 301, "limits": {"wall_seconds": "x"}}}) == []
+    assert problems({"policy": 3}) == []
+
+
+def test_each_concurrent_run_needs_a_user_id():
+    ((keys, problem),) = problems({"admission": {"concurrent_runs": 2000}})
+    assert keys == (("sandbox", "uid_count"), ("admission", "concurrent_runs"))
+    assert problem == "expected a user id for each of 2000 concurrent runs, found 1024"
+
+
+def test_the_kernels_no_user_is_never_handed_out():
+    last = (1 << 32) - 1
+    runs = {"concurrent_runs": 1}
+    assert problems({"sandbox": {"first_uid": last - 10, "uid_count": 10}, "admission": runs}) == []
+    ((_, problem),) = problems({"sandbox": {"first_uid": last - 10, "uid_count": 11}, "admission": runs})
+    assert problem.startswith(f"expected user ids below {last}")
+
+
+def test_a_program_never_gets_the_user_id_of_an_account():
+    """T3: sandboxes share no uid with anybody, so nobody's files are theirs and nobody's processes."""
+    nobody = pwd.getpwnam("nobody").pw_uid
+    ((_, problem),) = problems({"sandbox": {"first_uid": nobody - 5}})
+    assert f"nobody ({nobody})" in problem
+
+
+def test_a_configured_audit_directory_is_gloveports_own(tmp_path):
+    """A program must not read the audit log, wherever the operator keeps it."""
+    mount = {"source": str(tmp_path), "target": "/data"}
+    data = {"policy": {"mounts": [mount]}, "audit": {"directory": str(tmp_path / "audit")}}
+    ((_, problem),) = problems(data)
+    assert "expected nothing of Gloveport's own" in problem
