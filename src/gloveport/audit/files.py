@@ -1,0 +1,154 @@
+"""The audit directory: names, safe opening, the head file and its lock.
+
+The directory holds ``audit-000001.jsonl``, ``audit-000002.jsonl``, … and ``head``. The head says where the log ends:
+number and hash of the last record, the file it stands in, and that file's size. It is rewritten in place under an
+exclusive ``flock`` on itself; it is shorter than a disk sector, so neither a kill nor a power cut tears it.
+"""
+
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gloveport.audit.record import GENESIS, MAX_LINE_BYTES
+from gloveport.errors import AuditError
+
+HEAD_NAME = "head"
+HEAD_BYTES = 256
+BLOCK = 64 * 1024
+LOCK_SECONDS = 5.0
+"""A process that holds the lock this long is stopped or hostile: refusing is better than hanging with it."""
+
+SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
+VERIFY_HINT = "run `gloveport audit verify`; to begin a new log, move the directory away and keep it as evidence"
+
+_FILE = re.compile(r"audit-([0-9]{6,18})\.jsonl")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """The end of the log: last record's number and hash, the file that is written now, and its size in bytes."""
+
+    seq: int
+    hash: str
+    file: int
+    size: int
+
+    def encode(self) -> bytes:
+        """Return the head file's content: a JSON object, spaces up to ``HEAD_BYTES``, a newline."""
+        members = {"seq": self.seq, "hash": self.hash, "file": self.file, "size": self.size}
+        return json.dumps(members, separators=(",", ":")).encode("ascii").ljust(HEAD_BYTES - 1) + b"\n"
+
+
+EMPTY_LOG = Head(seq=0, hash=GENESIS, file=1, size=0)
+
+
+def parse_head(data: bytes) -> Head | None:
+    """Read a head file's content; ``None`` when it is anything but what ``Head.encode`` gives."""
+    try:
+        members = json.loads(data)
+        head = Head(seq=members["seq"], hash=members["hash"], file=members["file"], size=members["size"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    counts = (head.seq, head.file, head.size)
+    sane = all(type(count) is int and count >= 0 for count in counts) and isinstance(head.hash, str)
+    return head if sane and re.fullmatch("[0-9a-f]{64}", head.hash) and head.encode() == data else None
+
+
+def file_name(number: int) -> str:
+    """Return the name of the log's file with this number, from 1."""
+    return f"audit-{number:06d}.jsonl"
+
+
+def file_numbers(directory: int) -> list[int]:
+    """Return the numbers of the files in the directory (a descriptor), ascending."""
+    matches = (_FILE.fullmatch(name) for name in os.listdir(directory))
+    return sorted(int(match[1]) for match in matches if match and match[0] == file_name(int(match[1])))
+
+
+def open_file(number: int, directory: int) -> int:
+    """Open one of the log's files (the directory is a descriptor) for reading.
+
+    Raises:
+        AuditError: It does not exist, is a link, or may not be read.
+    """
+    try:
+        return os.open(file_name(number), os.O_RDONLY | os.O_NONBLOCK | SAFE, dir_fd=directory)
+    except OSError as error:
+        raise AuditError(f"{file_name(number)} can't be read: {error.strerror}", hint=VERIFY_HINT) from error
+
+
+def lines(number: int, directory: int, *, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int]]:
+    """Yield the lines of a file from one offset to another, each with the offset of its end.
+
+    The newline is included where there is one. A line longer than any record comes without its middle.
+    """
+    with open(open_file(number, directory), "rb") as file:
+        end = os.fstat(file.fileno()).st_size if end is None else end
+        file.seek(start)
+        while start < end and (line := file.readline(min(MAX_LINE_BYTES + 1, end - start))):
+            start += len(line)
+            rest = line
+            while not rest.endswith(b"\n") and start < end and (rest := file.readline(min(BLOCK, end - start))):
+                start += len(rest)
+            yield (line if rest is line else line + rest[-1:]), start
+
+
+def open_directory(directory: Path) -> int:
+    """Open the audit directory for reading names and opening files in it.
+
+    Raises:
+        AuditError: It does not exist, is no directory or may not be read.
+    """
+    try:
+        return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | SAFE)
+    except OSError as error:
+        raise AuditError(
+            f"the audit directory {directory} can't be opened: {error.strerror}",
+            hint="name the directory of a log, not a link to it, and run as its owner",
+        ) from error
+
+
+def require_private(status: os.stat_result, what: str) -> None:
+    """Refuse what others could have written: not owned by this user, or writable by its group or by everybody.
+
+    Raises:
+        AuditError: It is so.
+    """
+    if status.st_uid != os.geteuid():
+        raise AuditError(f"{what} belongs to another user (uid {status.st_uid})", hint="use a directory of your own")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise AuditError(f"other users can write {what}", hint="make it yours alone: chmod go-w")
+
+
+@contextmanager
+def locked(head: int, operation: int) -> Iterator[None]:
+    """Hold ``fcntl.LOCK_EX`` or ``LOCK_SH`` on the head file (a descriptor).
+
+    Raises:
+        AuditError: Another process held it for ``LOCK_SECONDS``.
+    """
+    deadline, pause = time.monotonic() + LOCK_SECONDS, 0.0001
+    while True:
+        try:
+            fcntl.flock(head, operation | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise AuditError(
+                    f"another process held the lock of the audit log for {LOCK_SECONDS:.0f} seconds",
+                    hint="see `fuser head` in the audit directory, and end a process that is stopped",
+                ) from error
+            time.sleep(pause)
+            pause = min(pause * 2, 0.005)
+    try:
+        yield
+    finally:
+        # Unlocked by name, not by closing: a fork in another thread may hold a copy of the descriptor.
+        fcntl.flock(head, fcntl.LOCK_UN)

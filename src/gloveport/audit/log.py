@@ -1,0 +1,325 @@
+"""The only writer of the audit log: one hash chain, shared by every server process of a directory.
+
+Invariants, kept under an exclusive lock on the head file:
+
+- A record is appended to the file that the head names, at the size that the head names; then the head is rewritten.
+  So whatever the moment of a crash, at most one line stands beyond the head, whole or torn.
+- A new file is begun empty and named by the head before anything is written to it.
+- Nothing is appended to a log whose end is not what the head says: an append links to a line that was just seen.
+- What can't be written whole is taken back; what can't be written at all is an ``AuditError``, never silence.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import platformdirs
+from pydantic import JsonValue
+
+from gloveport.audit.files import (
+    EMPTY_LOG,
+    HEAD_BYTES,
+    HEAD_NAME,
+    SAFE,
+    VERIFY_HINT,
+    Head,
+    file_name,
+    file_numbers,
+    locked,
+    open_directory,
+    open_file,
+    parse_head,
+    require_private,
+)
+from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal
+from gloveport.errors import AuditError
+
+
+def default_directory() -> Path:
+    """Return where this user's log is: ``$GLOVEPORT_STATE/audit``, or the system's place for root or for a user.
+
+    Raises:
+        AuditError: ``$GLOVEPORT_STATE`` is no absolute path.
+    """
+    if state := os.environ.get("GLOVEPORT_STATE"):
+        if not state.startswith("/"):
+            raise AuditError(f"GLOVEPORT_STATE is {state!r}, no absolute path", hint="set it to one, or unset it")
+        return Path(state) / "audit"
+    if os.geteuid() == 0:
+        return Path("/var/lib/gloveport/audit")
+    return platformdirs.user_state_path("gloveport") / "audit"
+
+
+class AuditLog:
+    """An open log. Threads and processes may append at the same time; after a fork, open it anew."""
+
+    def __init__(self, directory: Path, *, max_file_bytes: int, directory_fd: int) -> None:
+        self._directory = directory
+        self._max_file_bytes = max_file_bytes
+        self._directory_fd = directory_fd
+        self._head_fd = -1
+        self._log_fd = -1
+        self._log_file = (0, 0, 0)
+        self._head = EMPTY_LOG
+        self._seen = b""
+        """The head file as it was when ``_head`` was taken from it; empty: take nothing for granted."""
+        self._mutex = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def open(cls, directory: Path, *, max_file_bytes: int) -> Self:
+        """Open the log in this directory; both are made when they do not exist.
+
+        A line that a crash left half-written is cut off and recorded as ``log.recovered``.
+
+        Args:
+            directory: Owned by this user, writable by nobody else.
+            max_file_bytes: Size at which a new file is begun; a file holds one record at least.
+
+        Raises:
+            AuditError: The directory can't be used, or the log in it does not end as its head says.
+        """
+        directory = directory.absolute()
+        with _explained(directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = cls(directory, max_file_bytes=max_file_bytes, directory_fd=open_directory(directory))
+        try:
+            with _explained(directory):
+                require_private(os.fstat(log._directory_fd), f"the audit directory {directory}")
+                log._head_fd = os.open(HEAD_NAME, os.O_RDWR | os.O_CREAT | SAFE, 0o600, dir_fd=log._directory_fd)
+                with locked(log._head_fd, fcntl.LOCK_EX):
+                    log._catch_up()
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    def append(self, kind: str, fields: Mapping[str, JsonValue]) -> Record:
+        """Write one record at the end of the chain; when this returns, every process sees it.
+
+        Args:
+            kind: Dotted name of what happened, for example ``run.admitted``.
+            fields: JSON values. Those that make the record too large are replaced by their size and digest.
+
+        Raises:
+            AuditError: The record is no JSON or was not written, and the log is as it was before. Do not act.
+        """
+        what = draft(kind, fields)
+        with self._mutex:
+            if self._closed:
+                raise AuditError("the audit log is closed")
+            with _explained(self._directory), locked(self._head_fd, fcntl.LOCK_EX):
+                self._catch_up()
+                return self._write(what)
+
+    def close(self) -> None:
+        """Give the descriptors back. The log needs no closing record: it is whole after each append."""
+        with self._mutex:
+            if not self._closed:
+                self._closed = True
+                for descriptor in (self._log_fd, self._head_fd, self._directory_fd):
+                    if descriptor >= 0:
+                        os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self.close()
+
+    def _catch_up(self) -> None:
+        """Make ``_head`` and ``_log_fd`` the true end of the log, whoever wrote since; refuse one that is not true."""
+        self._require_in_place()
+        data = os.pread(self._head_fd, HEAD_BYTES + 1, 0)
+        if self._seen and data == self._seen:
+            status = os.stat(file_name(self._head.file), dir_fd=self._directory_fd, follow_symlinks=False)
+            if _identity(self._head.file, status) == self._log_file and status.st_size == self._head.size:
+                return
+        self._seen = b""
+        head = self._found() if data == b"" else parse_head(data)
+        if head is None:
+            raise AuditError("the head file of the audit log is damaged", hint=VERIFY_HINT)
+        self._adopt(self._open_file(head.file, os.O_RDWR), head.file)
+        self._require_last_line(head)
+        self._head, self._seen = head, head.encode()
+        self._settle_rest()
+
+    def _require_in_place(self) -> None:
+        """Refuse when the paths no longer lead to what is open: who writes to a deleted file writes nothing."""
+        opened = os.fstat(self._directory_fd)
+        named = self._directory.stat(follow_symlinks=False)
+        head = os.fstat(self._head_fd)
+        named_head = os.stat(HEAD_NAME, dir_fd=self._directory_fd, follow_symlinks=False)
+        if not (os.path.samestat(opened, named) and os.path.samestat(head, named_head)):
+            raise _replaced()
+        _require_log_file(head, HEAD_NAME)
+        require_private(opened, f"the audit directory {self._directory}")
+
+    def _found(self) -> Head:
+        """Begin a log where there is none; without a head, files that hold anything are no beginning."""
+        for number in file_numbers(self._directory_fd):
+            if os.stat(file_name(number), dir_fd=self._directory_fd, follow_symlinks=False).st_size:
+                raise AuditError("the audit log has records and no head file", hint=VERIFY_HINT)
+        os.close(self._open_file(EMPTY_LOG.file, os.O_RDWR | os.O_CREAT))
+        self._write_head(EMPTY_LOG)
+        return EMPTY_LOG
+
+    def _open_file(self, number: int, flags: int) -> int:
+        # O_APPEND: nothing that was written can be overwritten through this descriptor, and chattr +a is borne.
+        opened = os.open(file_name(number), flags | os.O_APPEND | SAFE, 0o600, dir_fd=self._directory_fd)
+        try:
+            _require_log_file(os.fstat(opened), file_name(number))
+        except AuditError:
+            os.close(opened)
+            raise
+        return opened
+
+    def _adopt(self, opened: int, number: int) -> None:
+        """Write to this descriptor from now on. A file that was written to before must still be the same one."""
+        before, file = self._log_fd, _identity(number, os.fstat(opened))
+        if number == self._log_file[0] and file != self._log_file:
+            os.close(opened)
+            raise _replaced()
+        self._log_fd, self._log_file = opened, file
+        if before >= 0:
+            os.close(before)
+
+    def _require_last_line(self, head: Head) -> None:
+        """Refuse when the line that the head calls the last is not there, or another one is."""
+        if head.size == 0 and head.seq > 0:
+            before = open_file(head.file - 1, self._directory_fd)
+            try:
+                line = _line_before(before, os.fstat(before).st_size)
+            finally:
+                os.close(before)
+        else:
+            line = _line_before(self._log_fd, head.size)
+        last = link(line)
+        if head != EMPTY_LOG and (last is None or (last.seq, last.hash) != (head.seq, head.hash)):
+            raise AuditError(f"the audit log does not end with record {head.seq} as its head says", hint=VERIFY_HINT)
+
+    def _settle_rest(self) -> None:
+        """Settle what a crash left beyond the head: a whole line that links is taken in, a torn one is cut off."""
+        head = self._head
+        rest = os.fstat(self._log_fd).st_size - head.size
+        if rest == 0:
+            return
+        # What is longer than a line was not left by a writer.
+        line = os.pread(self._log_fd, rest, head.size) if 0 < rest <= MAX_LINE_BYTES else b""
+        if line and b"\n" not in line:
+            self._cut_off(line)
+            return
+        last = link(line[:-1]) if line.endswith(b"\n") else None
+        if last is None or (last.seq, last.prev) != (head.seq + 1, head.hash):
+            raise AuditError(f"the audit log goes on after record {head.seq} with what is no record", hint=VERIFY_HINT)
+        self._write_head(Head(seq=last.seq, hash=last.hash, file=head.file, size=head.size + rest))
+
+    def _cut_off(self, torn: bytes) -> None:
+        """Replace a torn line beyond the head by a record of it; where that can't be written, the line stays."""
+        head = self._head
+        os.ftruncate(self._log_fd, head.size)
+        name, digest = file_name(head.file), hashlib.sha256(torn).hexdigest()
+        try:
+            self._write(draft("log.recovered", {"file": name, "cut_bytes": len(torn), "cut_sha256": digest}))
+        except (OSError, AuditError):
+            if self._head == head:
+                with contextlib.suppress(OSError):
+                    _write_whole(self._log_fd, torn)
+            self._seen = b""
+            raise
+
+    def _write(self, what: Draft) -> Record:
+        record = seal(what, seq=self._head.seq + 1, prev=self._head.hash)
+        data = record.line.encode("ascii") + b"\n"
+        if self._head.size and self._head.size + len(data) > self._max_file_bytes:
+            self._begin_file()
+        head = self._head
+        try:
+            _write_whole(self._log_fd, data)
+            self._write_head(Head(seq=record.seq, hash=record.hash, file=head.file, size=head.size + len(data)))
+        except OSError:
+            # Should this fail too, a torn line is left beyond the head: the next append cuts it off.
+            self._seen = b""
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._log_fd, head.size)
+            raise
+        return record
+
+    def _begin_file(self) -> None:
+        number = self._head.file + 1
+        # May exist, empty: another process was killed between here and the head.
+        opened = self._open_file(number, os.O_RDWR | os.O_CREAT)
+        try:
+            _require_empty(opened, file_name(number))
+            self._write_head(Head(seq=self._head.seq, hash=self._head.hash, file=number, size=0))
+        except BaseException:
+            os.close(opened)
+            raise
+        self._adopt(opened, number)
+
+    def _write_head(self, head: Head) -> None:
+        data, before = head.encode(), self._seen
+        self._seen = b""
+        written = 0
+        try:
+            written = os.pwrite(self._head_fd, data, 0)
+        finally:
+            if written != len(data):
+                with contextlib.suppress(OSError):
+                    os.pwrite(self._head_fd, before[:written], 0)
+                    os.ftruncate(self._head_fd, len(before))
+        if written != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._head, self._seen = head, data
+
+
+@contextlib.contextmanager
+def _explained(directory: Path) -> Iterator[None]:
+    """Turn what the kernel refuses into an ``AuditError`` that names the directory."""
+    try:
+        yield
+    except OSError as error:
+        raise AuditError(
+            f"the audit log in {directory} can't be written: {error.strerror}",
+            hint="make room and check the directory's owner and mode; no run starts until a record can be written",
+        ) from error
+
+
+def _replaced() -> AuditError:
+    return AuditError("the audit log was replaced while it was open", hint=f"{VERIFY_HINT}; then restart")
+
+
+def _identity(number: int, status: os.stat_result) -> tuple[int, int, int]:
+    return number, status.st_dev, status.st_ino
+
+
+def _require_log_file(status: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise AuditError(f"{name} in the audit directory is no regular file", hint=VERIFY_HINT)
+    require_private(status, name)
+
+
+def _require_empty(descriptor: int, name: str) -> None:
+    if os.fstat(descriptor).st_size:
+        raise AuditError(f"{name} in the audit directory has content before its time", hint=VERIFY_HINT)
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    # A nearly full disk takes a part of a write and refuses the next one.
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _line_before(descriptor: int, end: int) -> bytes:
+    """Return the line whose newline is the last byte before ``end``, without it; empty when there is none."""
+    start = max(0, end - MAX_LINE_BYTES - 1)
+    data = os.pread(descriptor, end - start, start)
+    return data[data.rfind(b"\n", 0, -1) + 1 : -1] if len(data) == end - start and data.endswith(b"\n") else b""

@@ -1,0 +1,189 @@
+"""Reading the log: all of it, what matches, and its end as it grows. Nothing is locked: writers never wait for readers.
+
+A line that is no record, or does not match its own hash, is never shown as one and never passed over: it comes as
+``Damaged``. Whether the chain as a whole holds is the question of ``gloveport.audit.verify``.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from gloveport.audit.files import BLOCK, file_name, file_numbers, lines, open_directory, open_file
+from gloveport.audit.record import Record, parse
+from gloveport.errors import AuditError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Damaged:
+    """A line that is no record.
+
+    Attributes:
+        file: Name of the file.
+        offset: Of the line's first byte.
+    """
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file}: the line at byte {self.offset} is no record or was altered; run `gloveport audit verify`"
+
+
+Entry: TypeAlias = Record | Damaged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """What a record must be to match; an absent condition always holds.
+
+    Attributes:
+        kind: The record's kind, or its first parts: ``run`` matches ``run.denied``.
+        run: Value of the field ``run``.
+        caller: Value of the field ``caller``.
+        outcome: Value of the field ``outcome`` or ``status``.
+        since: Earliest time, inclusive; it knows its time zone.
+        until: Latest time, exclusive; it knows its time zone.
+    """
+
+    kind: str | None = None
+    run: str | None = None
+    caller: str | None = None
+    outcome: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def matches(self, record: Record) -> bool:
+        """Say whether every condition holds."""
+        return (
+            (self.kind is None or f"{record.kind}.".startswith(f"{self.kind.rstrip('.')}."))
+            and self.run in (None, record.fields.get("run"))
+            and self.caller in (None, record.fields.get("caller"))
+            and self.outcome in (None, record.fields.get("outcome"), record.fields.get("status"))
+            and (self.since is None or record.time >= self.since)
+            and (self.until is None or record.time < self.until)
+        )
+
+
+def records(directory: Path) -> Iterator[Entry]:
+    """Yield the log from its first record to the last that was there when reading came to it.
+
+    Raises:
+        AuditError: The directory or a file in it can't be read.
+    """
+    with _opened(directory) as descriptor:
+        numbers = file_numbers(descriptor)
+        for number in numbers:
+            start = 0
+            for line, end in lines(number, descriptor):
+                # Without a newline at the very end: a record that is being written.
+                if line.endswith(b"\n") or number != numbers[-1]:
+                    yield _entry(line, number, start)
+                start = end
+
+
+def query(directory: Path, wanted: Filter) -> Iterator[Entry]:
+    """Yield the records that match, oldest first, and every damaged line, for nobody knows what it said.
+
+    Raises:
+        AuditError: The directory or a file in it can't be read.
+    """
+    return (entry for entry in records(directory) if isinstance(entry, Damaged) or wanted.matches(entry))
+
+
+def tail(directory: Path, count: int) -> list[Entry]:
+    """Return the last records, oldest first; only the end of the log is read.
+
+    Raises:
+        AuditError: The directory or a file in it can't be read.
+    """
+    return Follower(directory, last=count).poll()
+
+
+class Follower:
+    """The end of a log that grows: its last records at first, then whatever was added since the last poll."""
+
+    def __init__(self, directory: Path, *, last: int) -> None:
+        self._directory = directory
+        self._number = 1
+        self._offset = 0
+        with _opened(directory) as descriptor:
+            self._entries = self._last(descriptor, last)
+
+    def poll(self) -> list[Entry]:
+        """Return what is new, oldest first; empty when nothing is.
+
+        Raises:
+            AuditError: The log can't be read, or is shorter than it was.
+        """
+        entries, self._entries = self._entries, []
+        with _opened(self._directory) as descriptor:
+            # Listed before reading: a file that has a follower is never written to again.
+            numbers = [number for number in file_numbers(descriptor) if number >= self._number]
+            for number in numbers:
+                if number != self._number:
+                    self._number, self._offset = number, 0
+                entries += self._added(descriptor)
+        return entries
+
+    def _added(self, descriptor: int) -> list[Entry]:
+        opened = open_file(self._number, descriptor)
+        size = os.fstat(opened).st_size
+        os.close(opened)
+        if size < self._offset:
+            raise AuditError(f"{file_name(self._number)} lost its end", hint="run `gloveport audit verify`")
+        added: list[Entry] = []
+        for line, end in lines(self._number, descriptor, start=self._offset, end=size):
+            if line.endswith(b"\n"):
+                added.append(_entry(line, self._number, self._offset))
+                self._offset = end
+        return added
+
+    def _last(self, descriptor: int, count: int) -> list[Entry]:
+        found: list[Entry] = []
+        numbers = file_numbers(descriptor)
+        for number in reversed(numbers):
+            entries, end = _last_of_file(descriptor, number, count - len(found))
+            found = entries + found
+            if number == numbers[-1]:
+                self._number, self._offset = number, end
+            if len(found) >= count:
+                break
+        return found
+
+
+def _last_of_file(descriptor: int, number: int, count: int) -> tuple[list[Entry], int]:
+    """Return a file's last records and the offset of the end of its last whole line."""
+    opened = open_file(number, descriptor)
+    try:
+        start, data = os.fstat(opened).st_size, b""
+        while start > 0 and data.count(b"\n") <= count:
+            step = min(start, max(BLOCK, len(data)))
+            start -= step
+            data = os.pread(opened, step, start) + data
+    finally:
+        os.close(opened)
+    *whole, unfinished = data.split(b"\n")
+    end = start + len(data) - len(unfinished)
+    entries: list[Entry] = []
+    offset = end
+    for line in reversed(whole[max(0, len(whole) - count) :]):
+        offset -= len(line) + 1
+        entries.append(_entry(line, number, offset))
+    return entries[::-1], end
+
+
+def _entry(line: bytes, number: int, offset: int) -> Entry:
+    return parse(line.removesuffix(b"\n")) or Damaged(file=file_name(number), offset=offset)
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    descriptor = open_directory(directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,192 @@
+"""One line of the audit log: its bytes and its hash; it knows nothing of files.
+
+A line is one ASCII JSON object whose first members are ``seq``, ``time`` and ``kind`` and whose last are ``prev`` and
+``hash``. ``hash`` is the SHA-256 of the line's own bytes without the ``hash`` member, so that neither writer nor
+verifier depends on a JSON implementation: the bytes that stand in the file are the canonical form.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from gloveport.errors import AuditError
+
+GENESIS = "0" * 64
+"""``prev`` of the first record."""
+
+MAX_LINE_BYTES = 64 * 1024
+"""Size of the longest line, its newline included."""
+
+MAX_NESTING = 100
+"""Levels of lists and objects in one record. Deeper values could be written and then not be read by a parser that
+stands deeper in its own stack."""
+
+RESERVED = frozenset({"seq", "time", "kind", "prev", "hash"})
+
+_KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+_LINE = re.compile(
+    rb'\{"seq":([1-9][0-9]{0,17}),"time":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",'
+    rb'"kind":"[a-z0-9_.]+"(?:,.*)?,"prev":"([0-9a-f]{64})","hash":"([0-9a-f]{64})"\}'
+)
+_CLAIM = re.compile(rb'\{"seq":([1-9][0-9]{0,17}),')
+_HASH_MEMBER = len(',"hash":""}') + 64
+_FRAME = len('{"seq":,"time":"2000-01-01T00:00:00.000000Z","kind":"","prev":""}\n') + 18 + 64 + _HASH_MEMBER
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One record.
+
+    Attributes:
+        seq: Number of the record, from 1, without gaps.
+        time: When it was written, UTC, microseconds.
+        kind: Dotted name of what happened.
+        fields: The free members.
+        prev: Hash of the record before it, ``GENESIS`` for the first.
+        hash: SHA-256 of ``line`` without the ``hash`` member, 64 lower-case hex digits.
+        line: The bytes in the file, as text, without the newline.
+    """
+
+    seq: int
+    time: datetime
+    kind: str
+    fields: Mapping[str, JsonValue]
+    prev: str
+    hash: str
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """What the chain needs to know of a line whose own hash holds."""
+
+    seq: int
+    prev: str
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A record that is not in the chain yet: everything but its number, time and hashes."""
+
+    kind: str
+    fields: Mapping[str, JsonValue]
+    members: str
+
+
+def draft(kind: str, fields: Mapping[str, JsonValue]) -> Draft:
+    """Encode what a record says.
+
+    A record that is too large or nests too deeply is never lost and never refused, for a hostile program could make
+    it so: its largest fields are replaced by ``{"omitted": …}`` with their size and digest until it fits.
+
+    Raises:
+        AuditError: ``kind`` is no dotted name, a field has a reserved name or is no JSON value (NaN and infinity
+            are not), or there are too many fields for one record.
+    """
+    if not _KIND.fullmatch(kind):
+        raise AuditError(f"{kind!r} can't be the kind of an audit record", hint="use a dotted name such as run.ended")
+    if reserved := RESERVED & fields.keys():
+        raise AuditError(f"an audit record can't have a field named {min(reserved)!r}", hint="choose another name")
+    try:
+        return _encoded(kind, fields, MAX_LINE_BYTES - _FRAME - len(kind))
+    except (ValueError, TypeError) as error:
+        raise AuditError(
+            f"a field of the audit record {kind!r} is no JSON value: {error}", hint="log a digest or a text instead"
+        ) from error
+
+
+def seal(what: Draft, *, seq: int, prev: str) -> Record:
+    """Give a draft its number, the present time and its place in the chain."""
+    time = datetime.now(UTC)
+    body = f'{{"seq":{seq},"time":"{stamp(time)}","kind":"{what.kind}"{what.members},"prev":"{prev}"'
+    digest = hashlib.sha256(f"{body}}}".encode("ascii")).hexdigest()
+    line = f'{body},"hash":"{digest}"}}'
+    return Record(seq=seq, time=time, kind=what.kind, fields=what.fields, prev=prev, hash=digest, line=line)
+
+
+def stamp(time: datetime) -> str:
+    """Return ISO 8601 in UTC with microseconds and ``Z``, always 27 characters: its order is that of time."""
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def link(line: bytes) -> Link | None:
+    """Read a line's place in the chain; ``None`` when it is no record or its bytes do not match its hash."""
+    match = _LINE.fullmatch(line) if len(line) < MAX_LINE_BYTES else None
+    if match is None:
+        return None
+    seq, _time, prev, digest = (part.decode("ascii") for part in match.groups())
+    if hashlib.sha256(line[:-_HASH_MEMBER] + b"}").hexdigest() != digest:
+        return None
+    return Link(seq=int(seq), prev=prev, hash=digest)
+
+
+def claimed_seq(line: bytes) -> int | None:
+    """Return the number that a damaged line gives itself, where that can still be read."""
+    match = _CLAIM.match(line)
+    return int(match[1]) if match else None
+
+
+def parse(line: bytes) -> Record | None:
+    """Read a whole record; ``None`` when it is none or its bytes do not match its hash."""
+    place = link(line)
+    if place is None:
+        return None
+    try:
+        text = line.decode("ascii")
+        members = json.loads(text)
+        time, kind = datetime.fromisoformat(members.pop("time")), members.pop("kind")
+    except (ValueError, RecursionError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        return None
+    fields = {name: value for name, value in members.items() if name not in RESERVED}
+    return Record(seq=place.seq, time=time, kind=kind, fields=fields, prev=place.prev, hash=place.hash, line=text)
+
+
+def _encoded(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
+    try:
+        text = _ENCODER.encode(fields)[1:-1]
+    except RecursionError:
+        return _shortened(kind, fields, room)
+    # As many brackets as levels at least: the exact count is made only where it can matter.
+    if len(text) >= room or text.count("[") + text.count("{") > MAX_NESTING:
+        return _shortened(kind, fields, room)
+    return Draft(kind=kind, fields=dict(fields), members=f",{text}" if text else "")
+
+
+def _shortened(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
+    """Replace what nests too deeply, then the largest fields, until the record fits."""
+    kept = {name: _shallow(value) for name, value in fields.items()}
+    texts = {name: _ENCODER.encode(value) for name, value in kept.items()}
+    spent = sum(len(_ENCODER.encode(name)) + len(text) + 2 for name, text in texts.items())
+    for name in sorted(texts, key=lambda name: -len(texts[name])):
+        if spent < room:
+            break
+        digest = hashlib.sha256(texts[name].encode("ascii")).hexdigest()
+        kept[name] = {"omitted": {"bytes": len(texts[name]), "sha256": digest}}
+        shorter = _ENCODER.encode(kept[name])
+        spent += len(shorter) - len(texts[name])
+        texts[name] = shorter
+    if spent >= room:
+        raise AuditError(f"the audit record {kind!r} has more fields than fit into {MAX_LINE_BYTES} bytes")
+    return Draft(kind=kind, fields=kept, members="," + ",".join(f"{_ENCODER.encode(n)}:{t}" for n, t in texts.items()))
+
+
+def _shallow(value: JsonValue) -> JsonValue:
+    layer: list[JsonValue] = [value]
+    for _level in range(MAX_NESTING):
+        layer = [child for parent in layer for child in _children(parent)]
+        if not layer:
+            return value
+    return {"omitted": {"levels": f"more than {MAX_NESTING}"}}
+
+
+def _children(value: JsonValue) -> list[JsonValue]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list) else []

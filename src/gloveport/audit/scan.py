@@ -1,0 +1,183 @@
+"""The log as runs of lines that link: what a verification reasons about, in memory that grows with the damage only.
+
+A whole log is one run. Every altered, removed, moved or inserted line ends a run and begins another.
+"""
+
+import errno
+import fcntl
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gloveport.audit.files import (
+    HEAD_BYTES,
+    HEAD_NAME,
+    SAFE,
+    Head,
+    file_name,
+    file_numbers,
+    lines,
+    locked,
+    open_directory,
+    open_file,
+    parse_head,
+)
+from gloveport.audit.record import MAX_LINE_BYTES, Link, claimed_seq, link
+from gloveport.errors import AuditError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Place:
+    """A line: number of its file and of the line in it, both from 1."""
+
+    file: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"{file_name(self.file)}:{self.line}"
+
+
+@dataclass(kw_only=True, slots=True)
+class Run:
+    """Lines that follow each other, each linking to the one before.
+
+    Attributes:
+        first: Number of the first record.
+        last: Number of the last record.
+        prev: What the first line names as the hash before it.
+        hash: Hash of the last line.
+        starts: The first record, and the first of each further file, with their places.
+    """
+
+    first: int
+    last: int
+    prev: str
+    hash: str
+    starts: list[tuple[int, Place]]
+
+    def place(self, seq: int) -> Place:
+        """Return where the record with this number stands."""
+        start, place = next(start for start in reversed(self.starts) if start[0] <= seq)
+        return Place(file=place.file, line=place.line + seq - start)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Broken:
+    """A line that is no record or does not match its own hash.
+
+    Attributes:
+        place: Where it stands.
+        seq: The number it gives itself, where that can be read.
+        cut: Whether it lacks its newline.
+        runs_before: How many runs begin before it.
+    """
+
+    place: Place
+    seq: int | None
+    cut: bool
+    runs_before: int
+
+
+@dataclass(kw_only=True, slots=True)
+class Scan:
+    """What stands in the directory.
+
+    Attributes:
+        head: Content of the head file; ``None`` when it is missing or damaged.
+        files: Number of files.
+        lines: Number of lines.
+        runs: In the order in which they stand.
+        broken: In the order in which they stand.
+        head_line: The line that the head calls the last, where it is found: its file and the offset of its end.
+        end: Number and size of the last file.
+        unfinished_bytes: Of a line beyond the head that a crash left without its end.
+    """
+
+    head: Head | None
+    files: int = 0
+    lines: int = 0
+    runs: list[Run] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    head_line: tuple[int, int] | None = None
+    end: tuple[int, int] = (0, 0)
+    unfinished_bytes: int = 0
+
+
+def scan(directory: Path) -> Scan:
+    """Read the whole log, as it was at one moment.
+
+    Raises:
+        AuditError: There is no log, or something in it can't be read.
+    """
+    descriptor = open_directory(directory)
+    try:
+        data, sizes = _snapshot(descriptor)
+        if not data and not any(sizes.values()):
+            raise AuditError(f"there is no audit log in {directory}", hint="name its directory with --directory")
+        head = parse_head(data)
+        found = Scan(head=head, files=len(sizes), end=max(sizes.items(), default=(0, 0)))
+        for number, size in sizes.items():
+            _scan_file(found, descriptor, number, size)
+        return found
+    finally:
+        os.close(descriptor)
+
+
+def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
+    """Return the head file's content, empty when there is none, and each file's size, as they were together."""
+    try:
+        head = os.open(HEAD_NAME, os.O_RDONLY | os.O_NONBLOCK | SAFE, dir_fd=descriptor)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ELOOP}:
+            return b"", _sizes(descriptor)
+        raise AuditError(f"the head file can't be read: {error.strerror}", hint="run as the log's owner") from error
+    try:
+        with locked(head, fcntl.LOCK_SH):
+            return os.pread(head, HEAD_BYTES + 1, 0), _sizes(descriptor)
+    finally:
+        os.close(head)
+
+
+def _sizes(descriptor: int) -> dict[int, int]:
+    sizes = {}
+    for number in file_numbers(descriptor):
+        opened = open_file(number, descriptor)
+        sizes[number] = os.fstat(opened).st_size
+        os.close(opened)
+    return sizes
+
+
+def _scan_file(found: Scan, descriptor: int, number: int, size: int) -> None:
+    start, head = 0, found.head
+    for count, (line, end) in enumerate(lines(number, descriptor, end=size), start=1):
+        whole = line.endswith(b"\n")
+        if (
+            not whole
+            and head is not None
+            and (number, start) == (head.file, head.size)
+            and size - start <= MAX_LINE_BYTES
+        ):
+            found.unfinished_bytes = size - start
+            return
+        found.lines += 1
+        place, good = Place(file=number, line=count), link(line[:-1]) if whole else None
+        if good is None:
+            seq = claimed_seq(line)
+            found.broken.append(Broken(place=place, seq=seq, cut=not whole, runs_before=len(found.runs)))
+        else:
+            broken_before = bool(found.broken) and found.broken[-1].runs_before == len(found.runs)
+            _join(found, good, place, after_broken=broken_before)
+            if head is not None and (good.seq, good.hash) == (head.seq, head.hash):
+                found.head_line = (number, end)
+        start = end
+
+
+def _join(found: Scan, line: Link, place: Place, *, after_broken: bool) -> None:
+    run = found.runs[-1] if found.runs and not after_broken else None
+    if run is None or (line.seq, line.prev) != (run.last + 1, run.hash):
+        starts = [(line.seq, place)]
+        found.runs.append(Run(first=line.seq, last=line.seq, prev=line.prev, hash=line.hash, starts=starts))
+        return
+    run.last, run.hash = line.seq, line.hash
+    if run.starts[-1][1].file != place.file:
+        run.starts.append((line.seq, place))
