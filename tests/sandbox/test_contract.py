@@ -137,7 +137,7 @@ async def test_nothing_is_left_of_a_run(engine_with):
 
         def state():
             mounts = Path("/proc/self/mountinfo").read_text()
-            return descendants(os.getpid()), groups(), mounts, len(os.listdir("/proc/self/fd"))
+            return descendants(os.getpid()), groups(), mounts, len(list(Path("/proc/self/fd").iterdir()))
 
         before = state()
         for code in ("sleep 1000 & disown; exit 0", "(setsid sleep 1000 &) ; exit 0", "kill -9 $$"):
@@ -315,7 +315,7 @@ async def test_a_configured_interpreter_that_only_root_can_reach_works(engine_wi
 
 
 async def test_a_configured_interpreter_that_is_none_is_a_configuration_error(engine_with):
-    with pytest.raises(ConfigError, match="runtimes.python: /bin/true does not run"):
+    with pytest.raises(ConfigError, match=r"runtimes\.python: /bin/true does not run"):
         async with engine_with(runtimes={"python": "/bin/true"}):
             pass
 

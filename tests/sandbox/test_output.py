@@ -1,0 +1,114 @@
+"""Captured output: bounded, whole characters, harmless on a terminal, gone without a trace."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.sandbox.output import Archive, Capture, plain
+
+
+def capture(shown=100, stored=1000, directory=Path("/var/tmp"), **hooks):
+    return contextlib.closing(Capture(shown=shown, stored=stored, directory=directory, **hooks))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.integers(1, 7))
+def test_output_that_fits_comes_back_whole_however_it_was_cut(text, size):
+    """E2: UTF-8 is never split."""
+    data = text.encode()
+    with capture(shown=10_000, stored=10_000) as kept:
+        heard = []
+        kept.notify = heard.append
+        for start in range(0, len(data), size):
+            kept.write(data[start : start + size])
+        output = kept.output("output://x", ansi="strip")
+        assert (output.text, output.total_bytes, output.truncated) == (text, len(data), False)
+        assert "".join(heard) == text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=60, max_size=300))
+def test_head_and_tail_are_whole_characters_of_what_was_written(text):
+    with capture(shown=50, stored=10_000) as kept:
+        kept.write(text.encode())
+        output = kept.output("output://x", ansi="strip")
+        head, _, tail = output.text.split("\n")
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert output.text.count("�") <= text.count("�")
+        assert output.handle == "output://x"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=400))
+def test_pages_put_together_are_the_whole(text):
+    with capture(shown=10, stored=10_000) as kept:
+        kept.write((text * 300).encode()[:9000])
+        pages, offset = "", 0
+        while offset is not None:
+            page, offset = kept.page(offset)
+            pages += page
+        assert pages.encode().startswith((text * 300).encode()[:8990])
+
+
+def test_what_exceeds_the_budget_is_counted_and_dropped():
+    with capture(shown=10, stored=100) as kept:
+        kept.write(b"x" * 90)
+        assert not kept.full()
+        kept.write(b"y" * 50)
+        assert kept.full()
+        assert kept.total == 140
+        assert kept.page(0) == ("x" * 90 + "y" * 10, None)
+
+
+def test_a_full_disk_ends_the_budget_and_nothing_else(tmp_path):
+    """E4: the spool's directory is gone, as with any failing disk: what was kept stays readable, the run has to end."""
+    with capture(shown=10, stored=1000, directory=tmp_path / "missing") as kept:
+        kept.write(b"x" * 5)
+        kept.write(b"y" * 500)
+        assert kept.full()
+        kept.output("output://x", ansi="strip")
+
+
+def test_large_output_lies_in_a_file_without_a_name(tmp_path):
+    with capture(shown=10, stored=1000, directory=tmp_path) as kept:
+        kept.write(b"x" * 500)
+        assert list(tmp_path.iterdir()) == []
+        assert kept.page(0) == ("x" * 500, None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x9b2Jgone", "gone"),
+        ("a\x08b\x7f\x00c", "abc"),
+        ("10%\r20%\r\ndone\tok\n", "10%\n20%\ndone\tok\n"),
+        ("\x1bP1$r0m\x1b\\x", "x"),
+        ("\x1b[", ""),
+        ("\x1b", ""),
+    ],
+)
+def test_terminal_escapes_do_not_survive(raw, shown):
+    """E2: no colour unless asked for; and nothing that could repaint the operator's terminal."""
+    assert plain(raw) == shown
+
+
+def test_escapes_are_kept_when_asked_for():
+    with capture() as kept:
+        kept.write(b"\x1b[31mred\x1b[0m")
+        assert kept.output("output://x", ansi="keep").text == "\x1b[31mred\x1b[0m"
+
+
+def test_the_archive_keeps_the_latest():
+    archive = Archive()
+    for number in range(100):
+        kept = Capture(shown=1, stored=10, directory=Path("/var/tmp"))
+        kept.write(str(number).encode())
+        archive.add(f"output://{number}", kept)
+    assert archive.page("output://99", 0) == ("99", None)
+    assert archive.page("output://1", 0) is None
+    archive.close()
+    assert archive.page("output://99", 0) is None
