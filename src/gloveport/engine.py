@@ -1,10 +1,13 @@
 """One execution, from request to result. Nothing below calls back up."""
 
+import contextlib
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import pydantic_core
 from pydantic import JsonValue
@@ -19,6 +22,11 @@ from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Outcome, Sandbox, System, make_plan
 from gloveport.sandbox.output import Archive, Capture
 from gloveport.sandbox.verdict import judge
+
+OnOutput: TypeAlias = Callable[[Literal["stdout", "stderr"], str], None]
+"""Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
+
+_STREAMS: tuple[Literal["stdout", "stderr"], ...] = ("stdout", "stderr")
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
@@ -47,7 +55,7 @@ class Engine:
     admission: Admission
     archive: Archive
 
-    async def execute(self, request: Request, *, caller: str, on_output: Callable[[str], None] | None = None) -> Result:
+    async def execute(self, request: Request, *, caller: str, on_output: OnOutput | None = None) -> Result:
         """Run one program to its end. A program that fails, and a refusal, are results.
 
         Args:
@@ -69,7 +77,7 @@ class Engine:
             return _refusal(run_id, grant, denial)
 
     async def _run(
-        self, run_id: str, request: Request, grant: Grant, ending: Ending, on_output: Callable[[str], None] | None
+        self, run_id: str, request: Request, grant: Grant, ending: Ending, on_output: OnOutput | None
     ) -> Result:
         """The admitted run: wait for a place, build the sandbox, run, judge."""
         runtime = self.runtimes.get(request.language)
@@ -82,15 +90,22 @@ class Engine:
         program = runtime.prepare(request.code, grant)
         plan = make_plan(program, grant, self.system)
         limits = grant.limits
-        stdout, stderr = (
-            Capture(
-                shown=limits.output_bytes, stored=limits.stored_output_bytes, directory=self.spool, notify=on_output
-            )
-            for _ in range(2)
-        )
-        async with self.admission.place(), self.sandbox.start(plan) as child:
-            outcome = await child.run(program, value_bytes=limits.output_bytes, stdout=stdout, stderr=stderr)
-        result = self._result(run_id, request, grant, outcome, {"stdout": stdout, "stderr": stderr})
+        with contextlib.ExitStack() as spooled:
+            streams = {
+                stream: Capture(
+                    shown=limits.output_bytes,
+                    stored=limits.stored_output_bytes,
+                    directory=self.spool,
+                    notify=functools.partial(on_output, stream) if on_output else None,
+                )
+                for stream in _STREAMS
+            }
+            for capture in streams.values():
+                spooled.callback(capture.close)
+            async with self.admission.place(), self.sandbox.start(plan) as child:
+                outcome = await child.run(program, value_bytes=limits.output_bytes, **streams)
+            result = self._result(run_id, request, grant, outcome, streams)
+            spooled.pop_all()  # what the answer can't show belongs to the archive now
         ending.fields.update(_facts(result))
         return result
 
