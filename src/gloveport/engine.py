@@ -23,10 +23,11 @@ from gloveport.sandbox.base import Outcome, Sandbox, System, make_plan
 from gloveport.sandbox.output import Archive, Capture
 from gloveport.sandbox.verdict import judge
 
-OnOutput: TypeAlias = Callable[[Literal["stdout", "stderr"], str], None]
+Stream: TypeAlias = Literal["stdout", "stderr"]
+OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
 
-_STREAMS: tuple[Literal["stdout", "stderr"], ...] = ("stdout", "stderr")
+_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
@@ -110,9 +111,9 @@ class Engine:
         return result
 
     def _result(
-        self, run_id: str, request: Request, grant: Grant, outcome: Outcome, streams: Mapping[str, Capture]
+        self, run_id: str, request: Request, grant: Grant, outcome: Outcome, streams: Mapping[Stream, Capture]
     ) -> Result:
-        shown = {}
+        shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
             handle = f"output://{run_id}/{name}"
             shown[name] = capture.output(handle, ansi=request.ansi)
