@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.audit import files
-from gloveport.audit.log import AuditLog, default_directory
+from gloveport.audit.log import AuditLog
 from gloveport.audit.read import records
 from gloveport.audit.verify import verify
 from gloveport.errors import AuditError
@@ -530,15 +530,3 @@ def test_an_interrupt_in_the_middle_of_writing_leaves_a_whole_log(directory: Pat
     finally:
         signal.signal(signal.SIGALRM, before)
     assert whole(directory) == list(range(1, last + 1))
-
-
-def test_the_default_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path))
-    assert default_directory() == tmp_path / "audit"
-    monkeypatch.setenv("GLOVEPORT_STATE", "relative")
-    with pytest.raises(AuditError, match="absolute"):
-        default_directory()
-    monkeypatch.delenv("GLOVEPORT_STATE")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    usual = Path("/var/lib/gloveport/audit") if os.geteuid() == 0 else tmp_path / "gloveport" / "audit"
-    assert default_directory() == usual

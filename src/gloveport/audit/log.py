@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import platformdirs
 from pydantic import JsonValue
 
 from gloveport.audit.files import (
@@ -41,21 +40,6 @@ from gloveport.audit.files import (
 )
 from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal
 from gloveport.errors import AuditError
-
-
-def default_directory() -> Path:
-    """Return where this user's log is: ``$GLOVEPORT_STATE/audit``, or the system's place for root or for a user.
-
-    Raises:
-        AuditError: ``$GLOVEPORT_STATE`` is no absolute path.
-    """
-    if state := os.environ.get("GLOVEPORT_STATE"):
-        if not state.startswith("/"):
-            raise AuditError(f"GLOVEPORT_STATE is {state!r}, no absolute path", hint="set it to one, or unset it")
-        return Path(state) / "audit"
-    if os.geteuid() == 0:
-        return Path("/var/lib/gloveport/audit")
-    return platformdirs.user_state_path("gloveport") / "audit"
 
 
 class AuditLog:

@@ -6,6 +6,7 @@ What the log holds was said by callers and programs: nothing of it reaches a ter
 import csv
 import io
 import json
+import os
 import re
 import sys
 import time
@@ -155,18 +156,19 @@ def export(
 
 
 def _directory(given: Path | None) -> Path:
-    from gloveport.audit.log import default_directory
+    """The directory that was given, or the one that the configuration in force names."""
+    from gloveport.config import audit_directory, load
 
-    return given or default_directory()
+    return given or audit_directory(load(None, cwd=Path.cwd(), environ=os.environ).config, os.environ)
 
 
 @contextmanager
 def _unreadable_is_2() -> Iterator[None]:
-    from gloveport.errors import AuditError
+    from gloveport.errors import AuditError, ConfigError
 
     try:
         yield
-    except AuditError as error:
+    except (AuditError, ConfigError) as error:
         for line in str(error).splitlines():
             typer.echo(_printable(line), err=True)
         raise typer.Exit(2) from error
