@@ -1,0 +1,1 @@
+"""Measures Gloveport against named baselines, each pair of figures taken in turn in the same run."""
