@@ -89,6 +89,8 @@ REFUSALS = [  # each does nothing, or fails with another error, where there is n
     ("prlimit64", [0, 4, 1, 0], errno.EPERM),
     ("prlimit64", [0, 4, 1 << 32, 0], errno.EPERM),
     ("mknod", [0, stat.S_IFSOCK, 0], errno.EPERM),
+    ("socketpair", [socket.AF_UNIX, socket.SOCK_DGRAM, 0, 0], errno.EPERM),
+    ("fcntl", [-1, 1024 | 1 << 32, 0], errno.EPERM),
 ]
 PERMITTED = [
     ("ioctl", [-1, 0x5401, 0], errno.EBADF),

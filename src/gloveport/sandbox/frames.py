@@ -35,7 +35,9 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
         view, descriptors = view[sent:], ()
 
 
-async def receive(channel: socket.socket) -> tuple[dict[str, JsonValue], int] | None:
+async def receive(
+    channel: socket.socket, *, max_bytes: int = MAX_FRAME_BYTES
+) -> tuple[dict[str, JsonValue], int] | None:
     """One frame and the sender's process id as the kernel attests it, or None at the end.
 
     Raises:
@@ -45,8 +47,8 @@ async def receive(channel: socket.socket) -> tuple[dict[str, JsonValue], int] | 
     if not head:
         return None
     size = int.from_bytes(head, "big")
-    if size > MAX_FRAME_BYTES:
-        raise GuestError(f"a frame of {size} bytes came out of the sandbox; at most {MAX_FRAME_BYTES} are read")
+    if size > max_bytes:
+        raise GuestError(f"a frame of {size} bytes came out of the sandbox; at most {max_bytes} are read")
     body, _ = await _exactly(channel, size)
     try:
         message = pydantic_core.from_json(body, allow_inf_nan=False)

@@ -65,6 +65,7 @@ class Rule(NamedTuple):
 _CLONE_NEW = 0x7E02_0000 | 0x80
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _TCP_ULP = 31
+_F_SETLEASE = 1024
 _MAP_HUGETLB, _MFD_HUGETLB = 0x4_0000, 0x4
 _RLIMIT_CORE = 4
 _PER_LINUX, _PER_LINUX32, _PER_QUERY = 0, 8, 0xFFFF_FFFF
@@ -105,12 +106,19 @@ _RULES = (
     ),
     Rule(
         "socketpair",
-        "AF_UNIX as stream, datagram or packets: reaches nobody but those who get an end of it",
+        "AF_UNIX as stream or packets, which reach nobody but those who get an end: a datagram socket, though it has a"
+        " partner, sends to any name, such as a socket of the host in a mounted directory",
         (
             Unless(_low(0), (socket.AF_UNIX,), EAFNOSUPPORT),
-            Unless(_low(1), (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET), EPERM, mask=_SOCK_TYPE),
+            Unless(_low(1), (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), EPERM, mask=_SOCK_TYPE),
         ),
         ALLOW,
+    ),
+    Rule(
+        "fcntl",
+        "no F_SETLEASE: a lease on a mounted file of the same user stops whoever opens it for writing, for 45 seconds",
+        (Unless(_low(1), (_F_SETLEASE,), ALLOW),),
+        EPERM,
     ),
     Rule(
         "setsockopt",

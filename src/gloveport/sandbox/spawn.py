@@ -19,6 +19,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import pydantic_core
 from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
@@ -31,6 +32,9 @@ _STAGE = "/run"
 _WATCH_SECONDS = 0.05
 _CHUNK_BYTES = 1 << 16
 _DIAGNOSIS_BYTES = 4096
+_GRACE_SECONDS = 2.0
+_ESCAPED = 6  # most bytes of JSON that one byte of text becomes
+_REPORT_BYTES = 512 * 1024  # most of a report besides its value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +181,14 @@ class _Built:
             async with anyio.create_task_group() as tasks:
                 for (stream, _), sink in zip(pipes, (stdout, stderr), strict=True):
                     tasks.start_soon(_drain, stream, sink, watch)
-                tasks.start_soon(self._read_report, report)
+                tasks.start_soon(self._read_report, report, value_bytes)
                 async with anyio.create_task_group() as watching:
                     watching.start_soon(watch.keep)
                     await anyio.wait_readable(self.inner)
                     watching.cancel_scope.cancel()
+                # Nobody is left to write; what is still to be read stands in the kernel's buffers. But a stream need
+                # not end: a descriptor that was sent over a socket and never received outlives its sender.
+                tasks.cancel_scope.deadline = anyio.current_time() + _GRACE_SECONDS
         counters = watch.finish()
         return Outcome(
             exit_code=await self._exit_code() if watch.broken is None else None,
@@ -193,12 +200,15 @@ class _Built:
             refused_forks=counters.refused_forks if counters else None,
         )
 
-    async def _read_report(self, report: list[JsonValue]) -> None:
-        """The guest's word, if it gives one that has a shape."""
-        with contextlib.suppress(GuestError):
-            answer = await frames.receive(self.channel)
-            if answer is not None:
-                report.append(answer[0].get("report"))
+    async def _read_report(self, report: list[JsonValue], value_bytes: int) -> None:
+        """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
+        try:
+            answer = await frames.receive(self.channel, max_bytes=_ESCAPED * value_bytes + _REPORT_BYTES)
+        except GuestError:
+            self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the wall-clock limit
+            return
+        if answer is not None:
+            report.append(_bounded(answer[0].get("report"), value_bytes))
 
     async def _exit_code(self) -> int | None:
         """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
@@ -323,6 +333,13 @@ def _checked(ready: JsonValue, landlock_abi: int) -> Walls:
             "or lower sandbox.landlock_abi",
         )
     return walls
+
+
+def _bounded(report: JsonValue, value_bytes: int) -> JsonValue:
+    """``report`` without a value larger than an honest guest's, which is limited before it is quoted as JSON."""
+    if isinstance(report, dict) and len(pydantic_core.to_json(report.get("value"))) > 2 * value_bytes + 2:
+        return {**report, "value": None, "value_truncated": True}
+    return report
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:

@@ -27,7 +27,7 @@ ALLOWED = (
         "Bytes in and out",
         "read and write what is open already",
         "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek sendfile splice tee"
-        " copy_file_range pipe pipe2 dup dup2 dup3 close close_range fcntl flock fsync fdatasync sync_file_range"
+        " copy_file_range pipe pipe2 dup dup2 dup3 close close_range flock fsync fdatasync sync_file_range"
         " fadvise64 readahead fallocate truncate ftruncate",
     ),
     _group(
