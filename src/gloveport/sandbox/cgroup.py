@@ -87,6 +87,8 @@ class Group:
         else:
             _write(memory / "memory.limit_in_bytes", int(limits.memory_bytes))
             _write_where_present(memory / "memory.memsw.limit_in_bytes", int(limits.memory_bytes))
+            # Version 1 counts the buffers of sockets apart. Unbounded, one sandbox uses up the TCP memory of the host.
+            _write_where_present(memory / "memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
             _write(cpu / "cpu.cfs_period_us", _PERIOD_MICROSECONDS)
             _write(cpu / "cpu.cfs_quota_us", quota)
 
