@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.audit.log import AuditLog
@@ -73,6 +73,22 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
     except AuditError as error:
         checks.append(_missing("audit", error))
     return checks
+
+
+def require(checks: Sequence[Check]) -> None:
+    """Refuse to serve on a host that lacks a layer. A language that can't be run is refused when it is asked for.
+
+    Raises:
+        SandboxError: Names every layer that is missing and what repairs it.
+    """
+    missing = [check for check in checks if check.state == "missing"]
+    runnable = {check.name for check in checks if check.name in LANGUAGES} - {check.name for check in missing}
+    layers = [check for check in missing if check.name not in LANGUAGES or not runnable]
+    if layers:
+        raise SandboxError(
+            "\n".join(f"missing {check.name}: {check.detail}" for check in layers),
+            hint="; ".join(dict.fromkeys(check.repair for check in layers if check.repair)),
+        )
 
 
 def _trivial_plan(config: Config, tree: cgroup.Tree | None) -> Plan:

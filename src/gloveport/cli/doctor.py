@@ -1,0 +1,43 @@
+"""``gloveport doctor``: what this host enforces, what it lacks, and what repairs it."""
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gloveport.cli.options import ConfigOption, configured
+
+if TYPE_CHECKING:
+    from gloveport.sandbox.probe import Check
+
+_COLOURS = {"enforced": typer.colors.GREEN, "weaker": typer.colors.YELLOW, "missing": typer.colors.RED}
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Try every layer of the sandbox on this host. The exit code is 0 when none is missing, else 4."""
+    import anyio
+
+    from gloveport.server import app
+
+    checks = anyio.run(app.inspect, configured(config), os.environ)
+    if as_json:
+        typer.echo(json.dumps([check.model_dump() for check in checks], indent=2))
+    else:
+        for line in _table(checks):
+            typer.echo(line)
+    raise typer.Exit(4 if any(check.state == "missing" for check in checks) else 0)
+
+
+def _table(checks: "list[Check]") -> list[str]:
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        state = typer.style(f"{check.state:<8}", fg=_COLOURS[check.state])
+        lines.append(f"{check.name:<{width}}  {state}  {check.detail}")
+        if check.repair:
+            lines.append(f"{'':<{width}}  {'':<8}  repair: {check.repair}")
+    return lines

@@ -1,0 +1,58 @@
+"""``gloveport``: puts the commands together, and turns every error of ours into one message and an exit code."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gloveport.cli import audit, config
+from gloveport.cli.doctor import doctor
+from gloveport.cli.run import run
+from gloveport.cli.serve import serve
+from gloveport.errors import Denied, GloveportError, GuestError, SandboxError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command()(serve)
+app.command()(run)
+app.command()(doctor)
+app.add_typer(config.app, name="config")
+app.add_typer(audit.app, name="audit")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"gloveport {version('gloveport')}")
+        raise typer.Exit
+
+
+@app.callback()
+def gloveport(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Run an agent's programs in a sandbox that the operating system enforces."""
+
+
+def main() -> None:
+    """Run the command line. Exit code 2: usage or configuration; 3: denied; 4: no sandbox can be built here."""
+    try:
+        app(prog_name="gloveport")
+    except GloveportError as error:
+        typer.echo(f"gloveport: {_printable(str(error))}", err=True)
+        sys.exit(_exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _exit_code(error: GloveportError) -> int:
+    if isinstance(error, SandboxError | GuestError):
+        return 4
+    return 3 if isinstance(error, Denied) else 2
+
+
+def _printable(text: str) -> str:
+    """Escape what does not print: a message may quote a file that somebody else wrote."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

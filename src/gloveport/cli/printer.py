@@ -1,0 +1,75 @@
+"""Writes to the terminal in the order things come, without ever making a run wait: its limits are watched meanwhile."""
+
+import contextlib
+import math
+import os
+import select
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+
+from gloveport.server.stream import PlainStream
+
+STDOUT, STDERR = 1, 2
+
+
+@dataclass(kw_only=True)
+class Printer:
+    """Standard output and error of this process.
+
+    Attributes:
+        failure: Why nothing can be written any more: a closed pipe, a full disk.
+    """
+
+    failure: OSError | None = None
+    _queue: MemoryObjectSendStream[tuple[int, bytes]]
+    _terminals: dict[int, PlainStream] = field(default_factory=dict)
+    _open_line: bool = False
+
+    def put(self, descriptor: int, text: str) -> None:
+        """Queue text; without escape sequences where a terminal would obey them."""
+        if descriptor in self._terminals:
+            text = self._terminals[descriptor].feed(text)
+        if text:
+            if descriptor == STDOUT:
+                self._open_line = not text.endswith("\n")
+            encoding = sys.stdout.encoding if sys.stdout else "utf-8"
+            self._queue.send_nowait((descriptor, text.encode(encoding, "backslashreplace")))
+
+    def put_line(self, descriptor: int, text: str) -> None:
+        """Queue text on a line of its own."""
+        self.put(descriptor, "\n" * (self._open_line and descriptor == STDOUT) + text + "\n")
+
+
+@contextlib.asynccontextmanager
+async def printing(scope: anyio.CancelScope) -> AsyncIterator[Printer]:
+    """A printer; on leaving, all that was put is written. What can't be written cancels ``scope``."""
+    queue, pending = anyio.create_memory_object_stream[tuple[int, bytes]](math.inf)
+    terminals = {descriptor: PlainStream() for descriptor in (STDOUT, STDERR) if os.isatty(descriptor)}
+    printer = Printer(_queue=queue, _terminals=terminals)
+
+    async def write() -> None:
+        try:
+            async with pending:
+                async for descriptor, data in pending:
+                    await _write(descriptor, data)
+        except OSError as error:
+            printer.failure = error
+            scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(write)
+        with queue:
+            yield printer
+
+
+async def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        with contextlib.suppress(PermissionError):  # a plain file: epoll takes none, and writing to it does not wait
+            await anyio.wait_writable(descriptor)
+        # A pipe that takes anything takes so much without waiting; it is not ours to make non-blocking.
+        view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]

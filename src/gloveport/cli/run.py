@@ -1,0 +1,154 @@
+"""``gloveport run``: one program in the sandbox, as if it ran here."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+from signal import SIGPIPE
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gloveport.cli.options import ConfigOption, configured
+
+if TYPE_CHECKING:
+    from gloveport.cli.printer import Printer
+    from gloveport.config import Config
+    from gloveport.model import Language, Request, Result
+
+_SUFFIXES: "dict[str, Language]" = {
+    ".py": "python",
+    ".ts": "typescript",
+    ".mts": "typescript",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".sh": "shell",
+}
+_EXIT_CODES = {"ok": 0, "error": 1, "killed": 1, "denied": 3, "timeout": 124, "cancelled": 130}
+
+
+def run(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The program; - is standard input.")] = None,
+    code: Annotated[str | None, typer.Option("-c", "--code", metavar="CODE", help="The program itself.")] = None,
+    language: Annotated[
+        str | None, typer.Option("-l", "--language", help="Default: by FILE's name, else python.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wall-clock limit.")] = None,
+    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory limit, such as 256MiB.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON when it is there.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Run one program in the sandbox and print its output as it comes, then its value.
+
+    The exit code is 0; 1: the program failed; 2: usage or configuration; 3: denied; 4: no sandbox can be built here;
+    124: timeout; 130: Ctrl-C.
+    """
+    import anyio
+
+    loaded = configured(config)
+    if file is None and code is None and sys.stdin.isatty():
+        raise typer.BadParameter("name a FILE, give -c CODE, or - to read standard input")
+    if file is not None and code is not None:
+        raise typer.BadParameter("give a FILE or -c CODE, not both")
+    source = _read(file, loaded.policy.limits.code_bytes) if code is None else code
+    by_name = _SUFFIXES.get(file.suffix, "python") if file is not None else "python"
+    request = _request(language or by_name, source, timeout, memory)
+    raise typer.Exit(anyio.run(_execute, loaded, request, as_json))
+
+
+def _read(file: Path | None, code_bytes: int) -> str:
+    """The program's text; of one that is too large no more than shows that it is."""
+    name = "standard input" if file is None or str(file) == "-" else str(file)
+    try:
+        if name == "standard input":
+            data = sys.stdin.buffer.read(code_bytes + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(code_bytes + 1)
+        return data.decode("utf-8-sig", "ignore" if len(data) > code_bytes else "strict")
+    except OSError as error:
+        raise typer.BadParameter(f"{name} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _request(language: str, source: str, timeout: float | None, memory: str | None) -> "Request":
+    from pydantic import ValidationError
+
+    from gloveport.model import Request
+
+    limits = {"wall_seconds": timeout, "memory_bytes": memory}
+    try:
+        return Request.model_validate({"language": language, "code": source, "limits": limits})
+    except ValidationError as error:
+        option = {
+            "language": "--language",
+            "code": "the program",
+            "wall_seconds": "--timeout",
+            "memory_bytes": "--memory",
+        }
+        faults = (f"{option[str(fault['loc'][-1])]}: {fault['msg'].removeprefix('Input ')}" for fault in error.errors())
+        raise typer.BadParameter("; ".join(faults)) from error
+
+
+async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
+    """Run, print, and tell the exit code."""
+    import anyio
+
+    from gloveport.cli.printer import printing
+    from gloveport.errors import GloveportError
+    from gloveport.server import app
+    from gloveport.server.signals import on_end_signal
+
+    ended: Result | GloveportError | None = None
+    async with app.assemble(config, os.environ) as engine:
+        with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
+            async with printing(scope) as printer:
+
+                def pass_on(stream: str, text: str) -> None:
+                    printer.put(1 if stream == "stdout" else 2, text)
+
+                try:
+                    ended = await engine.execute(
+                        request, caller=f"cli (uid {os.getuid()})", on_output=None if as_json else pass_on
+                    )
+                except GloveportError as error:
+                    ended = error
+                else:
+                    _show(printer, ended, as_json)
+    if isinstance(ended, GloveportError):
+        raise ended
+    if came:
+        return 128 + came[0]
+    if printer.failure is not None:
+        return _unwritable(printer.failure)
+    return _EXIT_CODES[ended.status] if ended else 1
+
+
+def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
+    from gloveport.cli.printer import STDERR, STDOUT
+    from gloveport.server.render import failure_text, value_text
+
+    if as_json:
+        printer.put(STDOUT, result.model_dump_json(indent=2) + "\n")
+        return
+    if value := value_text(result):
+        printer.put_line(STDOUT, value)
+    if result.status == "ok":
+        return
+    if result.error is not None:
+        printer.put_line(STDERR, failure_text(result.error))
+    if result.status != "error":
+        printer.put_line(STDERR, f"gloveport: {result.status} ({', '.join(result.limits_hit)})")
+    if result.hint:
+        printer.put_line(STDERR, f"hint: {result.hint}")
+
+
+def _unwritable(error: OSError) -> int:
+    """The exit code when the output could not be written: silent where its reader has gone, as other programs are."""
+    if error.errno == errno.EPIPE:
+        return 128 + SIGPIPE
+    typer.echo(f"gloveport: the output can't be written: {error.strerror}", err=True)
+    return 1

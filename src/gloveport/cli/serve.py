@@ -1,0 +1,51 @@
+"""``gloveport serve``: the MCP server. Standard output belongs to the protocol, all else goes to standard error."""
+
+from pathlib import Path
+from signal import SIGINT
+from typing import Annotated
+
+import typer
+
+from gloveport.cli.options import ConfigOption, configured
+
+
+def serve(
+    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP on 127.0.0.1 instead of stdio.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port for --http; 0 takes a free one.")] = 8080,
+    config: ConfigOption = None,
+) -> None:
+    """Serve MCP clients over stdio, or HTTP, until they go away or a signal comes.
+
+    The exit code is 0, or 130 after Ctrl-C; 2: the configuration is wrong; 4: a layer of the sandbox is missing.
+    """
+    import logging
+
+    import anyio
+
+    # Before the SDK sets up its own, which decorates.
+    logging.basicConfig(level=logging.WARNING, format="gloveport: %(levelname)s: %(message)s")
+    raise typer.Exit(anyio.run(_serve, config, port if http else None))
+
+
+async def _serve(given: Path | None, port: int | None) -> int:
+    """Check the host, then serve: over HTTP on this port, or over stdio."""
+    import os
+
+    from gloveport.server import app
+    from gloveport.server.http import serve_http
+    from gloveport.server.protocol import make_server, recorded
+    from gloveport.server.stdio import serve_stdio
+    from gloveport.server.tools import Transport
+
+    config = configured(given)
+    transport: Transport = "stdio" if port is None else "http"
+    async with app.assemble(config, os.environ) as engine:
+        app.require(await app.inspect(config, os.environ))
+        server = make_server(engine, config, os.environ, transport)
+        with recorded(engine.audit, transport):
+            came = await (serve_stdio(server) if port is None else serve_http(server, port, ready=_announce))
+    return 128 + SIGINT if came[:1] == [SIGINT] else 0
+
+
+def _announce(address: str) -> None:
+    typer.echo(f"gloveport: serving {address}", err=True)

@@ -1,0 +1,70 @@
+"""Arguments of a tool call, checked before anything acts on them, in words that a model can act on.
+
+An argument that the tool does not know is refused: ignored, it would give the caller another run than it asked for.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import mcp_types as wire
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver.tools import Tool
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+_SHOWN_CHARACTERS = 80
+
+
+class ArgumentCheck:
+    """Middleware that answers a wrong call itself."""
+
+    def __init__(self, tools: list[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass on what is no call of these tools, and calls that are right."""
+        params = ctx.params or {}
+        tool = self._tools.get(str(params.get("name"))) if ctx.method == "tools/call" else None
+        given = params.get("arguments") or {}
+        if tool is not None and isinstance(given, Mapping) and (faults := _faults(tool, given)):
+            hint = f"hint: the arguments are {', '.join(_names(tool)) or 'none'}"
+            return failed(f"{tool.name} was not carried out", *faults, hint)
+        return await call_next(ctx)
+
+
+def failed(*lines: str) -> wire.CallToolResult:
+    """The answer to a call that was not carried out."""
+    return wire.CallToolResult(is_error=True, content=[wire.TextContent(type="text", text="\n".join(lines))])
+
+
+def _names(tool: Tool) -> list[str]:
+    return list(tool.parameters["properties"])
+
+
+def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
+    """Everything that is wrong with these arguments, one line each; empty when nothing is."""
+    known = _names(tool)
+    faults = [_unknown(name, known) for name in given if name not in known]
+    try:
+        tool.fn_metadata.validate_arguments({name: value for name, value in given.items() if name in known})
+    except ValidationError as error:
+        faults += [_wrong(detail) for detail in error.errors(include_url=False)]
+    return faults
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"- {_shortened(name)}: there is no such argument{meant}"
+
+
+def _wrong(detail: ErrorDetails) -> str:
+    name = ".".join(map(str, detail["loc"][:1]))
+    if detail["type"] == "missing":
+        return f"- {name}: is missing"
+    return f"- {name}: {detail['msg'].removeprefix('Input ')}; it was {_shortened(repr(detail['input']))}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,67 @@
+"""The MCP server: what is offered, under which name, with which words, in both protocol eras."""
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp.server import MCPServer
+from pydantic import JsonValue
+
+from gloveport.audit.log import AuditLog
+from gloveport.config import Config
+from gloveport.engine import Engine
+from gloveport.server import app
+from gloveport.server.arguments import ArgumentCheck
+from gloveport.server.tools import Tools, Transport, describe
+
+NAME = "gloveport"
+INSTRUCTIONS = (
+    "Runs Python, TypeScript, JavaScript and shell programs in sealed sandboxes. Do work in one program rather than in "
+    "many calls, and print little. Output that an answer could not show is read by the resource it names."
+)
+
+
+def make_server(engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport) -> MCPServer[Any]:
+    """A server that runs programs by this engine."""
+    tools = Tools(engine=engine, inspect=functools.partial(app.inspect, config, environ), transport=transport)
+    described = describe(tools)
+    server: MCPServer[Any] = MCPServer(
+        NAME,
+        title="Gloveport",
+        version=version(),
+        instructions=INSTRUCTIONS,
+        tools=described,
+        middleware=[ArgumentCheck(described)],
+        log_level="WARNING",
+    )
+    server.resource(
+        "output://{run_id}/{stream}{?offset}",
+        name="output",
+        title="Output of a run",
+        description="Output that an answer could not show, by pages.",
+        mime_type="text/plain",
+    )(tools.output)
+    return server
+
+
+def version() -> str:
+    """The version of this installation."""
+    return importlib.metadata.version("gloveport")
+
+
+@contextlib.contextmanager
+def recorded(audit: AuditLog, transport: Transport) -> Iterator[None]:
+    """Write down that a server starts and stops.
+
+    Raises:
+        AuditError: It can't be written; the server must not start.
+    """
+    facts: dict[str, JsonValue] = {"version": version(), "transport": transport, "pid": os.getpid()}
+    audit.append("server.start", facts)
+    try:
+        yield
+    finally:
+        audit.append("server.stop", facts)

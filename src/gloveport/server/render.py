@@ -1,0 +1,51 @@
+"""A result as text, for a model or a person to read: what is there, and nothing about what is not."""
+
+import json
+
+from gloveport.model import Failure, Result
+from gloveport.sandbox.output import plain
+
+
+def answer(result: Result) -> str:
+    """The whole result as text: status first, then value, output and failure, then what can be done."""
+    parts = [_status(result)]
+    if value := value_text(result):
+        parts.append(f"value: {value}")
+    for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
+        if output.text:
+            parts.append(f"{name}:\n{output.text.rstrip()}")
+    if result.error is not None and (said := failure_text(result.error)):
+        parts.append(f"error:\n{said}")
+    if result.hint:
+        parts.append(f"hint: {result.hint}")
+    return "\n".join(parts)
+
+
+def value_text(result: Result) -> str:
+    """The value as JSON, or as the text that stands for it; empty when there is none that the output does not show."""
+    if result.value is None or "shell" in result.grant.languages:  # a shell program's value is its output, parsed
+        return ""
+    if result.value_type is not None and isinstance(result.value, str):
+        return plain(result.value)
+    return json.dumps(result.value, ensure_ascii=False)
+
+
+def failure_text(error: Failure) -> str:
+    """A failure as the language's interpreter would print it."""
+    named = error.message and error.type not in {"exit", "signal"}  # which the message says itself
+    head = f"{error.type}: {error.message}" if named else error.message or error.type
+    if error.message and error.message in error.traceback:
+        head = ""
+    return plain("\n".join(part.rstrip() for part in (error.traceback, head) if part.strip()))
+
+
+def _status(result: Result) -> str:
+    """One line: ``killed by memory_bytes, exit code 137, 31 ms``."""
+    line: str = result.status
+    if result.limits_hit:
+        line += f" ({', '.join(result.limits_hit)})"
+    if result.exit_code:
+        line += f", exit code {result.exit_code}"
+    if result.status != "denied":
+        line += f", {result.usage.wall_ms} ms"
+    return f"{line}, {result.run_id}"

@@ -1,0 +1,41 @@
+"""JSON schemas as short as they can be: a client gives them to its model with every request, and the model pays."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_PROSE = frozenset({"title", "description", "default"})
+_NULL = {"type": "null"}
+
+
+def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """A schema of an object with its definitions inlined, and without titles, descriptions, defaults and null.
+
+    Null is what an optional value defaults to, and what has its default is left out of an answer.
+
+    Args:
+        schema: As pydantic makes it; not recursive.
+        opaque: Properties of which no more is said than that they are objects.
+    """
+    definitions = schema.get("$defs", {})
+    properties = {
+        name: {"type": "object"} if name in opaque else _lean(value, definitions)
+        for name, value in schema.get("properties", {}).items()
+    }
+    required = {"required": schema["required"]} if "required" in schema else {}
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+
+
+def _lean(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        return _lean(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in node:
+        choices = [choice for choice in node["anyOf"] if choice != _NULL]
+        return (
+            _lean(choices[0], definitions) if len(choices) == 1 else {"anyOf": [_lean(c, definitions) for c in choices]}
+        )
+    if node.get("type") == "object":
+        return lean({**node, "$defs": definitions})
+    short = {key: value for key, value in node.items() if key not in _PROSE}
+    if "items" in short:
+        short["items"] = _lean(short["items"], definitions)
+    return short

@@ -1,0 +1,28 @@
+"""Output as it comes, made harmless for a terminal: what ``plain`` does for a whole text, piece by piece.
+
+A sequence that is cut in two by the edge of a piece is held back until the rest of it is there.
+"""
+
+import re
+from dataclasses import dataclass
+
+from gloveport.sandbox.output import plain
+
+# A sequence longer than this is no colour: it is given up, and what follows is shown as text.
+_HELD = 4096
+_UNFINISHED = re.compile(r"(?:\r|\x1b|\x1b\[[0-?]*[ -/]*|\x9b[0-?]*[ -/]*|\x1b[\]PX^_][^\x07\x1b]*\x1b?|\x1b[ -/]+)\Z")
+
+
+@dataclass(kw_only=True)
+class PlainStream:
+    """One stream's text without terminal escape sequences and control characters."""
+
+    held: str = ""
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; return what can be shown of all that has come."""
+        text = self.held + text
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _HELD))
+        end = unfinished.start() if unfinished else len(text)
+        self.held = text[end:]
+        return plain(text[:end])

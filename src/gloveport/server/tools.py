@@ -1,0 +1,190 @@
+"""The tools and the resource that a client sees: one thin function each.
+
+A program that ran is a result, whatever became of it, and not marked as an error: clients cut the text of error results
+short and some hide their structured content. An error is a call that ran nothing.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
+
+import anyio
+import mcp_types as wire
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.tools import Tool
+from pydantic import ByteSize, Field
+from starlette.requests import Request as HttpRequest
+
+from gloveport.engine import Engine
+from gloveport.errors import AuditError, GloveportError
+from gloveport.model import MIB, Language, Narrowing, Request, Result, Value
+from gloveport.sandbox.probe import Check
+from gloveport.server.arguments import failed
+from gloveport.server.progress import Progress
+from gloveport.server.render import answer
+from gloveport.server.schema import lean
+
+Transport: TypeAlias = Literal["stdio", "http"]
+
+_CLAIM_CHARACTERS = 64
+_PRESENCE_SECONDS = 0.5
+_OFFSET = re.compile(r"[0-9]{1,15}")
+
+
+class Health(Value):
+    """What the server can do at this moment, found by trying."""
+
+    status: Literal["ok", "busy", "failing"]
+    """``busy``: a new run would be refused or has to wait. ``failing``: a layer or the audit log is missing."""
+
+    running: int
+    waiting: int
+    concurrent_runs: int
+    queue_length: int
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What the tools work on.
+
+    Attributes:
+        inspect: Tries every layer of this host for real.
+        transport: How the client is connected, for the audit log.
+    """
+
+    engine: Engine
+    inspect: Callable[[], Awaitable[list[Check]]]
+    transport: Transport
+    _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def execute_code(
+        self,
+        ctx: Context[Any, Any],
+        language: Language,
+        code: str,
+        timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None,
+        memory_mib: Annotated[int | None, Field(gt=0, le=1 << 20)] = None,
+        ansi: Literal["strip", "keep"] = "strip",
+    ) -> Annotated[wire.CallToolResult, Result]:
+        """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
+
+        The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
+        Python and TypeScript allow top-level await. No network, no files of the host; /tmp is writable; nothing is
+        kept between runs. Limits can only be lowered below the operator's.
+        """
+        limits = Narrowing(
+            wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
+        )
+        request = Request(language=language, code=code, limits=limits, ansi=ansi)
+        progress = Progress(send=ctx.report_progress)
+        reply = failed("the client closed the connection")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(progress.report)
+            tasks.start_soon(_cancel_when_gone, ctx.request_context.request, tasks.cancel_scope)
+            try:
+                result = await self.engine.execute(request, caller=self._caller(ctx), on_output=progress.add)
+            except GloveportError as error:
+                reply = failed("the program was not run, or what became of it is not known", str(error))
+            else:
+                reply = _reply(result)
+            tasks.cancel_scope.cancel()
+        return reply
+
+    async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
+        """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
+        async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
+            checks = [check for check in await self.inspect() if check.name != "audit"]
+        checks.append(self._audit_check(ctx))
+        admission = self.engine.admission
+        full = admission.running >= admission.concurrent_runs
+        missing = any(check.state == "missing" for check in checks)
+        health = Health(
+            status="failing" if missing else "busy" if full else "ok",
+            running=admission.running,
+            waiting=admission.waiting,
+            concurrent_runs=admission.concurrent_runs,
+            queue_length=admission.queue_length,
+            checks=tuple(checks),
+        )
+        return wire.CallToolResult(
+            content=[wire.TextContent(type="text", text=_health_text(health))],
+            structured_content=health.model_dump(mode="json", exclude_defaults=True),
+        )
+
+    async def output(self, run_id: str, stream: str, offset: str = "0") -> str:
+        """What a run wrote beyond what its answer showed, from byte `offset` on; the last line names the next page."""
+        handle = f"output://{run_id}/{stream}"
+        if not _OFFSET.fullmatch(offset):
+            raise ResourceNotFoundError(f"{offset!r} is no offset: give the number of a byte, from 0 on")
+        page = self.engine.archive.page(handle, int(offset))
+        if page is None:
+            raise ResourceNotFoundError(f"{handle} is not kept, or no longer: run the program again and print less")
+        text, following = page
+        return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
+
+    def _caller(self, ctx: Context[Any, Any]) -> str:
+        """Who asks. The name is what the client says of itself: nothing is decided by it."""
+        params = ctx.session.client_params
+        if params is None:
+            return f"{self.transport} (claims no name)"
+        claim = f"{params.client_info.name} {params.client_info.version}"
+        return f"{self.transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
+
+    def _audit_check(self, ctx: Context[Any, Any]) -> Check:
+        """Whether a record can be written now: a full disk shows only when it is tried."""
+        try:
+            self.engine.audit.append("health.asked", {"caller": self._caller(ctx)})
+        except AuditError as error:
+            return Check(name="audit", state="missing", detail=error.args[0], repair=error.hint)
+        return Check(name="audit", state="enforced", detail="a record was written")
+
+
+def describe(tools: Tools) -> list[Tool]:
+    """The tools as a client is told of them."""
+    execute = Tool.from_function(
+        tools.execute_code,
+        title="Run code in a sandbox",
+        annotations=wire.ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+        ),
+    )
+    health = Tool.from_function(
+        tools.health,
+        title="Health of the sandbox",
+        annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    )
+    for tool in (execute, health):
+        tool.parameters = lean(tool.parameters)
+        tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema or {}, opaque=frozenset({"grant"}))
+        tool.description = " ".join(tool.description.split())
+    return [execute, health]
+
+
+async def _cancel_when_gone(request: object, scope: anyio.CancelScope) -> None:
+    """End a run whose answer nobody can get: the handshake protocols would let it go on when its connection closes."""
+    while isinstance(request, HttpRequest):
+        if await request.is_disconnected():
+            scope.cancel()
+        await anyio.sleep(_PRESENCE_SECONDS)
+
+
+def _reply(result: Result) -> wire.CallToolResult:
+    # What has its default is left out, but for the grant's limits: the answer says which were in force.
+    structured = result.model_dump(mode="json", exclude_defaults=True)
+    structured.setdefault("grant", {})["limits"] = result.grant.limits.model_dump(mode="json")
+    return wire.CallToolResult(
+        is_error=result.status == "denied",
+        content=[wire.TextContent(type="text", text=answer(result))],
+        structured_content=structured,
+    )
+
+
+def _health_text(health: Health) -> str:
+    lines = [f"{health.status}: {health.running} of {health.concurrent_runs} running, {health.waiting} waiting"]
+    for check in health.checks:
+        repair = f" hint: {check.repair}" if check.repair else ""
+        lines.append(f"{check.state} {check.name}: {check.detail}{repair}")
+    return "\n".join(lines)
