@@ -1,4 +1,4 @@
-"""The reference monitor: decided, written down, done, written down; and not done where it can't be written down."""
+"""P13, the reference monitor: decided, written down, done, written down; and not done where it can't be written down."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A project file counts only with the very content that a person has reviewed."""
+"""P17: A project file counts only with the very content that a person has reviewed."""
 
 import hashlib
 

@@ -49,7 +49,7 @@ def groups():
 
 @pytest.mark.parametrize("language", HELLO)
 async def test_every_language_gives_value_and_streams_apart(run, has_cgroups, language):
-    """E1, E2."""
+    """E1, E2, P15."""
     result = await run(language, HELLO[language])
     assert (result.status, result.value, result.value_type) == ("ok", {"answer": [1, 2.5, None, "ü"]}, None)
     assert result.stderr.text == "err\n"
@@ -96,7 +96,7 @@ async def test_await_works_at_the_top_level(run, language):
 
 
 async def test_the_effective_grant_is_in_the_answer(engine_with):
-    """T1: the caller asks for more than the operator gives, and reads what it got."""
+    """T1, P11: the caller asks for more than the operator gives, and reads what it got."""
     async with engine_with(limits={"wall_seconds": 5, "processes": 20}) as engine:
         request = Request(language="python", code="1", limits={"wall_seconds": 600, "processes": 10})
         result = await engine.execute(request, caller="test")
@@ -106,7 +106,7 @@ async def test_the_effective_grant_is_in_the_answer(engine_with):
 
 
 async def test_a_language_the_policy_does_not_name_is_denied_and_written_down(engine_with, tmp_path):
-    """T1, T6."""
+    """T1, T6, P11, P13."""
     async with engine_with(policy={"languages": {"shell"}}) as engine:
         result = await engine.execute(Request(language="python", code="1"), caller="test")
     assert (result.status, result.error.type) == ("denied", "language_not_allowed")
@@ -115,7 +115,7 @@ async def test_a_language_the_policy_does_not_name_is_denied_and_written_down(en
 
 
 async def test_a_run_is_written_down_before_and_after(engine_with, tmp_path):
-    """T6, A1: digests and sizes, never the text."""
+    """T6, A1, P13: digests and sizes, never the text."""
     async with engine_with() as engine:
         result = await engine.execute(Request(language="python", code="'very-secret-text'"), caller="me")
     records = [
@@ -131,7 +131,7 @@ async def test_a_run_is_written_down_before_and_after(engine_with, tmp_path):
 
 
 async def test_nothing_is_left_of_a_run(engine_with):
-    """E5: no process, cgroup, mount or descriptor."""
+    """E5, P9: no process, cgroup, mount or descriptor."""
     async with engine_with() as engine:
         await engine.execute(Request(language="shell", code="true"), caller="test")
 
@@ -146,7 +146,7 @@ async def test_nothing_is_left_of_a_run(engine_with):
 
 
 async def test_a_cancelled_run_is_dead_at_once_with_all_its_processes(engine_with):
-    """E5."""
+    """E5, P9."""
     async with engine_with() as engine:
         before = descendants(os.getpid())
         seen = anyio.Event()
@@ -178,7 +178,7 @@ anyio.run(main)
 
 
 def test_a_killed_server_takes_its_sandboxes_with_it(tmp_path):
-    """E5: nothing outlives its owner, though it had no time to say good-bye."""
+    """E5, P9: nothing outlives its owner, though it had no time to say good-bye."""
     with subprocess.Popen([sys.executable, "-c", OWNER, tmp_path / "state"], stdout=subprocess.PIPE) as owner:
         assert owner.stdout.readline() == b"up\n"
         below = {pid: os.pidfd_open(pid) for pid in descendants(owner.pid)}
@@ -197,7 +197,7 @@ async def _gone(descriptor):
 
 
 async def test_bubblewrap_never_runs_as_the_host_root(engine_with):
-    """E9: and every sandbox of a server that is root has a uid of its own."""
+    """E9, P15: and every sandbox of a server that is root has a uid of its own."""
     async with engine_with() as engine:
         seen = []
         both = anyio.Event()
@@ -228,7 +228,7 @@ async def test_bubblewrap_never_runs_as_the_host_root(engine_with):
 
 
 async def test_the_environment_is_built_from_nothing(run, monkeypatch):
-    """T4, E9."""
+    """T4, E9, P7."""
     monkeypatch.setenv("OWNERS_API_KEY", "sk-very-secret")
     result = await run("python", "import os\n{**os.environ}")
     assert sorted(result.value) == [
@@ -238,7 +238,7 @@ async def test_the_environment_is_built_from_nothing(run, monkeypatch):
 
 
 async def test_the_root_holds_only_what_the_runtime_needs(run):
-    """E9: nothing of the host's home, no /sys, no D-Bus, of /etc a handful of files."""
+    """E9, P1: nothing of the host's home, no /sys, no D-Bus, of /etc a handful of files."""
     code = """
 import os
 places = ["/home", "/root", "/var", "/sys", "/boot", "/media", "/mnt", "/srv", "/usr/local", "/usr/sbin", "/run/dbus"]
@@ -250,7 +250,7 @@ places = ["/home", "/root", "/var", "/sys", "/boot", "/media", "/mnt", "/srv", "
 
 
 async def test_descriptors_are_the_intended_ones(run):
-    """E9: streams, and in Python the channel to the host, which carries the report."""
+    """E9, P7: streams, and in Python the channel to the host, which carries the report."""
     shell = await run("shell", "for f in /proc/self/fd/*; do readlink $f; done")
     kinds = [line.split(":")[0] for line in shell.stdout.text.splitlines()]
     assert kinds[:3] == ["/dev/null", "pipe", "pipe"]
@@ -266,7 +266,7 @@ async def test_a_program_can_open_its_own_standard_streams(run):
 
 
 async def test_loopback_is_up_and_nothing_else_is_there(run):
-    """N1: its own loopback and no other network."""
+    """E9, P2: its own loopback and no other network."""
     code = """
 import socket, threading
 server = socket.create_server(("127.0.0.1", 0))
@@ -283,7 +283,7 @@ except OSError as error:
 
 
 async def test_an_operators_mount_is_readable_and_read_only(run, tmp_path):
-    """T5: the knob ``mounts``."""
+    """T5, P1: the knob ``mounts``."""
     data = tmp_path / "data"
     data.mkdir()
     (data / "table.csv").write_text("a,b\n1,2\n")
@@ -321,7 +321,7 @@ async def test_a_configured_interpreter_that_is_none_is_a_configuration_error(en
 
 
 async def test_a_demand_the_kernel_can_not_meet_is_a_refusal(engine_with):
-    """T3, T5: the knob ``landlock_abi``."""
+    """T3, T5, P12: the knob ``landlock_abi``."""
     async with engine_with(sandbox={"landlock_abi": 60}) as engine:
         with pytest.raises(SandboxError, match="Landlock ABI 60 is demanded, the kernel enforces") as caught:
             await engine.execute(Request(language="shell", code="echo ran"), caller="test")
@@ -329,7 +329,7 @@ async def test_a_demand_the_kernel_can_not_meet_is_a_refusal(engine_with):
 
 
 async def test_a_bubblewrap_that_fails_is_a_refusal_with_its_own_words(engine_with, tmp_path):
-    """T3: and nothing ran."""
+    """T3, P12: and nothing ran."""
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     broken.chmod(0o755)
@@ -374,3 +374,40 @@ async def test_uids_come_from_the_configured_range_and_run_out(engine_with):
             else:
                 assert (await engine.execute(second, caller="test")).status == "ok"
             tasks.cancel_scope.cancel()
+
+
+async def test_two_runs_share_nothing(engine_with):
+    """E9, P10: files, shared memory, host name, abstract names, System V objects: the second run finds none."""
+    leave = "echo mine > /tmp/left; echo mine > /dev/shm/left; mkdir -p /run/gloveport/left; hostname other"
+    async with engine_with() as engine:
+        await engine.execute(Request(language="shell", code=leave), caller="test")
+        look = "ls -A /tmp /dev/shm /run/gloveport; hostname; cat /proc/net/unix | wc -l"
+        result = await engine.execute(Request(language="shell", code=look), caller="test")
+    assert "left" not in result.stdout.text
+    assert "gloveport" in result.stdout.text.splitlines()
+    assert result.stdout.text.splitlines()[-1] == "1"
+
+
+@pytest.mark.parametrize("language", ["python", "typescript", "shell"])
+async def test_a_program_sees_no_process_but_its_own(run, language):
+    """E9, P3."""
+    look = "ls -d /proc/[0-9]* | wc -l"
+    code = {
+        "shell": f"echo $(({look.replace('ls', '$(ls')})))",
+        "python": f"import subprocess\nint(subprocess.check_output('{look}', shell=True))",
+        "typescript": "console.log(Deno.pid); Deno.pid",
+    }
+    result = await run(language, code[language])
+    assert result.status == "ok", result
+    assert result.value <= 7
+
+
+async def test_a_program_has_no_privilege_and_gains_none(run):
+    """E9, P4: no capability in any set, no_new_privs, the filter in force, one user and one group."""
+    code = """
+import os
+fields = dict(line.strip().split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
+capabilities = {int(fields["Cap" + name], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")}
+[sorted(capabilities), fields["NoNewPrivs"], fields["Seccomp"], list(os.getresuid()), os.getgroups()]
+"""
+    assert (await run("python", code)).value == [[0], "1", "2", [1000, 1000, 1000], [1000]]

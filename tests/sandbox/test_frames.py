@@ -1,4 +1,4 @@
-"""Frames out of a sandbox are hostile: bounded, of one shape, and their attachments thrown away."""
+"""P14: frames out of a sandbox are hostile: bounded, of one shape, and their attachments thrown away."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""E4: every limit is enforced by the kernel or by killing the whole sandbox, and reported by its name."""
+"""E4, P8: every limit is enforced by the kernel or by killing the whole sandbox, and reported by its name."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Captured output: bounded, whole characters, harmless on a terminal, gone without a trace."""
+"""P14: captured output: bounded, whole characters, harmless on a terminal, gone without a trace."""
 
 import contextlib
 from pathlib import Path

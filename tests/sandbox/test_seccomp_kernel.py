@@ -1,4 +1,4 @@
-"""E9: the system call filter in the kernel: what it refuses is refused, and what a program needs works under it."""
+"""P5: E9: the system call filter in the kernel: what it refuses is refused, and what a program needs works under it."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The host's evidence decides; a report only adds what it alone can know."""
+"""P14: the host's evidence decides; a report only adds what it alone can know."""
 
 import signal
 

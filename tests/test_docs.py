@@ -1,0 +1,44 @@
+"""Documents that can rot fail the build."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gloveport.config.reference import reference
+
+ROOT = Path(__file__).parent.parent
+SECURITY = (ROOT / "docs/security.md").read_text()
+TESTS = {
+    path: path.read_text(errors="replace")
+    for path in (ROOT / "tests").rglob("*")
+    if path.suffix in {".py", ".ts", ".sh"} and path != Path(__file__)
+}
+PROMISES = re.findall(r"^\| (P\d+) \|", SECURITY, re.MULTILINE)
+REQUIREMENTS = re.findall(r"\b[TEAO]\d+\b", SECURITY.partition("## Requirements")[2].partition(". Of E6")[0])
+
+
+def test_promises_are_numbered_without_a_gap():
+    assert [f"P{number}" for number in range(1, len(PROMISES) + 1)] == PROMISES
+
+
+@pytest.mark.parametrize("identifier", [*PROMISES, *REQUIREMENTS])
+def test_every_promise_and_every_requirement_that_is_built_has_a_test_that_names_it(identifier):
+    assert any(re.search(rf"\b{identifier}\b", text) for text in TESTS.values())
+
+
+def test_the_page_of_the_configuration_is_current():
+    assert (ROOT / "docs/config.md").read_text() == reference(), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=str)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_make_targets_that_are_written_about_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\bmake ([a-z]+)\b", page.read_text()):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
