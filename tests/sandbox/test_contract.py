@@ -403,11 +403,11 @@ async def test_a_program_sees_no_process_but_its_own(run, language):
 
 
 async def test_a_program_has_no_privilege_and_gains_none(run):
-    """E9, P4: no capability in any set, no_new_privs, the filter in force, one user and one group."""
+    """E9, P4: no capability in any set, no_new_privs, the filter in force, an unprivileged user."""
     code = """
 import os
-fields = dict(line.strip().split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
+fields = dict(line.rstrip("\\n").split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
 capabilities = {int(fields["Cap" + name], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")}
-[sorted(capabilities), fields["NoNewPrivs"], fields["Seccomp"], list(os.getresuid()), os.getgroups()]
+[sorted(capabilities), fields["NoNewPrivs"], fields["Seccomp"], list(os.getresuid())]
 """
-    assert (await run("python", code)).value == [[0], "1", "2", [1000, 1000, 1000], [1000]]
+    assert (await run("python", code)).value == [[0], "1", "2", [1000, 1000, 1000]]
