@@ -1,0 +1,441 @@
+/**
+ * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
+ *
+ * The job comes on standard input as JSON `{source, name, language, value_bytes, report}` and is read to its end; the report
+ * goes to the file `report`, and its shape is that of `guest/python/program.py`. It is written when Deno ends the program.
+ *
+ * The program is a module of its own (a blob: no permission is needed to load it, and what it imports is checked against
+ * Deno's). Types are erased and its last expression becomes its default export, which is its value; an inline source map
+ * turns positions in stacks back into `name:line:column`. A program with a top-level `return` becomes an async function.
+ * What acorn can't read (decorators) runs as it is, without a value.
+ *
+ * Invariants: nothing of this module is reachable from the program's globals, and what the report needs is taken from the
+ * globals before the program is loaded. The program shares this process, so the report is worth no more than its word.
+ *
+ * What counts as JSON: null, booleans, finite numbers, well-formed strings, arrays without holes, and plain objects with
+ * string keys and no accessors, nested at most 100 deep; members that are undefined are left out. Anything else is shown as
+ * `Deno.inspect` shows it.
+ */
+import { parse } from "./vendor/acorn.mjs";
+
+const { parse: fromJson, stringify } = JSON;
+const { exit, inspect, stdin, writeTextFileSync } = Deno;
+const getExitCode = Object.getOwnPropertyDescriptor(Deno, "exitCode").get;
+const { assign, getPrototypeOf, setPrototypeOf, prototype: PLAIN_OBJECT } = Object;
+const { getOwnPropertyDescriptor, ownKeys } = Reflect;
+const { isArray, prototype: PLAIN_ARRAY } = Array;
+const { isFinite, isInteger } = Number;
+const { Blob, Error, ErrorEvent, PromiseRejectionEvent, SyntaxError, URL } = globalThis;
+const createObjectURL = URL.createObjectURL;
+const addEventListener = globalThis.addEventListener.bind(globalThis);
+const dispatchEvent = globalThis.dispatchEvent.bind(globalThis);
+const [encoder, decoder] = [new TextEncoder(), new TextDecoder()];
+const encode = encoder.encode.bind(encoder);
+const decode = decoder.decode.bind(decoder);
+
+const DEPTH = 100;
+const TEXT_BYTES = 16 * 1024;
+const NEVER = "Top-level await promise never resolved";
+const OWN_SCOPE = new Set(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression", "ClassBody"]);
+const NEWLINE = /\r\n|[\n\r\u2028\u2029]/;
+const TOKEN = /\r\n|[\n\r\u2028\u2029]|[\w$]+|[^\s\w$]/g;
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// -- Compile ----------------------------------------------------------------------------------------------------------
+
+/** The module to load: `{ text, type }`. Throws SyntaxError. */
+async function compile({ source, name, language }) {
+  const typed = language === "typescript";
+  let program = typed && hasCallWithTypes(source) ? null : tree(source);
+  let [text, mappings] = [source, null];
+  if (!program && typed) {
+    ({ text, mappings } = await eraseTypes(source, name));
+    program = tree(text);
+  }
+  if (!program) return { text: source, type: typed ? "application/typescript" : "text/javascript" };
+  const edits = editsOf(program, text);
+  mappings = mappings ? moveLines(mappings, text, edits) : mapIdentity(text, edits);
+  const map = stringify({ version: 3, sources: [urlOf(name)], names: [], mappings: mappings.join(";") });
+  const comment = `\n//# sourceMappingURL=data:application/json;base64,${encode(map).toBase64()}`;
+  return { text: applyEdits(text, edits) + comment, type: "text/javascript" };
+}
+
+/** The URL by which stacks name the program: Deno takes none but URLs from a source map. */
+function urlOf(name) {
+  return new URL(encodeURI(name), "file:///").href;
+}
+
+/** The syntax tree of a module, or null when it is not JavaScript. */
+function tree(text) {
+  try {
+    return parse(text, {
+      ecmaVersion: "latest",
+      sourceType: "module",
+      allowReturnOutsideFunction: true,
+      allowAwaitOutsideFunction: true,
+      preserveParens: true,
+    });
+  } catch {
+    return null;
+  }
+}
+
+/** Tell whether `f<T>(x)` may stand in the text, which is two comparisons to whoever reads it as JavaScript. */
+function hasCallWithTypes(text) {
+  return /[^=]>\s*[(`]/.test(text);
+}
+
+/** `{ text, mappings }`: the program without types, each statement on a line of its own. Throws SyntaxError. */
+async function eraseTypes(source, name) {
+  // Loaded here since it takes Deno longer than all the rest, and a program without types does not need it.
+  const { stripTypeScriptTypes } = await import("node:module");
+  const marker = "\n//# sourceMappingURL=data:application/json;base64,";
+  try {
+    const output = stripTypeScriptTypes(source, { mode: "transform", sourceMap: true });
+    const end = output.lastIndexOf(marker);
+    const { mappings } = fromJson(decode(Uint8Array.fromBase64(output.slice(end + marker.length))));
+    return { text: output.slice(0, end + 1), mappings: mappings.split(";") };
+  } catch (error) {
+    const failure = new SyntaxError(error.message.split("\n")[0].replace(/^SyntaxError: /, ""));
+    failure.stack = error.message.replace(/file:\/\/\/stripTypeScriptTypes\.ts/g, () => name);
+    throw failure;
+  }
+}
+
+/** What to insert so that the program's value is its default export: `[{ at, text }]`, each text ending its line. */
+function editsOf(program, text) {
+  const { body } = program;
+  const first = body.findIndex((node) => node.type !== "ImportDeclaration");
+  if (first < 0) return [];
+  const edits = text.includes("import.meta.main") ? [{ at: body[first].start, text: ";import.meta.main=true;\n" }] : [];
+  const last = body.findLast((node) => !isIdle(node));
+  const value = last?.type === "ExpressionStatement" ? last.expression : null;
+  if (text.includes("return") && body.some(returns)) {
+    if (body.some((node, index) => index >= first && /^(Im|Ex)port.*Declaration$/.test(node.type))) {
+      throw new SyntaxError(
+        "a program with a top-level return can't export, and its imports must stand before all else",
+      );
+    }
+    edits.push({ at: body[first].start, text: ";export default await (async () => {\n" });
+    if (value) edits.push({ at: value.start, text: ";return (0,\n" }, { at: value.end, text: ")\n" });
+    edits.push({ at: body.at(-1).end, text: "\n})();\n" });
+  } else if (value && !body.some((node) => node.type === "ExportDefaultDeclaration")) {
+    edits.push({ at: value.start, text: ";export default (0,\n" }, { at: value.end, text: ")\n" });
+  }
+  return edits;
+}
+
+/** Tell whether a statement does nothing where it stands. */
+function isIdle({ type, kind, declarations }) {
+  if (type === "VariableDeclaration") return kind === "var" && declarations.every(({ init }) => !init);
+  return type === "FunctionDeclaration" || type === "EmptyStatement";
+}
+
+/** Tell whether `node` holds a `return` that belongs to no function. */
+function returns(node) {
+  if (node.type === "ReturnStatement") return true;
+  if (OWN_SCOPE.has(node.type)) return false;
+  return Object.values(node).some((part) =>
+    isArray(part) ? part.some((item) => item?.type && returns(item)) : part?.type && returns(part)
+  );
+}
+
+function applyEdits(text, edits) {
+  let [result, from] = ["", 0];
+  for (const edit of edits) {
+    result += text.slice(from, edit.at) + edit.text;
+    from = edit.at;
+  }
+  return result + text.slice(from);
+}
+
+/** Mappings, by generated line, of a text to itself after `edits`. */
+function mapIdentity(text, edits) {
+  const lines = [""];
+  let [line, lineStart, generatedStart, next] = [0, 0, 0, 0];
+  let [lastGenerated, lastLine, lastColumn] = [0, 0, 0];
+  for (const { 0: token, index } of text.matchAll(TOKEN)) {
+    for (; next < edits.length && edits[next].at <= index; next++) {
+      for (let left = countLines(edits[next].text); left > 0; left--) lines.push("");
+      [generatedStart, lastGenerated] = [edits[next].at, 0];
+    }
+    if (NEWLINE.test(token)) {
+      lines.push("");
+      lineStart = generatedStart = index + token.length;
+      line++;
+      lastGenerated = 0;
+      continue;
+    }
+    const [generated, column] = [index - generatedStart, index - lineStart];
+    const segment = vlq(generated - lastGenerated) + "A" + vlq(line - lastLine) + vlq(column - lastColumn);
+    lines[lines.length - 1] += (lines.at(-1) && ",") + segment;
+    [lastGenerated, lastLine, lastColumn] = [generated, line, column];
+  }
+  return lines;
+}
+
+/** Move the mappings of `text`, by generated line, to where `edits` put the lines. */
+function moveLines(mappings, text, edits) {
+  for (const { at, text: inserted } of edits.toReversed()) {
+    const before = text.slice(0, at);
+    const line = countLines(before) + (before.endsWith("\n") || at === 0 ? 0 : 1);
+    mappings.splice(line, 0, ...Array(countLines(inserted)).fill(""));
+  }
+  return mappings;
+}
+
+function countLines(text) {
+  return text.split("\n").length - 1;
+}
+
+/** A number as source maps write it. */
+function vlq(number) {
+  let [rest, digits] = [number < 0 ? (-number << 1) | 1 : number << 1, ""];
+  do {
+    digits += DIGITS[(rest & 31) | (rest > 31 ? 32 : 0)];
+    rest >>>= 5;
+  } while (rest);
+  return digits;
+}
+
+// -- Value ------------------------------------------------------------------------------------------------------------
+
+/** The report's three keys for the program's value. */
+function describeValue(value, limit) {
+  const room = { left: limit };
+  try {
+    const plain = copyJson(value ?? null, room, 0);
+    room.left = limit - encode(stringify(plain)).length;
+    if (room.left >= 0) return { value: plain, value_type: null, value_truncated: false };
+  } catch { /* no JSON, or too large */ }
+  const text = show(value);
+  const encoded = encode(text);
+  const whole = encoded.length <= limit;
+  return {
+    value: whole ? text : decode(encoded.subarray(0, limit - 3), { stream: false }).replace(/\uFFFD+$/, "") + "…",
+    value_type: typeName(value),
+    value_truncated: !whole || room.left < 0,
+  };
+}
+
+/**
+ * A copy made of JSON types that has no prototype, so that no `toJSON` is asked. Throws for anything else.
+ * `room.left` falls by a lower bound of the encoded size and is negative when the value is too large.
+ */
+function copyJson(value, room, depth) {
+  if ((room.left -= 1) < 0) throw null;
+  if (value === null || typeof value === "boolean") return value;
+  if (typeof value === "number" && isFinite(value)) return value;
+  if (typeof value === "string") {
+    if ((room.left -= value.length) < 0 || !value.isWellFormed()) throw null;
+    return value;
+  }
+  if (typeof value !== "object" || depth >= DEPTH) throw null;
+  const prototype = getPrototypeOf(value);
+  if (isArray(value) && prototype === PLAIN_ARRAY) return copyArray(value, room, depth);
+  if (prototype !== null && prototype !== PLAIN_OBJECT) throw null;
+  const copy = setPrototypeOf({}, null);
+  for (const key of ownKeys(value)) {
+    const property = getOwnPropertyDescriptor(value, key);
+    if (typeof key !== "string" || !("value" in property)) throw null;
+    if (property.enumerable && property.value !== undefined) {
+      copyJson(key, room, DEPTH);
+      copy[key] = copyJson(property.value, room, depth + 1);
+    }
+  }
+  return copy;
+}
+
+function copyArray(value, room, depth) {
+  if ((room.left -= value.length) < 0 || ownKeys(value).length !== value.length + 1) throw null;
+  const copy = setPrototypeOf([], null);
+  for (let index = 0; index < value.length; index++) {
+    const property = getOwnPropertyDescriptor(value, index);
+    if (!property || !("value" in property)) throw null;
+    copy[index] = copyJson(property.value, room, depth + 1);
+  }
+  return copy;
+}
+
+/** The value as Deno prints it. */
+function show(value) {
+  try {
+    return typeof value === "string" ? stringify(value) : inspect(value, { colors: false }).toWellFormed();
+  } catch (error) {
+    return `[${typeName(value)}: inspecting it threw ${typeName(error)}]`;
+  }
+}
+
+/** Name of the value's class. */
+function typeName(value) {
+  try {
+    const name = value?.constructor?.name ?? getPrototypeOf(value)?.constructor?.name;
+    return typeof name === "string" && name ? clip(name, 256) : "Object";
+  } catch {
+    return "Object";
+  }
+}
+
+// -- Failure ----------------------------------------------------------------------------------------------------------
+
+/** The report's `error`. `url` is the module's, `source` the program's text. */
+function describeError(error, { name, source }, url) {
+  const tidy = (text) =>
+    text.replaceAll(url, () => name).replaceAll(urlOf(name), () => name)
+      .replace(/, run again with the --allow-\w+ flag/g, ": this sandbox has no such permission");
+  try {
+    let [type, message] = nameAndMessage(error);
+    let traceback = tidy(trace(error, 0));
+    const syntax = /^SyntaxError: ([^\n]*)/.exec(message); // how Deno's module loader wraps it
+    if (syntax) {
+      [type, message] = ["SyntaxError", syntax[1]];
+      traceback = traceback.replace(/^\w+: SyntaxError/, "SyntaxError");
+    }
+    traceback = withSourceLine(traceback, name, source);
+    return {
+      type: clip(type, 256),
+      message: clip(tidy(message), TEXT_BYTES),
+      traceback: clip(traceback, TEXT_BYTES),
+      errno: errnoOf(error),
+    };
+  } catch (again) {
+    return { type: typeName(error), message: `describing it threw ${typeName(again)}`, traceback: "", errno: null };
+  }
+}
+
+function nameAndMessage(error) {
+  if (!(error instanceof Error)) return [typeName(error), show(error)];
+  const name = String(error.name);
+  const message = String(error.message).replace(/(\n +at \S+:\d+:\d+)+$/, ""); // the module loader adds frames to it
+  return [name === "Error" ? typeName(error) : name, message];
+}
+
+/** Stack, causes and gathered errors as Deno prints them, without the frames of Deno and of this module. */
+function trace(error, depth) {
+  if (!(error instanceof Error)) return `${depth ? "" : "Uncaught "}${show(error)}\n`;
+  const lines = String(error.stack || error).split("\n");
+  let text = lines.filter((line) => !isForeign(line)).join("\n").trimEnd() + "\n";
+  if (depth === 10) return text;
+  if (isArray(error.errors)) {
+    text += error.errors.slice(0, 100).map((one) => trace(one, depth + 1).replace(/^(?=.)/gm, "    ")).join("");
+  }
+  return error.cause === undefined ? text : `${text}Caused by: ${trace(error.cause, depth + 1)}`;
+}
+
+/** Tell whether a line of a stack is a frame of Deno's own code or of this module. */
+function isForeign(line) {
+  return /^\s+at /.test(line) && (/[ (](ext|node|checkin):/.test(line) || line.includes(import.meta.url));
+}
+
+/** Show the program's line of the first frame above the frames, and point at the column, as Deno does. */
+function withSourceLine(traceback, name, source) {
+  if (/^\d+ \| /m.test(traceback)) return traceback; // the module loader has shown it
+  const lines = traceback.split("\n");
+  const frame = lines.findIndex((line) => line.includes(`${name}:`) && / at /.test(line));
+  const position = frame >= 0 && /:(\d+):(\d+)\)?$/.exec(lines[frame]);
+  const line = position && source.split(NEWLINE)[position[1] - 1];
+  if (!line || line.length > 1000) return traceback;
+  const shown = `${line}\n${line.slice(0, position[2] - 1).replace(/\S/g, " ")}^`;
+  if (/^\s+at /.test(lines[frame])) lines.splice(frame, 0, shown);
+  else lines.splice(frame + 1, 0, shown); // an early error of V8: its only position is on its first line
+  return lines.join("\n");
+}
+
+/** Number of the operating system's error in `error` or what caused it, or null. */
+function errnoOf(error) {
+  for (let depth = 0; depth < DEPTH && error instanceof Error; depth++, error = error.cause) {
+    const number = Math.abs(error.errno ?? / \(os error (\d+)\)/.exec(error.message)?.[1]);
+    if (isInteger(number) && number > 0) return number;
+  }
+  return null;
+}
+
+/** `text` in about `limit` bytes: its head and its tail. */
+function clip(text, limit) {
+  text = String(text).toWellFormed();
+  const encoded = encode(text);
+  if (encoded.length <= limit) return text;
+  const half = limit >> 1;
+  const head = decode(encoded.subarray(0, half)).replace(/\uFFFD+$/, "");
+  const tail = decode(encoded.subarray(-half)).replace(/^\uFFFD+/, "");
+  return `${head}\n... ${encoded.length - limit} bytes left out ...\n${tail}`;
+}
+
+// -- Run --------------------------------------------------------------------------------------------------------------
+
+/** Read standard input to its end. */
+function readJob() {
+  const chunks = [];
+  const buffer = new Uint8Array(65536);
+  for (let size; (size = stdin.readSync(buffer)) !== null;) chunks.push(buffer.slice(0, size));
+  const bytes = new Uint8Array(chunks.reduce((total, chunk) => total + chunk.length, 0));
+  chunks.reduce((at, chunk) => (bytes.set(chunk, at), at + chunk.length), 0);
+  return fromJson(decode(bytes));
+}
+
+/** Report the errors that no handler of the program takes, as the end of it. `fail` gets the error. */
+function catchUncaught(fail) {
+  let asking = false;
+  const asked = (event, copy, reason) => {
+    if (asking || handledByProcess(event.type)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation(); // this listener is the first: the program's own get a copy, and their say
+    asking = true;
+    const unhandled = dispatchEvent(copy);
+    asking = false;
+    if (unhandled) fail(reason);
+  };
+  addEventListener("error", (event) => {
+    const { error, message, filename, lineno, colno } = event;
+    asked(event, new ErrorEvent("error", { error, message, filename, lineno, colno, cancelable: true }), error);
+  });
+  addEventListener("unhandledrejection", (event) => {
+    const { promise, reason } = event;
+    asked(event, new PromiseRejectionEvent("unhandledrejection", { promise, reason, cancelable: true }), reason);
+  });
+}
+
+/** Tell whether listeners of node's `process` will decide about the event: Deno asks them last. */
+function handledByProcess(type) {
+  if (type !== "unhandledrejection") return false;
+  try {
+    const { process } = globalThis;
+    return process.listenerCount("unhandledRejection") + process.listenerCount("uncaughtException") > 0;
+  } catch {
+    return false;
+  }
+}
+
+async function main(job) {
+  const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
+  let url = job.name; // the module's, once it has one
+  let pending; // a value that is a promise, while it is one
+  const fail = (error) => {
+    report.error = setPrototypeOf(describeError(error, job, url), null);
+    exit(1);
+  };
+  addEventListener("unload", () => {
+    if (!report.error && pending !== undefined) assign(report, describeValue(pending, job.value_bytes));
+    report.exit_code = getExitCode();
+    writeTextFileSync(job.report, stringify(setPrototypeOf(report, null)));
+  });
+  catchUncaught(fail);
+  try {
+    job.source = job.source.replace(/^\uFEFF/, "");
+    const { text, type } = await compile(job);
+    url = createObjectURL(new Blob([text], { type }));
+    if (job.source.includes("await") || job.source.includes("return")) {
+      // Deno ends such a program without a last event, so this report stands unless another comes.
+      const never = { type: "Error", message: NEVER, traceback: `Error: ${NEVER}\n`, errno: null };
+      writeTextFileSync(job.report, stringify({ ...report, error: never, exit_code: 1 }));
+    }
+    const value = (await import(url)).default;
+    pending = value;
+    assign(report, describeValue(await value, job.value_bytes));
+    pending = undefined;
+  } catch (error) {
+    fail(error);
+  }
+}
+
+main(readJob());

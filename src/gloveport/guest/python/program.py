@@ -1,0 +1,516 @@
+"""Run one Python program in this process and report what came of it.
+
+The program is ``__main__`` in every respect that it can see: a fresh module, one code object, its own lines in
+tracebacks. Its value is that of its last expression statement or of a ``return`` at top level; a coroutine there is
+awaited.
+
+Invariants:
+    * ``run`` raises nothing, and its report is finite, well-formed Unicode that ``json.dumps`` takes.
+    * Of the program's code, the report runs ``__repr__`` and ``__str__`` of its values and exceptions alone, contained.
+    * The program shares this process, so the report is worth no more than the program's word.
+
+What counts as JSON is exact: ``None``, ``bool``, ``int`` of at most 4299 digits, finite ``float``, ``str`` without lone
+surrogates, ``list``, ``tuple`` and ``dict`` with ``str`` keys, no subclasses, nested at most 100 deep. Anything else is
+shown by its ``repr``.
+"""
+
+import _ast
+import atexit
+import builtins
+import gc
+import io
+import json
+import linecache
+import os
+import sys
+from _weakref import ref
+from collections.abc import Callable, Iterator
+from types import CodeType, CoroutineType, ModuleType, TracebackType
+
+MODULE = "<module>"
+VALUE = "<value>"  # no identifier, so no name of the program can be it
+CO_OPTIMIZED, CO_NEWLOCALS, CO_COROUTINE = 0x1, 0x2, 0x80
+
+DEPTH = 100
+INT_BITS = 14_280  # below 4300 decimal digits, where int() of the reader stops
+TEXT_BYTES = 16 * 1024
+FRAMES = 10_000
+
+BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: ("frozenset({", "})")}
+DEFINITIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef)
+
+
+class NotJsonError(Exception):
+    """The value is no JSON."""
+
+
+class TooLargeError(Exception):
+    """The value's JSON is larger than the answer may be."""
+
+
+class Loader:
+    """``__loader__`` of the program; it lives exactly as long as the namespace does."""
+
+    def __init__(self, source: str, namespace: dict) -> None:
+        self.source = source
+        self.namespace = namespace
+
+    def get_source(self, _fullname: str) -> str:
+        """Return the program's text, for whoever inspects ``__main__``."""
+        return self.source
+
+
+def run(source: str, name: str, value_bytes: int) -> dict:
+    """Run ``source`` as ``__main__`` until its threads and exit handlers have ended.
+
+    Args:
+        source: The program's text.
+        name: Its file name in tracebacks, ``__file__`` and ``sys.argv``; no such file need exist.
+        value_bytes: Largest value, in bytes of compact UTF-8 JSON; a larger one is shown by the head of its ``repr``.
+
+    Returns:
+        ``{"value": JSON, "value_type": str | None, "value_truncated": bool, "error": None | {"type": str,
+        "message": str, "traceback": str, "errno": int | None}, "exit_code": int}``. ``value_type`` is None when
+        ``value`` is the value itself, else the type's name, and ``value`` is its ``repr``, which ends in an ellipsis
+        when ``value_truncated``.
+    """
+    pid, hook, host = os.getpid(), sys.excepthook, sys.modules["__main__"]
+    source = source.removeprefix("\ufeff")
+    open_streams()
+    sys.argv = [name]
+    lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
+    linecache.cache[name] = (len(source), None, lines, name)
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=name, __builtins__=builtins, __loader__=Loader(source, main.__dict__))
+    sys.modules["__main__"] = main
+    loader = ref(main.__loader__)
+    del main
+    report = {"value": None, "value_type": None, "value_truncated": False, "error": None, "exit_code": 0}
+    try:
+        report.update(describe_value(execute(source, name, sys.modules["__main__"].__dict__), value_bytes))
+    except SystemExit as stop:
+        report.update(describe_exit(stop))
+    except BaseException as error:
+        report.update(error=describe_error(error, sys.exc_info()[2]), exit_code=1)
+        if sys.excepthook is not hook:  # the program's own, as the interpreter would call it
+            contained(sys.excepthook, type(error), error, error.__traceback__)
+    forked = os.getpid() != pid
+    if forked and report["error"]:
+        contained(print, report["error"]["traceback"], end="", file=getattr(sys, "stderr", None))
+    finalize(host, loader)
+    if forked:  # the program forked and its child came to the end: that is no second report
+        os._exit(report["exit_code"])
+    return report
+
+
+def open_streams() -> None:
+    """Open the standard streams anew, as ``python -u`` does: what was printed before a SIGKILL has left the process."""
+    for number, stream in ((1, "stdout"), (2, "stderr")):
+        raw = io.FileIO(number, "w", closefd=False)
+        raw.name = f"<{stream}>"
+        text = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+        text.mode = "w"
+        setattr(sys, stream, text)
+        setattr(sys, f"__{stream}__", text)
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115 - lives on
+
+
+# -- Compile ---------------------------------------------------------------------------------------------------------
+
+
+def execute(source: str, name: str, namespace: dict) -> object:
+    """Run the program and return its value. Raises whatever it raises."""
+    code = compile_program(source, name, namespace)
+    value = eval(code, namespace)
+    if not code.co_flags & CO_COROUTINE:
+        value = namespace.pop(VALUE, value)
+        if not is_unstarted(value):
+            return value
+    import asyncio
+
+    return asyncio.run(settle(value, namespace, asyncio.isfuture))
+
+
+async def settle(coroutine: CoroutineType, namespace: dict, is_future: Callable) -> object:
+    """Await the program, or what it ends with, and what that ends with: an ``await`` forgotten there loses no work."""
+    value = await coroutine
+    value = namespace.pop(VALUE, value)
+    return await value if is_unstarted(value) or is_future(value) else value
+
+
+def is_unstarted(value: object) -> bool:
+    """Tell whether ``value`` is a coroutine nobody has awaited."""
+    if type(value) is not CoroutineType:
+        return False
+    return not value.cr_running and not value.cr_suspended and value.cr_frame is not None
+
+
+def compile_program(source: str, name: str, namespace: dict) -> CodeType:
+    """Compile to one code object that leaves its value under ``VALUE`` or returns it."""
+    tree = parse(source, name)
+    if "return" in source and any(type(node) is _ast.Return for block in blocks(tree.body) for node in block):
+        return compile_returning(source, name, namespace)
+    if tree.body and type(tree.body[-1]) is _ast.Expr:
+        last = tree.body[-1]
+        tree.body[-1] = _ast.Assign([_ast.Name(VALUE, _ast.Store(), **place(last))], last.value, **place(last))
+    return compile_tree(tree, name)
+
+
+def compile_returning(source: str, name: str, namespace: dict) -> CodeType:
+    """Compile a program with a ``return`` at top level: its body becomes a function whose names are all global.
+
+    Returning by an exception would run the program's own handlers, so a function it must be. Its code object is then
+    freed of what makes it one, so that ``locals()``, ``exec`` and tracebacks see a module.
+    """
+    import warnings
+
+    with warnings.catch_warnings(action="ignore"):  # the compilation below repeats them
+        plain = parse(source, name)
+        for block in blocks(plain.body):
+            block[:] = [without_return(node) for node in block]
+        module = compile_tree(plain, name)  # raises what is an error in a module, though none in a function
+    tree = parse(source, name)
+    head = count_head(tree.body)
+    future = [alias.name for node in tree.body[:head] for alias in getattr(node, "names", ())]
+    lazy = "annotations" in future or sys.version_info >= (3, 14)
+    for block in blocks(tree.body):
+        block[:] = [new for node in block for new in without_annotation(node, namespace, lazy=lazy)]
+    last = tree.body[-1]
+    if type(last) is _ast.Expr:
+        tree.body[-1] = _ast.Return(last.value, **place(last))
+    wrapper = parse(("async " if module.co_flags & CO_COROUTINE else "") + "def body(): pass", name)
+    function = wrapper.body[0]
+    function.name = MODULE
+    function.body = [_ast.Global(sorted(names_in(module)), **place(function)), *tree.body[head:]]
+    tree.body[head:] = wrapper.body
+    exec(compile_tree(tree, name), namespace)
+    code = namespace.pop(MODULE).__code__
+    return code.replace(
+        co_flags=code.co_flags & ~(CO_OPTIMIZED | CO_NEWLOCALS),
+        # Python 3.12 inlines comprehensions: locals() must not take their variables for the module's.
+        co_varnames=tuple(f"<{variable}>" for variable in code.co_varnames),
+        co_cellvars=tuple(f"<{variable}>" for variable in code.co_cellvars),
+    )
+
+
+def parse(source: str, name: str) -> _ast.Module:
+    """Parse as a module that may await."""
+    flags = _ast.PyCF_ONLY_AST | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    return compile(source, name, "exec", flags, dont_inherit=True)
+
+
+def compile_tree(tree: _ast.Module, name: str) -> CodeType:
+    """Compile a module that may await."""
+    return compile(tree, name, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def blocks(body: list) -> Iterator[list]:
+    """Yield each list of statements that runs in the module's own scope; each may be edited as it comes."""
+    queue = [body]
+    while queue:
+        block = queue.pop()
+        yield block
+        for node in block:
+            if not isinstance(node, DEFINITIONS):
+                for part in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                    queue += [getattr(part, field) for field in ("body", "orelse", "finalbody") if hasattr(part, field)]
+
+
+def count_head(body: list) -> int:
+    """Count the statements that must stay at the head of a module: its docstring and ``from __future__``."""
+    head = int(type(body[0]) is _ast.Expr and type(getattr(body[0].value, "value", None)) is str)
+    while type(body[head]) is _ast.ImportFrom and body[head].module == "__future__":
+        head += 1
+    return head
+
+
+def without_return(node: _ast.stmt) -> _ast.stmt:
+    """Return ``node``, or the expression alone where it is a ``return``."""
+    if type(node) is not _ast.Return:
+        return node
+    return _ast.Expr(node.value or _ast.Constant(None, **place(node)), **place(node))
+
+
+def without_annotation(node: _ast.stmt, namespace: dict, *, lazy: bool) -> list:
+    """Return the statements by which a function does what the annotated assignment ``node`` does in a module."""
+    if type(node) is not _ast.AnnAssign:
+        return [node]
+    where = place(node)
+    done = [_ast.Assign([node.target], node.value, **where)] if node.value else []
+    if not node.simple:
+        return [*done, _ast.Pass(**where) if lazy else _ast.Expr(node.annotation, **where)]
+    namespace.setdefault("__annotations__", {})
+    annotation = node.annotation
+    if lazy:
+        import ast
+
+        annotation = _ast.Constant(ast.unparse(annotation), **where)
+    table = _ast.Name("__annotations__", _ast.Load(), **where)
+    entry = _ast.Subscript(table, _ast.Constant(node.target.id, **where), _ast.Store(), **where)
+    return [*done, _ast.Assign([entry], annotation, **where)]
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Return every name that ``code`` and what is nested in it may bind in the module; the other names do no harm."""
+    names, queue = {"__name__"}, [code]  # a `global` statement has one at least
+    while queue:
+        code = queue.pop()
+        names.update(code.co_names)
+        queue += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return names
+
+
+def place(node: _ast.AST) -> dict[str, int]:
+    """Return the position of ``node`` as keyword arguments for another."""
+    return {field: getattr(node, field) for field in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+
+
+# -- Value -----------------------------------------------------------------------------------------------------------
+
+
+def describe_value(value: object, limit: int) -> dict:
+    """Return the report's three keys for the program's value."""
+    fitting = contained(fit_json, value, limit)
+    if fitting:
+        return {"value": fitting[0]}
+    text, whole = show(value, limit)
+    return {"value": text, "value_type": name_of(type(value)), "value_truncated": not whole}
+
+
+def fit_json(value: object, limit: int) -> tuple[object]:
+    """Return a copy of ``value`` that is JSON of at most ``limit`` bytes. Raises when there is none."""
+    plain = copy_json(value, Room(limit), 0)
+    if len(json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()) > limit:
+        raise TooLargeError
+    return (plain,)
+
+
+class Room:
+    """Bytes that are left for a value."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def take(self, size: int) -> None:
+        """Use ``size`` bytes. Raises TooLargeError when there are not as many."""
+        self.left -= size
+        if self.left < 0:
+            raise TooLargeError
+
+
+def copy_json(value: object, room: Room, depth: int) -> object:
+    """Return a copy made of JSON types, which no thread can change. Raises NotJsonError, TooLargeError.
+
+    ``room`` counts a lower bound of the encoded size, so that a huge value costs no more than one that fits.
+    """
+    kind = type(value)
+    room.take(1)
+    if value is None or kind is bool:
+        return value
+    if (kind is int and value.bit_length() <= INT_BITS) or (kind is float and value - value == 0):
+        return value
+    if kind is str:
+        room.take(len(value))
+        value.encode()  # raises for a lone surrogate, at which most JSON readers stop
+        return value
+    if depth < DEPTH and (kind is list or kind is tuple):
+        return [copy_json(item, room, depth + 1) for item in value]
+    if depth < DEPTH and kind is dict:
+        return {copy_key(key, room): copy_json(item, room, depth + 1) for key, item in value.items()}
+    raise NotJsonError
+
+
+def copy_key(key: object, room: Room) -> str:
+    """Return ``key`` if it is a string. Raises NotJsonError, TooLargeError."""
+    if type(key) is not str:
+        raise NotJsonError
+    return copy_json(key, room, DEPTH)
+
+
+def show(value: object, limit: int) -> tuple[str, bool]:
+    """Return ``repr(value)`` within ``limit`` bytes of UTF-8, and whether that is all of it."""
+    written, size = [], 0
+    try:
+        for piece in pieces(value, limit, ()):
+            written.append(piece)
+            size += len(piece)
+            if size > limit:
+                break
+    except BaseException as error:
+        written = [f"<{name_of(type(value))} object: repr raised {name_of(type(error))}>"]
+    text = "".join(written)
+    encoded = text[:limit].encode("utf-8", "backslashreplace")
+    if len(text) <= limit and len(encoded) <= limit:
+        return encoded.decode(), True
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "…", False
+
+
+def pieces(value: object, limit: int, outer: tuple[int, ...]) -> Iterator[str]:
+    """Yield ``repr(value)`` piece by piece, so that of a huge value only what is shown gets written."""
+    kind = type(value)
+    if kind is str or kind is bytes or kind is bytearray:
+        yield repr(value[:limit])
+    elif kind is int and value.bit_length() > INT_BITS:
+        yield hex(value)  # in decimal it takes quadratic time, which Python refuses
+    elif kind not in BRACKETS or not value:
+        yield str.__str__(repr(value))
+    elif id(value) in outer or len(outer) >= DEPTH:
+        yield "...".join(BRACKETS[kind])
+    else:
+        opening, closing = BRACKETS[kind]
+        outer += (id(value),)
+        separator = opening
+        for item in value.items() if kind is dict else value:
+            yield separator
+            separator = ", "
+            if kind is dict:
+                yield from pieces(item[0], limit, outer)
+                yield ": "
+            yield from pieces(item[1] if kind is dict else item, limit, outer)
+        yield "," + closing if kind is tuple and len(value) == 1 else closing
+
+
+def name_of(kind: type) -> str:
+    """Return a class's name as tracebacks print it."""
+    try:
+        name, module = kind.__qualname__, kind.__module__
+        return clip(str.__str__(name if module in {"__main__", "builtins"} else f"{module}.{name}"), 256)
+    except BaseException:
+        return "object"
+
+
+# -- Failure ---------------------------------------------------------------------------------------------------------
+
+
+def describe_exit(stop: SystemExit) -> dict:
+    """Return the report's keys for ``sys.exit``; a message goes to stderr, as the interpreter prints it."""
+    code = contained(getattr, stop, "code")
+    if code is None:
+        return {}
+    if issubclass(type(code), int):
+        number = int.__int__(code)
+        status = number & 0xFF if number.bit_length() < 64 else 0xFF
+    else:
+        contained(print, code, file=getattr(sys, "stderr", None))
+        status = 1
+    error = {"type": "SystemExit", "message": clip(text_of(code), TEXT_BYTES), "traceback": "", "errno": None}
+    return {"error": error if status else None, "exit_code": status}
+
+
+def describe_error(error: BaseException, trace: TracebackType | None) -> dict:
+    """Return the report's ``error``. ``error`` keeps none but the program's frames."""
+    BaseException.with_traceback(error, own_frames(trace))
+    contained(add_source, error)
+    return {
+        "type": name_of(type(error)),
+        "message": clip(text_of(error), TEXT_BYTES),
+        "traceback": clip(contained(format_error, error) or f"{name_of(type(error))}: {text_of(error)}\n", TEXT_BYTES),
+        "errno": contained(errno_of, error),
+    }
+
+
+def add_source(error: BaseException) -> None:
+    """Give a syntax error its line, which the compiler looks for in a file."""
+    if isinstance(error, SyntaxError) and error.text is None:
+        error.text = linecache.getline(error.filename, error.lineno) or None
+
+
+def own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Return ``trace`` without the frames that led to the program, and without the middle of a very deep recursion."""
+    kept = []
+    while trace:
+        if trace.tb_frame.f_code.co_filename == run.__code__.co_filename:
+            kept.clear()
+        else:
+            kept.append(trace)
+        trace = trace.tb_next
+    if len(kept) > FRAMES:
+        kept[FRAMES // 2].tb_next = kept[-FRAMES // 2]
+    return kept[0] if kept else None
+
+
+def format_error(error: BaseException) -> str:
+    """Return what the interpreter prints for an uncaught ``error``."""
+    import traceback
+
+    text = "".join(traceback.TracebackException(type(error), error, error.__traceback__).format())
+    if sys.version_info < (3, 12) and ("is not defined" in text or "has no attribute" in text):
+        for line in print_error(error).splitlines():
+            plain, meant, _ = line.partition(". Did you mean: ")
+            if meant:
+                text = text.replace(plain + "\n", line + "\n")
+    return text
+
+
+def print_error(error: BaseException) -> str:
+    """Return what the interpreter's own printer says: until Python 3.12 it alone knows "Did you mean"."""
+    if not is_alone():
+        return ""  # another thread may be writing to sys.stderr
+    stderr, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        sys.__excepthook__(type(error), error, error.__traceback__)
+        return sys.stderr.getvalue()
+    finally:
+        sys.stderr = stderr
+
+
+def errno_of(error: BaseException | None) -> int | None:
+    """Return the error number of the first OSError among ``error`` and what caused it."""
+    for _ in range(DEPTH):
+        if isinstance(error, OSError) and type(error.errno) is int and 0 < error.errno < 4096:
+            return error.errno
+        if error is not None:
+            error = error.__context__ if error.__cause__ is None else error.__cause__
+    return None
+
+
+def text_of(value: object) -> str:
+    """Return ``str(value)``, or what says that it can't be had."""
+    try:
+        return str.__str__(str(value))
+    except BaseException as error:
+        return f"<{name_of(type(value))} object: str raised {name_of(type(error))}>"
+
+
+def clip(text: str, limit: int) -> str:
+    """Return ``text`` as well-formed Unicode: all of it, or a head and a tail of ``limit`` bytes together."""
+    half = limit // 2
+    encoded = text[: limit + 1].encode("utf-8", "backslashreplace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    head = encoded[:half].decode("utf-8", "ignore")
+    tail = text[-half:].encode("utf-8", "backslashreplace")[-half:].decode("utf-8", "ignore")
+    return f"{head}\n... {len(text) - len(head) - len(tail)} characters left out ...\n{tail}"
+
+
+def contained(call: Callable, *arguments: object, **options: object) -> object:
+    """Return what ``call`` returns, or None when it raises."""
+    try:
+        return call(*arguments, **options)
+    except BaseException:
+        return None
+
+
+# -- End -------------------------------------------------------------------------------------------------------------
+
+
+def finalize(host: ModuleType, loader: Callable[[], Loader | None]) -> None:
+    """End the program as the interpreter would: threads, exit handlers, then objects, so that files are written."""
+    if "threading" in sys.modules:
+        contained(getattr(sys.modules["threading"], "_shutdown", None))
+    contained(atexit._run_exitfuncs)  # noqa: SLF001 - the interpreter's own end, which os._exit would skip
+    sys.modules["__main__"] = host
+    gc.collect()
+    # What a cache elsewhere holds, typing's for one, keeps the namespace alive. A daemon thread may still be using it.
+    remnant = loader() if is_alone() else None
+    if remnant:
+        for name in [name for name in reversed(remnant.namespace) if name != "__builtins__"]:
+            remnant.namespace[name] = None
+        gc.collect()
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        contained(lambda name: getattr(sys, name).flush(), name)
+
+
+def is_alone() -> bool:
+    """Tell whether this is the only thread."""
+    return len(sys._current_frames()) == 1  # noqa: SLF001 - sees threads that the module threading does not know

@@ -1,0 +1,255 @@
+"""What a TypeScript or JavaScript program's report says (E1, E2), run by Deno with the flags of the sandbox."""
+
+import json
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pytest
+from deno import find_deno_bin
+
+RUN = Path(__file__).parents[2] / "src/gloveport/guest/deno/run.mjs"
+FLAGS = ("--no-prompt", "--no-check", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock")
+LIMIT = 1000
+
+
+def spawn(directory, language, source):
+    """Run one program; return its report and what the process returned."""
+    directory.mkdir()
+    (directory / "scratch").mkdir()
+    report = directory / "report"
+    name = "program.ts" if language == "typescript" else "program.js"
+    job = {"source": source, "name": name, "language": language, "value_bytes": LIMIT, "report": str(report)}
+    scratch = directory / "scratch"
+    done = subprocess.run(
+        [find_deno_bin(), "run", *FLAGS, f"--allow-read={scratch}", f"--allow-write={scratch},{report}", str(RUN)],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        cwd=scratch,
+        env={"DENO_DIR": str(directory.parent / "cache"), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"},
+        check=False,
+        timeout=30,
+    )
+    assert report.exists(), done.stderr
+    return json.loads(report.read_text()), done
+
+
+@pytest.fixture(scope="module")
+def run_all(tmp_path_factory):
+    """Run many programs, two at a time; return pairs of report and process."""
+    base, numbers = tmp_path_factory.mktemp("deno"), count()
+    with ThreadPoolExecutor(2) as pool:
+        yield lambda jobs: list(pool.map(lambda job: spawn(base / str(next(numbers)), *job), jobs, timeout=60))
+
+
+@pytest.fixture
+def run(run_all):
+    return lambda source, language="typescript": run_all([(language, source)])[0]
+
+
+TS, JS = "typescript", "javascript"
+VALUES = {
+    (TS, ""): None,
+    (JS, "1 + 1"): 2,
+    (TS, "const a: number = 3;\ninterface A { x: number }\na + 1 as number"): 4,
+    (TS, "enum A { X = 5 }\nnamespace N { export const y = 1 }\nA.X + N.y"): 6,
+    (TS, "class P { constructor(private x: number) {} get y(): number { throw 1 } }\nnew P(3)"): ("P { x: 3 }", "P"),
+    (TS, "const id = <T,>(x: T) => x;\nid<number>(3)"): 3,
+    (TS, "let x = 1; x++; [x, {a: x, b: undefined}]"): [2, {"a": 2}],
+    (JS, "let a = 1, b = 2\na, b"): 2,
+    (JS, "main()\nfunction main() { return 'hoisted' }"): "hoisted",
+    (JS, "(() => 1)"): ("[Function (anonymous)]", "Function"),
+    (JS, "const x = 3"): None,
+    (JS, "#!/usr/bin/env deno\n3 // comment"): 3,
+    (JS, "'use strict'"): "use strict",
+    (JS, "export default 4"): 4,
+    (JS, "let a = 0; export default a + 4; a = 7; a"): 4,
+    (JS, "Promise.resolve([1])"): [1],
+    (JS, "new Promise(() => {})"): ("Promise { <pending> }", "Promise"),
+    (TS, "const x: number = await Promise.resolve(5);\nx"): 5,
+    (JS, "for await (const x of [1, 2]) globalThis.y = x\ny"): 2,
+    (TS, "if (true) { try { return { a: 1 } } finally { globalThis.x = 1 } }\n2"): {"a": 1},
+    (JS, "if (false) return 1\n2"): 2,
+    (JS, "return await Promise.all([1, Promise.resolve(2)])"): [1, 2],
+    (TS, "import { sep } from 'node:path';\nconst x: string = sep;\nreturn x;"): "/",
+    (TS, "const main: boolean = import.meta.main;\nmain"): True,
+    (TS, "import { Missing } from './types.ts';\nconst x: Missing | number = 1;\nx"): 1,
+    (JS, "[null, true, 1.5, 'é😀', -1e21]"): [None, True, 1.5, "é😀", -1e21],
+    (JS, "({ __proto__: null, ['__proto__']: 1 })"): {"__proto__": 1},
+    (JS, "[1, , 2]"): ("[ 1, <1 empty item>, 2 ]", "Array"),
+    (JS, "[undefined]"): ("[ undefined ]", "Array"),
+    (JS, "({ f() {} })"): ("{ f: [Function: f] }", "Object"),
+    (JS, "({ get a() { throw 1 } })"): ("{ a: [Getter] }", "Object"),
+    (JS, "({ toJSON() { for (;;); } })"): ("{ toJSON: [Function: toJSON] }", "Object"),
+    (JS, "new Map([[1, 2]])"): ("Map(1) { 1 => 2 }", "Map"),
+    (JS, "new Date(0)"): ("1970-01-01T00:00:00.000Z", "Date"),
+    (JS, "NaN"): ("NaN", "Number"),
+    (JS, "[10n]"): ("[ 10n ]", "Array"),
+    (JS, "'\\ud83d'"): ('"\\ud83d"', "String"),
+    (JS, "const a = []; a.push(a, a); a"): ("<ref *1> [ [Circular *1], [Circular *1] ]", "Array"),
+    (JS, "({ [Symbol.for('Deno.customInspect')]() { throw new TypeError } })"): (
+        "[Object: inspecting it threw TypeError]",
+        "Object",
+    ),
+    (JS, "new Proxy({}, { getOwnPropertyDescriptor() { throw 1 }, getPrototypeOf() { throw 1 } })"): ("{}", "Object"),
+    (JS, "'x'.repeat(2000)"): ('"' + "x" * 996 + "…", "String", True),
+    (JS, "'é'.repeat(2000)"): ('"' + "é" * 498 + "…", "String", True),
+    (
+        JS,
+        """
+        JSON.stringify = Deno.writeTextFileSync = Deno.inspect = Object.assign = () => { throw 1 };
+        Object.prototype.toJSON = Array.prototype.toJSON = String.prototype.toJSON = () => 3;
+        ({ a: [1, 'x'] })
+        """,
+    ): {"a": [1, "x"]},
+}
+
+
+def test_the_value_is_that_of_the_last_expression_or_return(run_all):
+    """E1, E2: JSON is itself; what is no JSON is inspected, with its type; top-level await and return work."""
+    for (job, expected), (report, done) in zip(VALUES.items(), run_all(list(VALUES)), strict=True):
+        value, kind, truncated = (*expected, False)[:3] if isinstance(expected, tuple) else (expected, None, False)
+        wanted = {"value": value, "value_type": kind, "value_truncated": truncated, "error": None, "exit_code": 0}
+        assert (report, done.returncode, done.stdout, done.stderr) == (wanted, 0, "", ""), job
+
+
+NOT_CAPABLE = 'Requires read access to "/etc/passwd": this sandbox has no such permission'
+ERRORS = {
+    (TS, "enum A { X }\nfunction f(): never {\n   throw new TypeError('é');\n}\n\nA.X; f()"): (
+        "TypeError",
+        "é",
+        "TypeError: é\n   throw new TypeError('é');\n         ^\n    at f (program.ts:3:10)\n    at program.ts:6:6\n",
+    ),
+    (JS, "let x = 1; 'é'; if (x) { throw new RangeError('r', { cause: new Error('c') }) }"): (
+        "RangeError",
+        "r",
+        (
+            "RangeError: r\nlet x = 1; 'é'; if (x) { throw new RangeError('r', { cause: new Error('c') }) }\n"
+            f"{' ' * 31}^\n    at program.js:1:32\nCaused by: Error: c\n    at program.js:1:61\n"
+        ),
+    ),
+    (JS, "function f() {\n  null.x\n}\nlet y = 1; f()"): (
+        "TypeError",
+        "Cannot read properties of null (reading 'x')",
+        "    at f (program.js:2:8)\n    at program.js:4:12\n",
+    ),
+    (JS, "if (1) {\n  return null.x\n}"): ("TypeError", "Cannot read", "    at program.js:2:15\n"),
+    (JS, "throw new AggregateError([new Error('a'), 'b'], 'agg')"): (
+        "AggregateError",
+        "agg",
+        '    Error: a\n        at program.js:1:27\n    "b"\n',
+    ),
+    (TS, "class Mine extends Error {}\nthrow new Mine('x')"): ("Mine", "x", "    at program.ts:2:7\n"),
+    (JS, "throw { a: 1 }"): ("Object", "{ a: 1 }", "Uncaught { a: 1 }\n"),
+    (JS, "throw new Proxy(new Error('x'), { get() { throw 1 } })"): ("Object", "describing it threw Number", ""),
+    (TS, "const a = 1;\nlet x: = 4;"): (
+        "SyntaxError",
+        "Unexpected token `=`",
+        "2 | let x: = 4;\n  |        ~\n    at program.ts:2:8",
+    ),
+    (JS, "const a = 1;\nlet x = = 4;"): ("SyntaxError", "Expression expected", "    at program.js:2:9\n"),
+    (JS, "const a = 1;\nconst a = 2;"): ("SyntaxError", "'a' has already been declared", "\nconst a = 2;\n      ^\n"),
+    (TS, "const t = <div/>"): ("SyntaxError", "", "1 | const t = <div/>"),
+    (JS, "const x = 1\nexport { x }\nreturn x"): ("SyntaxError", "a program with a top-level return can't export", ""),
+    (JS, "const x = 1\nimport 'node:fs'\nreturn x"): ("SyntaxError", "its imports must stand before all else", ""),
+    (JS, "require('fs')"): ("ReferenceError", "require is not defined", "require('fs')\n^\n    at program.js:1:1\n"),
+    (JS, "Deno.readTextFileSync('/etc/passwd')"): ("NotCapable", NOT_CAPABLE, "    at program.js:1:6\n"),
+    (JS, "import 'file:///etc/passwd'"): ("TypeError", NOT_CAPABLE, "    at program.js:1:8\n"),
+    (JS, "await import('file:///etc/passwd')"): ("TypeError", NOT_CAPABLE, "    at async program.js:1:1\n"),
+    (JS, "import 'npm:chalk'"): ("TypeError", "npm specifiers were requested", "    at program.js:1:8\n"),
+    (JS, "import 'https://example.com/x.js'"): ("TypeError", "A remote specifier was requested", ""),
+    (JS, "setTimeout(() => { throw new Error('late') }, 1)"): ("Error", "late", "_onTimeout (program.js:1:26)\n"),
+    (JS, "Promise.reject(new Error('rejected'))"): ("Error", "rejected", "    at program.js:1:16\n"),
+    (JS, "const f = async () => { throw new Error('in f') }\nf()"): ("Error", "in f", "    at f (program.js:1:31)\n"),
+    (JS, "await new Promise(() => {})"): ("Error", "Top-level await promise never resolved", ""),
+    (JS, "await 1; return new Promise(() => {})"): ("Error", "Top-level await promise never resolved", ""),
+    (JS, "throw new Error('x'.repeat(100000))"): ("Error", "bytes left out", "bytes left out"),
+    (JS, "function r() { r() } r()"): ("RangeError", "Maximum call stack size exceeded", "    at r (program.js:1:"),
+    (JS, "Object.prototype.toJSON = () => 3; throw new Error('x')"): ("Error", "x", "    at program.js:1:42\n"),
+    (JS, "reportError(new Error('reported'))"): ("Error", "reported", "    at program.js:1:13\n"),
+}
+
+
+def test_an_error_is_reported_as_deno_would_print_it(run_all):
+    """E2: type, message, and the frames of the program alone, with its lines; the exit code is 1."""
+    for (job, (kind, message, traceback)), (report, done) in zip(ERRORS.items(), run_all(list(ERRORS)), strict=True):
+        error = report["error"]
+        assert error, job
+        assert (error["type"], report["exit_code"], done.returncode) == (kind, 1, 1), job
+        assert message in error["message"], job
+        assert traceback in error["traceback"], error["traceback"]
+        assert not re.search(r"run\.mjs|ext:|blob:|file:///program", error["traceback"]), error["traceback"]
+        assert len(error["traceback"].encode()) < 17 * 1024
+
+
+def test_errno_is_that_of_the_operating_system_error_behind_an_error(run_all):
+    jobs = [
+        (JS, "Deno.writeTextFileSync('a/b', 'x')"),
+        (JS, "try { Deno.openSync('a') } catch (cause) { throw new Error('x', { cause }) }"),
+        (JS, "import fs from 'node:fs'\nfs.readFileSync('a')"),
+        (JS, "throw new Error('x')"),
+    ]
+    assert [report["error"]["errno"] for report, _ in run_all(jobs)] == [2, 2, 2, None]
+
+
+def test_exit_ends_the_program_with_its_code(run_all):
+    """E2: by Deno.exit, node's process, Deno.exitCode, and from a timer."""
+    jobs = [
+        (JS, "Deno.exit(7)"),
+        (JS, "import process from 'node:process'\nprocess.exit(7)"),
+        (JS, "Deno.exitCode = 7; 'value'"),
+        (JS, "setTimeout(() => Deno.exit(7), 1); 'value'"),
+    ]
+    done = [(report["exit_code"], done.returncode, report["value"], report["error"]) for report, done in run_all(jobs)]
+    assert done == [(7, 7, None, None)] * 2 + [(7, 7, "value", None)] * 2
+
+
+def test_the_program_decides_about_uncaught_errors_before_we_do(run_all):
+    """Its own listeners, and those of node's process, may take an error; then there is none."""
+    throw_late, reject = "setTimeout(() => { throw new Error('taken') }, 1); 1", "Promise.reject(new Error('taken')); 1"
+    process = "import process from 'node:process'\nprocess.on"
+    jobs = [
+        (JS, f"addEventListener('error', (e) => {{ console.log(e.error.message); e.preventDefault() }})\n{throw_late}"),
+        (JS, f"onunhandledrejection = (e) => {{ console.log(e.reason.message); e.preventDefault() }}\n{reject}"),
+        (JS, f"{process}('uncaughtException', (e) => console.log(e.message))\n{throw_late}"),
+        (JS, f"{process}('unhandledRejection', (e) => console.log(e.message))\n{reject}"),
+    ]
+    assert [(r["value"], r["error"], done.stdout) for r, done in run_all(jobs)] == [(1, None, "taken\n")] * 4
+
+
+def test_the_event_loop_is_drained_before_the_end(run):
+    report, done = run(
+        "setTimeout(() => console.log('timer'), 20)\naddEventListener('unload', () => console.log('unload'))\n1"
+    )
+    assert (report["value"], done.stdout) == (1, "timer\nunload\n")
+
+
+def test_standard_input_is_at_its_end(run):
+    report, _ = run("Deno.stdin.readSync(new Uint8Array(9))")
+    assert report["value"] is None
+
+
+def test_stacks_that_the_program_prints_name_its_lines(run):
+    _, done = run("const x: number = 1;\n\nconsole.error(new Error('shown'));\nx")
+    assert "at file:///program.ts:3:15" in done.stderr
+
+
+def test_nothing_of_the_runner_is_reachable_from_the_globals(run):
+    report, _ = run(
+        "Object.getOwnPropertyNames(globalThis).filter((name) => /report|job|acorn|gloveport/i.test(name))", JS
+    )
+    assert report["value"] == ["reportError"]
+
+
+def test_decorators_run_though_their_program_has_no_value(run):
+    report, done = run("function log(x: unknown) { console.log('decorated') }\n@log\nclass A {}\n3")
+    assert (report["value"], report["error"], done.stdout) == (None, None, "decorated\n")
+
+
+def test_a_large_value_is_cut(run):
+    report, _ = run("Array.from({ length: 1e7 }, (_, i) => i)", JS)
+    assert (report["value_type"], report["value_truncated"]) == ("Array", True)
+    assert len(report["value"].encode()) <= LIMIT
