@@ -60,11 +60,25 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         Check(name="capabilities", state="enforced", detail="none, and no new privileges"),
         _landlock(found.landlock),
     ]
+    checks.append(core_dumps())
     if sandbox.uids is not None:
         last = sandbox.uids.first + sandbox.uids.count - 1
         detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
         checks.append(Check(name="uid", state="enforced", detail=detail))
     return checks
+
+
+def core_dumps() -> Check:
+    """Whether a crash inside can start a program of the host on what the sandbox's memory holds."""
+    pattern = (_SYSCTL / "kernel/core_pattern").read_text().strip()
+    if pattern.startswith("@"):
+        return Check(
+            name="core dumps",
+            state="weaker",
+            detail=f"the kernel sends crashes to the socket {pattern}, perhaps whatever the limit; they hold no memory",
+            repair="sysctl -w kernel.core_pattern=core",
+        )
+    return Check(name="core dumps", state="enforced", detail="none is written, and no handler of the host is started")
 
 
 def _landlock(version: int) -> Check:
