@@ -1,9 +1,12 @@
 """What every test may use: the event loop, a state directory of its own, and an engine on this very kernel."""
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
 
+from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.server import app
 
@@ -24,3 +27,36 @@ async def engine(environ: dict[str, str]):
     """An engine as the default configuration assembles it."""
     async with app.assemble(Config(), environ) as assembled:
         yield assembled
+
+
+def _arguments() -> set[str]:
+    found: set[str] = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.update(path.read_bytes().decode(errors="replace").split("\0"))
+    return found
+
+
+@pytest.fixture
+def is_running():
+    """Tell whether any process of this host has this word on its command line; sandboxed ones are seen from here."""
+    return lambda word: word in _arguments()
+
+
+@pytest.fixture
+def eventually():
+    """Wait until a condition holds, and fail when it does not within ten seconds."""
+
+    def wait(condition, seconds=10.0):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come to pass in time"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def records(environ):
+    """All records of the audit log of this test's Gloveport."""
+    return lambda: list(read.records(Path(environ["GLOVEPORT_STATE"]) / "audit"))

@@ -14,8 +14,8 @@ def answer(result: Result) -> str:
     for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
         if output.text:
             parts.append(f"{name}:\n{output.text.rstrip()}")
-    if result.error is not None and (said := failure_text(result.error)):
-        parts.append(f"error:\n{said}")
+    if result.error is not None and result.error.type != "exit":  # whose code the first line has
+        parts.append(f"error:\n{failure_text(result.error)}")
     if result.hint:
         parts.append(f"hint: {result.hint}")
     return "\n".join(parts)

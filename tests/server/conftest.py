@@ -1,0 +1,41 @@
+"""A client of our server in the same process, once for each protocol era."""
+
+import pytest
+from mcp import Client
+
+from gloveport.config import Config
+from gloveport.server.protocol import make_server
+
+
+@pytest.fixture(params=["legacy", "2026-07-28"])
+def era(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def connect(engine, environ, era):
+    """``async with connect() as client``; by default the server has the default configuration."""
+
+    def make(config=None, **options):
+        server = make_server(engine, config or Config(), environ, "stdio")
+        return Client(server, mode=era, **options)
+
+    return make
+
+
+@pytest.fixture
+async def client(connect):
+    async with connect() as connected:
+        yield connected
+
+
+@pytest.fixture
+def execute(client):
+    """Call ``execute_code``."""
+
+    async def call(language, code, **rest):
+        progress = rest.pop("progress", None)
+        arguments = {"language": language, "code": code, **rest}
+        return await client.call_tool("execute_code", arguments, progress_callback=progress)
+
+    return call

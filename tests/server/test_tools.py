@@ -1,0 +1,266 @@
+"""The tools as a client sees them, in both protocol eras."""
+
+import asyncio
+import json
+import shutil
+import time
+from pathlib import Path
+
+import mcp_types as wire
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from gloveport.config import Config, Sandboxing
+from gloveport.server.protocol import INSTRUCTIONS
+
+
+def text_of(result) -> str:
+    assert [block.type for block in result.content] == ["text"]
+    return result.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "value"),
+    [
+        ("python", "import asyncio\nawait asyncio.sleep(0)\n6 * 7", 42),
+        ("typescript", "const x: number = await Promise.resolve(6); x * 7", 42),
+        ("javascript", "await Promise.resolve(6) * 7", 42),
+        ("shell", "echo $((6 * 7))", 42),
+    ],
+)
+async def test_every_language_gives_a_value_and_awaits_at_top_level(execute, language, code, value):
+    """E1, E2."""
+    result = await execute(language, code)
+    assert result.structured_content["status"] == "ok", text_of(result)
+    assert result.structured_content["value"] == value
+
+
+async def test_an_answer_keeps_stdout_stderr_value_and_status_apart(execute):
+    """E2: and the text a model reads has only what is there."""
+    result = await execute("python", "import sys\nprint('out')\nprint('err', file=sys.stderr)\n[1, 'é']")
+    said = result.structured_content
+    assert (said["stdout"]["text"], said["stderr"]["text"], said["value"]) == ("out\n", "err\n", [1, "é"])
+    first, *rest = text_of(result).splitlines()
+    assert first.startswith("ok, ")
+    assert first.endswith(said["run_id"])
+    assert rest == ['value: [1, "é"]', "stdout:", "out", "stderr:", "err"]
+
+
+async def test_the_answer_to_a_silent_program_is_one_line(execute):
+    assert len(text_of(await execute("python", "None")).splitlines()) == 1
+
+
+async def test_the_answer_says_which_grant_was_in_force_and_a_request_only_narrows_it(execute):
+    """T1."""
+    result = await execute("python", "1", timeout_seconds=2.5, memory_mib=1 << 20)
+    grant = result.structured_content["grant"]
+    assert grant["languages"] == ["python"]
+    assert grant["limits"]["wall_seconds"] == 2.5
+    assert grant["limits"]["memory_bytes"] == Config().policy.limits.memory_bytes
+
+
+async def test_a_program_that_fails_is_a_result_with_its_own_lines_in_the_traceback(execute):
+    """E2."""
+    result = await execute("python", "def f():\n    1 / 0\nf()")
+    assert not result.is_error
+    assert result.structured_content["status"] == "error"
+    assert 'File "program.py", line 2, in f' in text_of(result)
+    assert text_of(result).count("division by zero") == 1
+
+
+async def test_a_timeout_keeps_the_output_so_far_and_names_the_limit(execute):
+    """E2, E4."""
+    result = await execute("shell", "echo begun; sleep 100", timeout_seconds=0.3)
+    assert text_of(result).splitlines()[0].startswith("timeout (wall_seconds)")
+    assert result.structured_content["stdout"]["text"] == "begun\n"
+    assert "hint: " in text_of(result)
+
+
+async def test_a_refused_program_is_an_error_that_says_why(execute):
+    result = await execute("python", "#" * (Config().policy.limits.code_bytes + 1))
+    assert result.is_error
+    assert result.structured_content["status"] == "denied"
+    assert "hint: " in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            {"language": "python", "code": "1", "timeout": 3},
+            "- timeout: there is no such argument; did you mean timeout_",
+        ),
+        ({"language": "ruby", "code": "1"}, "- language: should be 'python', 'typescript', 'javascript' or 'shell'"),
+        ({"language": "python"}, "- code: is missing"),
+        ({"language": "python", "code": 7}, "- code: should be a valid string; it was 7"),
+        ({"language": "python", "code": "1", "timeout_seconds": 0}, "- timeout_seconds: should be greater than 0"),
+        ({"language": "python", "code": "1", "memory_mib": 1.5}, "- memory_mib: should be a valid integer"),
+        ({}, "- language: is missing\n- code: is missing"),
+    ],
+)
+async def test_a_wrong_argument_is_named_and_runs_nothing(client, records, arguments, expected):
+    result = await client.call_tool("execute_code", arguments)
+    assert result.is_error
+    assert expected in text_of(result)
+    assert text_of(result).endswith("hint: the arguments are language, code, timeout_seconds, memory_mib, ansi")
+    assert "pydantic" not in text_of(result)
+    assert records() == []
+
+
+async def test_no_run_starts_when_the_audit_log_can_not_be_written(connect, environ):
+    """A1: the answer is an error with a hint, and health shows it."""
+    async with connect() as client:
+        shutil.move(Path(environ["GLOVEPORT_STATE"]) / "audit", Path(environ["GLOVEPORT_STATE"]) / "gone")
+        result = await client.call_tool("execute_code", {"language": "shell", "code": "echo ran"})
+        health = await client.call_tool("health", {})
+    assert result.is_error
+    assert "audit log" in text_of(result)
+    assert "hint: " in text_of(result)
+    assert "Traceback" not in text_of(result)
+    assert health.structured_content["status"] == "failing"
+    assert any(c["name"] == "audit" and c["state"] == "missing" for c in health.structured_content["checks"])
+
+
+async def test_health_of_a_sound_server_names_every_layer(client, records):
+    health = await client.call_tool("health", {})
+    checks = {check["name"]: check["state"] for check in health.structured_content["checks"]}
+    assert health.structured_content["status"] == "ok"
+    assert {"bubblewrap", "namespaces", "seccomp", "landlock", "capabilities", "audit", "python"} <= checks.keys()
+    assert "missing" not in checks.values()
+    assert [record.kind for record in records()] == ["health.asked"]
+
+
+async def test_health_shows_a_layer_that_is_missing(connect):
+    async with connect(Config(sandbox=Sandboxing(bubblewrap="/nonexistent/bwrap"))) as client:
+        health = await client.call_tool("health", {})
+    assert health.structured_content["status"] == "failing"
+    assert "bwrap" in text_of(health)
+
+
+async def test_health_counts_the_runs_that_go_on(client, engine):
+    async with engine.admission.place(), engine.admission.place():
+        health = (await client.call_tool("health", {})).structured_content
+        assert (health["running"], health["waiting"], health["status"]) == (2, 0, "ok")
+        places = engine.admission.concurrent_runs - 2
+        async with asyncio.TaskGroup() as tasks:
+            release = asyncio.Event()
+
+            async def hold():
+                async with engine.admission.place():
+                    await release.wait()
+
+            holders = [tasks.create_task(hold()) for _ in range(places + 1)]
+            while engine.admission.waiting == 0:
+                await asyncio.sleep(0)
+            health = (await client.call_tool("health", {})).structured_content
+            assert (health["running"], health["waiting"]) == (engine.admission.concurrent_runs, 1)
+            assert health["status"] == "busy"
+            release.set()
+    assert all(holder.done() for holder in holders)
+
+
+async def test_the_audit_log_names_the_client_as_it_names_itself(connect, records):
+    """A1: bounded, and marked as a claim."""
+    info = wire.Implementation(name="evil\n" * 100, version="9")
+    async with connect(client_info=info) as client:
+        await client.call_tool("execute_code", {"language": "shell", "code": "true"})
+    caller = records()[-1].fields["caller"]
+    assert caller.startswith("stdio (claims to be evil\n")
+    assert len(caller) < 100
+
+
+async def test_the_whole_surface_costs_less_than_1500_tokens(client):
+    """H4: four characters are about a token."""
+    tools = await client.list_tools()
+    templates = await client.list_resource_templates()
+    said = tools.model_dump_json(by_alias=True, exclude_none=True) + templates.model_dump_json(by_alias=True)
+    assert len(said + INSTRUCTIONS) / 4 < 1100
+
+
+async def test_schemas_are_strict_and_tools_say_what_they_do(client):
+    execute, health = (await client.list_tools()).tools
+    assert (execute.name, health.name) == ("execute_code", "health")
+    for tool in (execute, health):
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.output_schema["additionalProperties"] is False
+        assert tool.title
+        assert tool.annotations.open_world_hint is False
+    assert execute.input_schema["properties"]["language"]["enum"] == ["python", "typescript", "javascript", "shell"]
+    assert execute.input_schema["required"] == ["language", "code"]
+    hints = execute.annotations
+    assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint) == (False, False, False)
+    assert health.annotations.read_only_hint is True
+
+
+async def test_output_that_an_answer_can_not_show_is_read_by_pages(client, execute):
+    """E2: nothing is lost and no character is cut in two."""
+    result = await execute("python", "print('aé€😀' * 20_000)")
+    stdout = result.structured_content["stdout"]
+    assert stdout["truncated"]
+    assert stdout["handle"] in text_of(result)
+    pages, uri = [], stdout["handle"]
+    while uri:
+        (page,) = (await client.read_resource(uri)).contents
+        content, _, rest = page.text.partition("\n[continues at ")
+        pages.append(content)
+        uri = rest.removesuffix("]")
+    assert len(pages) > 2
+    assert "".join(pages) == "aé€😀" * 20_000 + "\n"
+
+
+@pytest.mark.parametrize(
+    "uri", ["output://run-0/stdout", "output://run-0/stdout?offset=x", "output://run-0/stdout?offset=-1"]
+)
+async def test_output_that_is_not_kept_is_not_found(client, uri):
+    with pytest.raises(MCPError) as caught:
+        await client.read_resource(uri)
+    assert caught.value.error.code == wire.INVALID_PARAMS
+
+
+async def test_lines_are_sent_as_progress_while_the_program_runs(execute):
+    """E6: a line comes while the program that wrote it still waits."""
+    came = []
+
+    async def note(progress, total, message):
+        came.append((progress, message, time.monotonic()))
+
+    result = await execute(
+        "python",
+        "import time\nfor i in range(3):\n    print('line', i, flush=True)\n    time.sleep(0.3)",
+        progress=note,
+    )
+    ended = time.monotonic()
+    assert result.structured_content["status"] == "ok"
+    assert [message for _, message, _ in came] == ["line 0", "line 1", "line 2"]
+    assert came[0][2] < ended - 0.5
+    assert [progress for progress, _, _ in came] == sorted({progress for progress, _, _ in came})
+
+
+async def test_a_flood_of_output_is_little_progress(execute):
+    """E6: notifications are few and short, whatever the program writes."""
+    came = []
+
+    async def note(progress, total, message):
+        came.append(message)
+
+    began = time.monotonic()
+    await execute("shell", "seq 100000; sleep 0.3; seq 100000", progress=note)
+    assert len(came) <= 2 + (time.monotonic() - began) / 0.1
+    assert max(map(len, came)) < 2100
+
+
+async def test_a_cancelled_call_kills_every_process_of_the_run(client, records, is_running, eventually):
+    """E5."""
+    word = f"70{time.time_ns()}"
+    code = f"(sleep {word} & sleep {word}) & sleep {word}; true"
+    call = asyncio.create_task(client.call_tool("execute_code", {"language": "shell", "code": code}))
+    await asyncio.to_thread(eventually, lambda: is_running(word))
+    call.cancel()
+    await asyncio.to_thread(eventually, lambda: not is_running(word))
+    await asyncio.to_thread(eventually, lambda: records()[-1].kind == "execute.ended")
+    assert records()[-1].fields["status"] == "cancelled"
+
+
+async def test_structured_content_is_json_all_the_way(execute):
+    result = await execute("python", "{'a': [1, None, True, 'x\\ud800'], 'b': float('nan')}")
+    json.dumps(result.structured_content, allow_nan=False).encode()
