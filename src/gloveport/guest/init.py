@@ -84,7 +84,8 @@ def confine(setup):
 
 
 def run_here(program):
-    """Run a Python program in this very process."""
+    """Run a Python program in this very process. It may import what it writes, after everything that is installed."""
+    sys.path.append(os.getcwd())
     return load("program", "python/program.py").run(program["source"], program["name"], program["value_bytes"])
 
 
@@ -113,11 +114,11 @@ def run_child(program):
             os._exit(127)
     os.close(text)
     _, status = os.waitpid(child, 0)
-    report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
-    # A shell writes no report, a program that was killed neither.
-    with contextlib.suppress(OSError, ValueError), open(program["report"], "rb") as file:
-        report = json.load(file)
     code = os.waitstatus_to_exitcode(status)
+    report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
+    if code >= 0:  # what a killed interpreter has written is not its last word
+        with contextlib.suppress(OSError, ValueError), open(program["report"], "rb") as file:
+            report = json.load(file)
     if isinstance(report, dict):
         report["exit_code"], report["signal"] = (code, None) if code >= 0 else (128 - code, -code)
     return report

@@ -43,6 +43,7 @@ class Deno(Value):
                 "--cached-only",
                 "--no-config",
                 "--no-lock",
+                "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
                 f"--allow-read={readable}",
                 f"--allow-write={SCRATCH},{_REPORT}",
                 # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.

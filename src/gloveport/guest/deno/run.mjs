@@ -19,7 +19,7 @@
 import { parse } from "./vendor/acorn.mjs";
 
 const { parse: fromJson, stringify } = JSON;
-const { exit, inspect, stdin, writeTextFileSync } = Deno;
+const { exit, inspect, openSync, SeekMode, stdin } = Deno;
 const getExitCode = Object.getOwnPropertyDescriptor(Deno, "exitCode").get;
 const { assign, getPrototypeOf, setPrototypeOf, prototype: PLAIN_OBJECT } = Object;
 const { getOwnPropertyDescriptor, ownKeys } = Reflect;
@@ -406,7 +406,20 @@ function handledByProcess(type) {
   }
 }
 
+/** A function that writes the report. The file is open from now on: a program may use up every other descriptor. */
+function reporter(path) {
+  const file = openSync(path, { create: true, write: true });
+  const [truncate, seek, write] = [file.truncateSync, file.seekSync, file.writeSync].map((method) => method.bind(file));
+  return (report) => {
+    const bytes = encode(stringify(setPrototypeOf({ ...report }, null)));
+    truncate(0);
+    seek(0, SeekMode.Start);
+    for (let sent = 0; sent < bytes.length;) sent += write(bytes.subarray(sent));
+  };
+}
+
 async function main(job) {
+  const write = reporter(job.report);
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
   let url = job.name; // the module's, once it has one
   let pending; // a value that is a promise, while it is one
@@ -417,7 +430,7 @@ async function main(job) {
   addEventListener("unload", () => {
     if (!report.error && pending !== undefined) assign(report, describeValue(pending, job.value_bytes));
     report.exit_code = getExitCode();
-    writeTextFileSync(job.report, stringify(setPrototypeOf(report, null)));
+    write(report);
   });
   catchUncaught(fail);
   try {
@@ -427,7 +440,7 @@ async function main(job) {
     if (job.source.includes("await") || job.source.includes("return")) {
       // Deno ends such a program without a last event, so this report stands unless another comes.
       const never = { type: "Error", message: NEVER, traceback: `Error: ${NEVER}\n`, errno: null };
-      writeTextFileSync(job.report, stringify({ ...report, error: never, exit_code: 1 }));
+      write({ ...report, error: never, exit_code: 1 });
     }
     const value = (await import(url)).default;
     pending = value;
