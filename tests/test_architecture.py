@@ -17,7 +17,8 @@ FLOORS = [
     {"guard"},
     {"engine", "config"},
     {"server"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in ROOT.rglob("*.py") if "guest" not in path.relative_to(ROOT).parts)
