@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -23,14 +23,13 @@ import pydantic_core
 from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
-from gloveport.model import LimitName, Limits, Program
+from gloveport.model import Program
 from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, seccomp
 from gloveport.sandbox.base import Child, Outcome, Plan, Sink, Walls
+from gloveport.sandbox.watch import Watch, drain
 
 _START_SECONDS = 20.0
 _STAGE = "/run"
-_WATCH_SECONDS = 0.05
-_CHUNK_BYTES = 1 << 16
 _DIAGNOSIS_BYTES = 4096
 _GRACE_SECONDS = 2.0
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
@@ -166,7 +165,7 @@ class _Built:
     async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
         """See ``sandbox.base.Child``."""
         assert self.inner is not None  # noqa: S101 - a child is handed out confined, or not at all
-        watch = _Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno())
+        watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno())
         report: list[JsonValue] = []
         with contextlib.ExitStack() as stack:
             pipes = [_pipe(stack), _pipe(stack)]
@@ -180,7 +179,7 @@ class _Built:
                 end.close()
             async with anyio.create_task_group() as tasks:
                 for (stream, _), sink in zip(pipes, (stdout, stderr), strict=True):
-                    tasks.start_soon(_drain, stream, sink, watch)
+                    tasks.start_soon(drain, stream, sink, watch)
                 tasks.start_soon(self._read_report, report, value_bytes)
                 async with anyio.create_task_group() as watching:
                     watching.start_soon(watch.keep)
@@ -227,62 +226,6 @@ class _Built:
             self.inner.close()
             self.inner = None
         await _ended(self.process)
-
-
-@dataclass(kw_only=True)
-class _Watch:
-    """Ends a run that exceeds a limit which no kernel setting ends by itself."""
-
-    limits: Limits
-    group: cgroup.Group | None
-    inner: int
-    started: float = field(default_factory=time.monotonic)
-    broken: LimitName | None = None
-
-    async def keep(self) -> None:
-        """Look again and again until a limit is broken."""
-        while self.broken is None:
-            left = self.started + self.limits.wall_seconds - time.monotonic()
-            await anyio.sleep(min(_WATCH_SECONDS, max(left, 0)))
-            if time.monotonic() - self.started >= self.limits.wall_seconds:
-                self.kill("wall_seconds")
-            elif self.group is not None:
-                self._check(self.group.counters())
-
-    def kill(self, limit: LimitName) -> None:
-        """End the whole sandbox for this limit; the first one named is the cause."""
-        self.broken = self.broken or limit
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.inner, signal.SIGKILL)
-
-    def finish(self) -> cgroup.Counters | None:
-        """The final accounts. A program that the kernel's memory killer ended may be gone before anybody looked."""
-        if self.group is None:
-            return None
-        counters = self.group.counters()
-        self._check(counters)
-        return counters
-
-    def _check(self, counters: cgroup.Counters) -> None:
-        if counters.oom_kills:
-            self.kill("memory_bytes")
-        elif counters.cpu_seconds >= self.limits.cpu_seconds:
-            self.kill("cpu_seconds")
-
-
-async def _drain(stream: FileIO, sink: Sink, watch: _Watch) -> None:
-    """Move a stream's bytes into its sink until every writer is gone."""
-    while True:
-        data = stream.read(_CHUNK_BYTES)
-        if data is None:
-            await anyio.wait_readable(stream)
-        elif data:
-            sink.write(data)
-            if sink.full():
-                watch.kill("stored_output_bytes")
-            await anyio.lowlevel.checkpoint()  # a flood must not keep the others from running
-        else:
-            return
 
 
 async def _ended(process: "subprocess.Popen[bytes]") -> None:

@@ -1,0 +1,78 @@
+"""Ends a run that exceeds a limit which no kernel setting ends by itself, and moves its output to where it is kept."""
+
+import contextlib
+import signal
+import time
+from dataclasses import dataclass, field
+from io import FileIO
+
+import anyio
+import anyio.lowlevel
+
+from gloveport.model import LimitName, Limits
+from gloveport.sandbox import cgroup
+from gloveport.sandbox.base import Sink
+
+_LOOK_SECONDS = 0.05
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """Watches one run.
+
+    Attributes:
+        inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
+        broken: The limit for which the sandbox was killed.
+    """
+
+    limits: Limits
+    group: cgroup.Group | None
+    inner: int
+    started: float = field(default_factory=time.monotonic)
+    broken: LimitName | None = None
+
+    async def keep(self) -> None:
+        """Look again and again until a limit is broken."""
+        while self.broken is None:
+            left = self.started + self.limits.wall_seconds - time.monotonic()
+            await anyio.sleep(min(_LOOK_SECONDS, max(left, 0)))
+            if time.monotonic() - self.started >= self.limits.wall_seconds:
+                self.kill("wall_seconds")
+            elif self.group is not None:
+                self._check(self.group.counters())
+
+    def kill(self, limit: LimitName) -> None:
+        """End the whole sandbox for this limit; the first one named is the cause."""
+        self.broken = self.broken or limit
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.inner, signal.SIGKILL)
+
+    def finish(self) -> cgroup.Counters | None:
+        """The final accounts. A program that the kernel's memory killer ended may be gone before anybody looked."""
+        if self.group is None:
+            return None
+        counters = self.group.counters()
+        self._check(counters)
+        return counters
+
+    def _check(self, counters: cgroup.Counters) -> None:
+        if counters.oom_kills:
+            self.kill("memory_bytes")
+        elif counters.cpu_seconds >= self.limits.cpu_seconds:
+            self.kill("cpu_seconds")
+
+
+async def drain(stream: FileIO, sink: Sink, watch: Watch) -> None:
+    """Move a stream's bytes into its sink until every writer is gone."""
+    while True:
+        data = stream.read(_CHUNK_BYTES)
+        if data is None:
+            await anyio.wait_readable(stream)
+        elif data:
+            sink.write(data)
+            if sink.full():
+                watch.kill("stored_output_bytes")
+            await anyio.lowlevel.checkpoint()  # a flood must not keep the others from running
+        else:
+            return
