@@ -43,8 +43,9 @@ def descendants(pid):
 
 
 def groups():
-    """Cgroup directories of sandboxes on this host."""
-    return {str(path) for path in Path("/sys/fs/cgroup").rglob("gloveport-*/run-*")}
+    """Cgroup directories of the sandboxes of this process."""
+    found = Path("/sys/fs/cgroup").rglob("gloveport-*/run-*")
+    return {str(path) for path in found if f"-{os.getpid()}-" in path.parent.name}
 
 
 @pytest.mark.parametrize("language", HELLO)

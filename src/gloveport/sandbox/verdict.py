@@ -59,6 +59,7 @@ _BY_TEXT: dict[str, LimitName] = {
     "File too large": "file_bytes",
     "No space left on device": "scratch_bytes",
     "Cannot allocate memory": "memory_bytes",
+    "alloc: cannot allocate": "memory_bytes",
     "Fatal JavaScript out of memory": "memory_bytes",
     "Fatal process out of memory": "memory_bytes",
     "CPU time limit exceeded": "cpu_seconds",
