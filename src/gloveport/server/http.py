@@ -33,8 +33,6 @@ async def serve_http(server: MCPServer[Any], port: int, *, ready: Callable[[str]
         ConfigError: The port can't be had.
     """
     with _listen(port) as listener:
-        # Closing connections is routine at the end, and uvicorn would report each run that it cuts off.
-        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         web = uvicorn.Server(
             uvicorn.Config(
                 server.streamable_http_app(host=HOST, streamable_http_path=_PATH),
@@ -47,6 +45,7 @@ async def serve_http(server: MCPServer[Any], port: int, *, ready: Callable[[str]
         )
 
         def stop() -> None:
+            logging.disable(logging.ERROR)  # to cut off connections is routine now, and each would be reported
             web.should_exit = True
 
         with on_end_signal(stop) as came:

@@ -1,0 +1,50 @@
+"""``gloveport doctor``."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def doctor(environ):
+    def call(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "gloveport", "doctor", *arguments],
+            check=False,
+            env={**os.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+
+    return call
+
+
+def test_on_a_sound_host_every_layer_is_named_and_the_exit_code_is_0(doctor):
+    ended, as_json = doctor(), doctor("--json")
+    assert (ended.returncode, ended.stderr, as_json.returncode) == (0, "", 0)
+    states = {check["name"]: check["state"] for check in json.loads(as_json.stdout)}
+    assert {"bubblewrap", "namespaces", "seccomp", "landlock", "capabilities", "cgroups", "audit"} <= states.keys()
+    assert set(states.values()) <= {"enforced", "weaker"}
+    lines = ended.stdout.splitlines()
+    assert all(
+        any(line.split(name)[1].split()[0] == state for line in lines if line.startswith(f"{name} "))
+        for name, state in states.items()
+    )
+    assert "\x1b" not in ended.stdout
+
+
+def test_a_missing_layer_is_named_with_its_repair_and_the_exit_code_is_4(doctor, tmp_path):
+    """T3."""
+    (tmp_path / "gloveport.toml").write_text('[sandbox]\nbubblewrap = "/nonexistent/bwrap"\n')
+    for arguments in ([], ["--json"]):
+        ended = doctor("--config", str(tmp_path / "gloveport.toml"), *arguments)
+        assert ended.returncode == 4
+        assert "/nonexistent/bwrap" in ended.stdout
+        assert "Traceback" not in ended.stderr
+    missing = [check for check in json.loads(ended.stdout) if check["state"] == "missing"]
+    assert missing
+    assert all(check["repair"] for check in missing)

@@ -1,0 +1,43 @@
+"""The command line as a whole."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+GLOVEPORT = [sys.executable, "-m", "gloveport"]
+
+
+def test_help_is_there_before_one_can_wait_for_it():
+    """The best of three, for other work may go on here."""
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        said = subprocess.run([*GLOVEPORT, "--help"], capture_output=True, text=True, check=True).stdout
+        times.append(time.monotonic() - began)
+    assert {"serve", "run", "doctor", "config", "audit"} <= set(said.split())
+    assert min(times) < 0.3
+
+
+def test_the_version_is_the_installed_one():
+    said = subprocess.run([*GLOVEPORT, "--version"], capture_output=True, text=True, check=True).stdout
+    assert said == "gloveport 0.1.0\n"
+
+
+@pytest.mark.parametrize("module", ["gloveport.server.app", "gloveport.cli.main", "gloveport.server.render"])
+def test_what_runs_one_program_does_not_wait_for_the_protocol_library(module):
+    code = f"import sys, {module}; raise SystemExit('mcp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
+    path = tmp_path / "gloveport.toml"
+    path.write_text("[policy]\nlanguage = ['python']\n")
+    for command in (["serve"], ["run", "-c", "1"], ["doctor"]):
+        command = [*GLOVEPORT, *command, "--config", str(path)]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert "policy.language" in ended.stderr
+        assert "hint: " in ended.stderr
+        assert "Traceback" not in ended.stderr

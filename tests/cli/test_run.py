@@ -1,0 +1,210 @@
+"""``gloveport run`` as a person, or a shell script, uses it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GLOVEPORT = [sys.executable, "-m", "gloveport"]
+
+
+@pytest.fixture
+def run(environ):
+    """Run ``gloveport run`` to its end."""
+
+    def call(*arguments, **options):
+        return subprocess.run(
+            [*GLOVEPORT, "run", *arguments],
+            check=False,
+            env={**os.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            **({"stdin": subprocess.DEVNULL} | options),
+        )
+
+    return call
+
+
+@pytest.fixture
+def start(environ):
+    """Start ``gloveport run``."""
+    started = []
+
+    def call(*arguments, **options):
+        pipe = subprocess.PIPE
+        options = {"stdout": pipe, "stderr": pipe, "stdin": subprocess.DEVNULL} | options
+        started.append(
+            subprocess.Popen([*GLOVEPORT, "run", *arguments], env={**os.environ, **environ}, text=True, **options)
+        )
+        return started[-1]
+
+    yield call
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_output_stays_apart_and_the_value_comes_last(run):
+    ended = run("-c", "import sys\nprint('out', end='')\nprint('err', file=sys.stderr)\n{'a': 'é'}")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, 'out\n{"a": "é"}\n', "err\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "output"),
+    [
+        ("a.py", "print('py')", "py\n"),
+        ("a.ts", "const x: string = 'ts'; console.log(x)", "ts\n"),
+        ("a.mjs", "console.log('js')", "js\n"),
+        ("a.sh", "echo sh", "sh\n"),
+        ("script", "print('py')", "py\n"),
+    ],
+)
+def test_the_language_is_known_by_the_file_s_name(run, tmp_path, name, code, output):
+    (tmp_path / name).write_text(code)
+    assert run(str(tmp_path / name)).stdout == output
+
+
+def test_a_program_comes_from_standard_input_too(run):
+    for arguments in (["-"], []):
+        assert run(*arguments, "-l", "shell", input="echo $((6 * 7))", stdin=None).stdout == "42\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["-c", "1/0"], 1, "ZeroDivisionError: division by zero"),
+        (["-l", "shell", "-c", "exit 7"], 1, "exit code 7"),
+        (["-c", "x = 'x' * 10**9", "--memory", "64MiB"], 1, "hint: hold less in memory"),
+        (["-c", "while True: pass", "--timeout", "0.2"], 124, "gloveport: timeout (wall_seconds)"),
+        (["-c", "#" * 10, "--config", "CONFIG"], 3, "code_too_large"),
+        (["-l", "ruby", "-c", "1"], 2, "--language: should be 'python', 'typescript', 'javascript' or 'shell'"),
+        (["--timeout", "-1", "-c", "1"], 2, "--timeout: should be greater than 0"),
+        (["--memory", "lots", "-c", "1"], 2, "--memory: "),
+        (["-c", "1", "file"], 2, "not both"),
+        (["/nonexistent.py"], 2, "/nonexistent.py can't be read: No such file or directory"),
+        (["/"], 2, "Is a directory"),
+        (["/usr/bin/env"], 2, "is no UTF-8 text"),
+    ],
+    ids=str,
+)
+def test_every_way_to_fail_has_its_exit_code_and_its_reason(run, tmp_path, arguments, code, said):
+    (tmp_path / "gloveport.toml").write_text("[policy.limits]\ncode_bytes = 5\n")
+    ended = run(*(str(tmp_path / "gloveport.toml") if word == "CONFIG" else word for word in arguments))
+    assert ended.returncode == code, ended.stderr
+    assert said in ended.stderr
+    assert 'File "/' not in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_where_no_sandbox_can_be_built_the_exit_code_is_4(run, tmp_path):
+    """T3."""
+    (tmp_path / "gloveport.toml").write_text('[sandbox]\nbubblewrap = "/nonexistent/bwrap"\n')
+    ended = run("-c", "print('ran')", "--config", str(tmp_path / "gloveport.toml"))
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert "/nonexistent/bwrap" in ended.stderr
+    assert "hint: " in ended.stderr
+
+
+def test_nothing_runs_when_it_can_not_be_written_down(run, environ, tmp_path):
+    """A1."""
+    (tmp_path / "state").write_text("a file where a directory should be")
+    ended = run("-c", "print('ran')")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "audit log" in ended.stderr
+
+
+def test_json_is_the_whole_result(run):
+    ended = run("--json", "-c", "print('out'); 1/0")
+    result = json.loads(ended.stdout)
+    assert ended.returncode == 1
+    assert (result["status"], result["stdout"]["text"], result["error"]["type"]) == (
+        "error",
+        "out\n",
+        "ZeroDivisionError",
+    )
+    assert result["grant"]["languages"] == ["python"]
+    assert ended.stderr == ""
+
+
+def test_output_comes_while_the_program_runs(start):
+    process = start("-c", "import time; print('first', flush=True); time.sleep(60)")
+    assert process.stdout.readline() == "first\n"
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=str)
+def test_a_signal_kills_the_program_and_is_told_by_the_exit_code(start, records, is_running, eventually, number, code):
+    """E5."""
+    word = f"77{time.time_ns()}"
+    process = start("-l", "shell", "-c", f"sleep {word} & sleep {word}; true")
+    eventually(lambda: is_running(word))
+    process.send_signal(number)
+    assert process.communicate(timeout=10) == ("", "")
+    assert process.returncode == code
+    assert not is_running(word)
+    assert records()[-1].fields["status"] == "cancelled"
+
+
+def test_a_reader_that_goes_ends_the_program_silently(start):
+    """``gloveport run … | head -1``"""
+    process = start("-l", "shell", "-c", "yes")
+    assert process.stdout.readline() == "y\n"
+    process.stdout.close()
+    assert process.wait(timeout=10) == 141
+    assert process.stderr.read() == ""
+
+
+def test_a_reader_that_sleeps_does_not_keep_the_limits_from_being_enforced(start, is_running, eventually):
+    """E4: the clock runs though nobody takes the output."""
+    word = f"78{time.time_ns()}"
+    process = start("-l", "shell", "--timeout", "1", "-c", f"sleep {word} & yes | head -c 1000000; wait")
+    eventually(lambda: is_running(word))
+    eventually(lambda: not is_running(word))
+    assert process.poll() is None
+    output, _ = process.communicate(timeout=10)
+    assert len(output) == 1_000_000
+    assert process.returncode == 124
+
+
+def test_more_output_than_an_answer_shows_is_printed_whole(run):
+    assert run("-c", "print('é' * 100_000)").stdout == "é" * 100_000 + "\n"
+
+
+def test_no_escape_sequence_reaches_a_terminal(environ):
+    code = "import sys\nprint('\\x1b]0;title\\x07a\\x1b[31mb')\nsys.stdout.flush()\nraise ValueError('\\x1b[2Jc')"
+    main, terminal = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [*GLOVEPORT, "run", "-c", code],
+            env={**os.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=terminal,
+        )
+        process.wait(timeout=30)
+        shown = os.read(main, 1 << 16).decode()
+    finally:
+        os.close(terminal)
+        os.close(main)
+    assert "ab\r\n" in shown
+    assert "ValueError: c" in shown
+    assert "\x1b" not in shown
+
+
+def test_where_there_is_no_terminal_bytes_come_as_they_are(run):
+    assert run("-c", "print('\\x1b[31mred')").stdout == "\x1b[31mred\n"
+
+
+def test_a_full_disk_is_named(start):
+    with Path("/dev/full").open("w") as full:
+        process = start("-c", "print('x')", stdout=full)
+        _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert stderr == "gloveport: the output can't be written: No space left on device\n"

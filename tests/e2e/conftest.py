@@ -1,0 +1,82 @@
+"""Real servers as processes of their own, and what is needed to speak to them byte by byte."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GLOVEPORT = [sys.executable, "-m", "gloveport"]
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "raw", "version": "1"},
+}
+
+
+class Stdio:
+    """A server on pipes, to which JSON lines are written."""
+
+    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environ}, text=True
+        )
+
+    def send(self, method: str, params: dict, request_id: int | None = None) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if request_id is not None:
+            message["id"] = request_id
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, request_id: int) -> dict:
+        """The next answer to this request; what comes before it is passed over."""
+        while True:
+            message = json.loads(self.process.stdout.readline())
+            if message.get("id") == request_id:
+                return message
+
+    def shake_hands(self) -> None:
+        self.send("initialize", INITIALIZE, 0)
+        self.answer(0)
+        self.send("notifications/initialized", {})
+
+    def execute(self, request_id: int, language: str, code: str) -> None:
+        self.send("tools/call", {"name": "execute_code", "arguments": {"language": language, "code": code}}, request_id)
+
+    def end(self, number: signal.Signals | None = None) -> tuple[int, str, str]:
+        """Close the server's input, or send a signal; return exit code and what is left of its output."""
+        if number is None:
+            self.process.stdin.close()
+            self.process.stdin = None
+        else:
+            self.process.send_signal(number)
+        stdout, stderr = self.process.communicate(timeout=10)
+        return self.process.returncode, stdout, stderr
+
+
+@pytest.fixture
+def stdio(environ):
+    """Start ``gloveport serve``, or another command that serves stdio."""
+    started = []
+
+    def start(*arguments: str, command: list[str] | None = None) -> Stdio:
+        started.append(Stdio([*(command or [*GLOVEPORT, "serve"]), *arguments], environ))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.process.kill()
+        server.process.communicate()
+
+
+@pytest.fixture
+def no_bubblewrap(tmp_path) -> Path:
+    """A configuration for which this host has no sandbox."""
+    path = tmp_path / "gloveport.toml"
+    path.write_text('[sandbox]\nbubblewrap = "/nonexistent/bwrap"\n')
+    return path

@@ -1,0 +1,154 @@
+"""``gloveport serve --http``: a real process, real sockets, a real client."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import httpx2
+import pytest
+from mcp import Client
+
+from .conftest import GLOVEPORT, INITIALIZE
+
+HEADERS = {"accept": "application/json, text/event-stream"}
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Served:
+    """A server on a free port."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        command = [*GLOVEPORT, "serve", "--http", "--port", "0"]
+        environ = {**os.environ, **environ}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True)
+        self.url = self.process.stderr.readline().split()[-1]
+        self.port = int(self.url.rpartition(":")[2].partition("/")[0])
+
+
+@pytest.fixture
+def served(environ):
+    server = Served(environ)
+    yield server
+    server.process.kill()
+    server.process.communicate()
+
+
+def message(method: str, params: dict, request_id: int | None = 1) -> dict:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+def execution(code: str) -> dict:
+    return {"name": "execute_code", "arguments": {"language": "shell", "code": code}}
+
+
+async def handshake_headers(client: httpx2.AsyncClient, url: str) -> dict[str, str]:
+    """The headers of a session of the handshake protocols."""
+    answer = await client.post(url, headers=HEADERS, json=message("initialize", INITIALIZE))
+    headers = {**HEADERS, "mcp-protocol-version": "2025-11-25", "mcp-session-id": answer.headers["mcp-session-id"]}
+    await client.post(url, headers=headers, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    return headers
+
+
+async def test_clients_of_both_eras_run_programs_on_one_server(served):
+    """O4."""
+    for mode in ("legacy", "2026-07-28", "auto"):
+        async with Client(served.url, mode=mode) as client:
+            came = []
+
+            async def note(progress, total, line, came=came):
+                came.append(line)
+
+            arguments = {"language": "python", "code": "print('line'); import time; time.sleep(0.3); 42"}
+            result = await client.call_tool("execute_code", arguments, progress_callback=note)
+        assert result.structured_content["value"] == 42
+        assert came == ["line"]
+
+
+async def test_a_foreign_host_or_origin_is_refused_in_both_eras(served):
+    """A3: no web page reaches the server by a name of its own."""
+    modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
+    async with httpx2.AsyncClient() as client:
+        for era, body in (
+            ({}, message("initialize", INITIALIZE)),
+            (modern, message("tools/call", {**execution("true"), "_meta": MODERN})),
+        ):
+            for foreign, status in (
+                ({"host": "evil.example"}, 421),
+                ({"host": f"evil.example:{served.port}"}, 421),
+                ({"origin": "http://evil.example"}, 403),
+                ({"origin": f"http://127.0.0.1.evil.example:{served.port}"}, 403),
+                ({"origin": "null"}, 403),
+            ):
+                answer = await client.post(served.url, headers={**HEADERS, **era, **foreign}, json=body)
+                assert (answer.status_code, foreign) == (status, foreign)
+            own = {"origin": f"http://127.0.0.1:{served.port}"}
+            answer = await client.post(served.url, headers={**HEADERS, **era, **own}, json=body)
+            assert answer.status_code == 200
+        assert (await client.get(served.url, headers={**HEADERS, "host": "evil.example"})).status_code == 421
+        assert (await client.delete(served.url, headers={"host": "evil.example"})).status_code == 421
+
+
+async def test_only_the_loopback_address_is_listened_on(served):
+    """A3."""
+    with socket.socket() as other, pytest.raises(ConnectionRefusedError):
+        other.connect(("127.0.0.2", served.port))
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_a_closed_connection_kills_the_run(served, is_running, eventually, era):
+    """E5."""
+    word = f"75{time.time_ns()}"
+    params = execution(f"sleep {word} & sleep {word}; true")
+    async with httpx2.AsyncClient(timeout=60) as client:
+        if era == "handshake":
+            headers = await handshake_headers(client, served.url)
+        else:
+            headers = {
+                **HEADERS,
+                "mcp-protocol-version": "2026-07-28",
+                "mcp-method": "tools/call",
+                "mcp-name": "execute_code",
+            }
+            params["_meta"] = MODERN
+        call = asyncio.create_task(client.post(served.url, headers=headers, json=message("tools/call", params, 2)))
+        await asyncio.to_thread(eventually, lambda: is_running(word))
+        call.cancel()
+    await asyncio.to_thread(eventually, lambda: not is_running(word))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=str)
+async def test_a_signal_ends_the_server_and_every_run(served, records, is_running, eventually, number, code):
+    """E5: though the client stays connected, and without a word on the terminal."""
+    word = f"76{time.time_ns()}"
+    async with httpx2.AsyncClient(timeout=60) as client:
+        headers = await handshake_headers(client, served.url)
+        body = message("tools/call", execution(f"sleep {word} & sleep {word}; true"), 2)
+        call = asyncio.create_task(client.post(served.url, headers=headers, json=body))
+        await asyncio.to_thread(eventually, lambda: is_running(word))
+        began = time.monotonic()
+        served.process.send_signal(number)
+        stdout, stderr = await asyncio.to_thread(served.process.communicate, timeout=10)
+        assert time.monotonic() - began < 4
+        call.cancel()
+    assert (served.process.returncode, stdout, stderr) == (code, "", "")
+    assert not is_running(word)
+    assert [record.kind for record in records()[-2:]] == ["execute.ended", "server.stop"]
+
+
+def test_a_port_that_is_in_use_is_named_with_a_way_out(environ):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [*GLOVEPORT, "serve", "--http", "--port", port]
+        environ = {**os.environ, **environ}
+        ended = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"can't listen on port {port}" in ended.stderr
+    assert "hint: choose another --port" in ended.stderr
+    assert "Traceback" not in ended.stderr

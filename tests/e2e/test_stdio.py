@@ -1,0 +1,132 @@
+"""``gloveport serve`` over stdio: a real process, real pipes, a real client."""
+
+import json
+import signal
+import sys
+import time
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+NOISE = """
+import os, subprocess, sys
+import anyio
+from gloveport.config import Config
+from gloveport.server import app
+from gloveport.server.protocol import make_server
+from gloveport.server.stdio import serve_stdio
+
+async def main():
+    async with app.assemble(Config(), os.environ) as engine:
+        server = make_server(engine, Config(), os.environ, "stdio")
+
+        @server.tool()
+        def noise() -> str:
+            print("noise of a handler", flush=True)
+            os.write(1, b"noise of a library\\n")
+            subprocess.run(["echo", "noise of a child"], check=True)
+            return sys.stdin.read() + os.read(0, 10).decode()
+
+        await serve_stdio(server)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
+async def test_a_client_of_either_era_runs_a_program(mode, environ):
+    """O4."""
+    target = StdioServerParameters(command=sys.executable, args=["-m", "gloveport", "serve"], env=environ)
+    async with Client(target, mode=mode) as client:
+        result = await client.call_tool("execute_code", {"language": "python", "code": "6 * 7"})
+    assert result.structured_content["value"] == 42
+
+
+def test_a_start_and_a_stop_are_written_down(stdio, records):
+    """A1."""
+    server = stdio()
+    server.shake_hands()
+    assert server.end() == (0, "", "")
+    start, stop = records()
+    assert (start.kind, stop.kind) == ("server.start", "server.stop")
+    assert start.fields == stop.fields == {"version": "0.1.0", "transport": "stdio", "pid": server.process.pid}
+
+
+def test_the_server_does_not_start_where_a_layer_is_missing(stdio, no_bubblewrap):
+    """T3: standard error names it; nothing is on standard output; the exit code is 4."""
+    code, stdout, stderr = stdio("--config", str(no_bubblewrap)).end()
+    assert (code, stdout) == (4, "")
+    assert "/nonexistent/bwrap" in stderr
+    assert "hint: " in stderr
+    assert "Traceback" not in stderr
+
+
+def test_a_cancelled_request_kills_the_run_and_is_not_answered(stdio, is_running, eventually):
+    """E5."""
+    server = stdio()
+    server.shake_hands()
+    word = f"71{time.time_ns()}"
+    server.execute(1, "shell", f"sleep {word}; true")
+    eventually(lambda: is_running(word))
+    server.send("notifications/cancelled", {"requestId": 1})
+    eventually(lambda: not is_running(word))
+    server.execute(2, "shell", "echo 2")
+    assert json.loads(server.process.stdout.readline())["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(None, 0), (signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)], ids=str
+)
+def test_the_end_of_the_server_is_the_end_of_every_run(stdio, records, is_running, eventually, number, code):
+    """E5: end of input and signals alike, soon, and without a word on the terminal."""
+    server = stdio()
+    server.shake_hands()
+    words = [f"7{place}{time.time_ns()}" for place in (2, 3)]
+    for place, word in enumerate(words):
+        server.execute(place + 1, "shell", f"sleep {word} & sleep {word}; true")
+    eventually(lambda: all(map(is_running, words)))
+    began = time.monotonic()
+    ended, _, stderr = server.end(number)
+    assert time.monotonic() - began < 3
+    assert (ended, stderr) == (code, "")
+    assert not any(map(is_running, words))
+    kinds = [(record.kind, record.fields.get("status")) for record in records()]
+    assert kinds[-3:-1] == [("execute.ended", "cancelled")] * 2
+    assert kinds[-1] == ("server.stop", None)
+
+
+def test_a_killed_server_leaves_no_process_behind(stdio, is_running, eventually):
+    """E5: nothing asks the server; the kernel does it."""
+    server = stdio()
+    server.shake_hands()
+    word = f"74{time.time_ns()}"
+    server.execute(1, "shell", f"sleep {word} & sleep {word}; true")
+    eventually(lambda: is_running(word))
+    server.process.kill()
+    eventually(lambda: not is_running(word))
+
+
+def test_nothing_but_the_protocol_reaches_standard_output(stdio, tmp_path):
+    """A4: neither handlers nor their children can write there, or read what the client sends."""
+    script = tmp_path / "noise.py"
+    script.write_text(NOISE)
+    server = stdio(command=[sys.executable, str(script)])
+    server.shake_hands()
+    server.send("tools/call", {"name": "noise", "arguments": {}}, 1)
+    answer = json.loads(server.process.stdout.readline())
+    assert answer["id"] == 1
+    assert answer["result"]["content"][0]["text"] == ""
+    _, stdout, stderr = server.end()
+    assert stdout == ""
+    assert {"noise of a handler", "noise of a library", "noise of a child"} <= set(stderr.splitlines())
+
+
+def test_what_is_no_json_or_no_unicode_does_not_end_the_server(stdio):
+    server = stdio()
+    server.shake_hands()
+    server.process.stdin.write("no json\n[1]\n{}\n")
+    server.execute(1, "python", "'\ud800'")
+    server.execute(2, "python", "chr(0xd800)")
+    server.execute(3, "python", "print(chr(0xd800)); raise ValueError(chr(0xd800))")
+    server.execute(4, "shell", "echo still here")
+    assert "still here" in server.answer(4)["result"]["content"][0]["text"]
