@@ -34,8 +34,8 @@ def test_what_runs_one_program_does_not_wait_for_the_protocol_library(module):
 def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
     path = tmp_path / "gloveport.toml"
     path.write_text("[policy]\nlanguage = ['python']\n")
-    for command in (["serve"], ["run", "-c", "1"], ["doctor"]):
-        command = [*GLOVEPORT, *command, "--config", str(path)]
+    for arguments in (["serve"], ["run", "-c", "1"], ["doctor"]):
+        command = [*GLOVEPORT, *arguments, "--config", str(path)]
         ended = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert (ended.returncode, ended.stdout) == (2, "")
         assert "policy.language" in ended.stderr

@@ -1,0 +1,53 @@
+"""Results as text."""
+
+import pytest
+
+from gloveport.model import Failure, Grant, Output, Result, Usage
+from gloveport.server.render import answer, failure_text, value_text
+
+
+def test_the_status_line_names_what_ended_the_run():
+    result = Result(
+        run_id="run-1",
+        status="killed",
+        limits_hit=("memory_bytes",),
+        exit_code=137,
+        usage=Usage(wall_ms=31),
+        hint="hold less",
+    )
+    assert answer(result) == "killed (memory_bytes), exit code 137, 31 ms, run-1\nhint: hold less"
+
+
+def test_a_shell_program_s_value_does_not_repeat_its_output():
+    result = Result(
+        run_id="run-1", status="ok", value=7, stdout=Output(text="7\n"), grant=Grant(languages=frozenset({"shell"}))
+    )
+    assert answer(result) == "ok, 0 ms, run-1\nstdout:\n7"
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "expected"),
+    [
+        (None, None, ""),
+        ("a\nb", None, '"a\\nb"'),
+        ({"é": [1, None]}, None, '{"é": [1, null]}'),
+        ("<object>", "object", "<object>"),
+        ("\x1b]0;title\x07x", "object", "x"),
+    ],
+)
+def test_a_value_is_json_or_what_stands_for_it(value, value_type, expected):
+    assert value_text(Result(run_id="r", status="ok", value=value, value_type=value_type)) == expected
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (Failure(type="ValueError", message="x"), "ValueError: x"),
+        (Failure(type="ValueError", message=""), "ValueError"),
+        (Failure(type="exit", message="exit code 3"), "exit code 3"),
+        (Failure(type="ValueError", message="x", traceback="Traceback\nValueError: x\n"), "Traceback\nValueError: x"),
+        (Failure(type="E\x1b[2J", message="\x1b[31mx"), "E: x"),
+    ],
+)
+def test_a_failure_reads_as_the_interpreter_would_print_it(failure, expected):
+    assert failure_text(failure) == expected
