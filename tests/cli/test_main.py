@@ -1,5 +1,6 @@
 """The command line as a whole."""
 
+import os
 import subprocess
 import sys
 import time
@@ -41,3 +42,15 @@ def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
         assert "policy.language" in ended.stderr
         assert "hint: " in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["run -c 'print(1)'", "run", "serve", "doctor"])
+def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, command, closed):
+    """Their numbers would be given to the next files: a program could write into the audit log."""
+    given = "" if "<&-" in closed else "</dev/null"
+    line = f"exec {sys.executable} -m gloveport {command} {given} {closed}"
+    environ = {**os.environ, **environ}
+    ended = subprocess.run(["bash", "-c", line], check=False, env=environ, capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert all(record.kind for record in records())

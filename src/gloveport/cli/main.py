@@ -1,5 +1,6 @@
 """``gloveport``: puts the commands together, and turns every error of ours into one message and an exit code."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -38,6 +39,7 @@ def gloveport(
 
 def main() -> None:
     """Run the command line. Exit code 2: usage or configuration; 3: denied; 4: no sandbox can be built here."""
+    _fill_standard_streams()
     try:
         app(prog_name="gloveport")
     except GloveportError as error:
@@ -45,6 +47,14 @@ def main() -> None:
         sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _fill_standard_streams() -> None:
+    """Open closed standard streams: the next file that is opened would get their number, and a program's output."""
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def _exit_code(error: GloveportError) -> int:

@@ -8,10 +8,14 @@ import typer
 
 from gloveport.cli.options import ConfigOption, configured
 
+_PORT = 8080
+
 
 def serve(
     http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP on 127.0.0.1 instead of stdio.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port for --http; 0 takes a free one.")] = 8080,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Port for --http; 0 takes a free one.", show_default="8080")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Serve MCP clients over stdio, or HTTP, until they go away or a signal comes.
@@ -22,9 +26,11 @@ def serve(
 
     import anyio
 
+    if port is not None and not http:
+        raise typer.BadParameter("--port is for --http")
     # Before the SDK sets up its own, which decorates.
     logging.basicConfig(level=logging.WARNING, format="gloveport: %(levelname)s: %(message)s")
-    raise typer.Exit(anyio.run(_serve, config, port if http else None))
+    raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None))
 
 
 async def _serve(given: Path | None, port: int | None) -> int:
