@@ -25,7 +25,7 @@ escape: setup ## the hostile programs alone, as a table
 	@$(BIN)/python -m tests.escape
 
 conformance: setup ## the official MCP conformance suite against this server (needs npm)
-	@tests/conformance/run
+	@$(BIN)/python tests/conformance/run.py
 
 bench: setup ## measure, each figure against a named baseline of the same run
 	@$(BIN)/python -m bench $(BENCH)

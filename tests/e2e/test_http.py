@@ -72,7 +72,7 @@ async def test_clients_of_both_eras_run_programs_on_one_server(served):
 
 
 async def test_a_foreign_host_or_origin_is_refused_in_both_eras(served):
-    """A3: no web page reaches the server by a name of its own."""
+    """A3, P16: no web page reaches the server by a name of its own."""
     modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
     async with httpx2.AsyncClient() as client:
         for era, body in (
