@@ -70,8 +70,6 @@ def _read(file: Path | None, code_bytes: int) -> str:
         raise typer.BadParameter(f"{name} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise typer.BadParameter(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def _request(language: str, source: str, timeout: float | None, memory: str | None) -> "Request":
@@ -97,7 +95,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
     """Run, print, and tell the exit code."""
     import anyio
 
-    from gloveport.cli.printer import printing
+    from gloveport.cli.printer import STDERR, STDOUT, printing
     from gloveport.errors import GloveportError
     from gloveport.server import app
     from gloveport.server.signals import on_end_signal
@@ -108,7 +106,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
             async with printing(scope) as printer:
 
                 def pass_on(stream: str, text: str) -> None:
-                    printer.put(1 if stream == "stdout" else 2, text)
+                    printer.put(STDOUT if stream == "stdout" else STDERR, text)
 
                 try:
                     ended = await engine.execute(
