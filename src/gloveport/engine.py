@@ -185,4 +185,6 @@ def _json_or_none(stdout: Output) -> JsonValue:
         value: JsonValue = None if stdout.truncated else pydantic_core.from_json(stdout.text, allow_inf_nan=False)
     except ValueError:
         return None
-    return value
+    # A number beyond every float was read as infinity, which is no JSON.
+    plain: JsonValue = pydantic_core.from_json(pydantic_core.to_json(value, inf_nan_mode="null"))
+    return plain

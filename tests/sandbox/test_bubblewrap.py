@@ -12,6 +12,7 @@ from gloveport.sandbox.base import System, make_plan
 SYSTEM = System(
     binds=(Mount(source="/usr/lib", target="/usr/lib"), Mount(source="/x/guest", target="/opt/gloveport")),
     symlinks=(Symlink(path="/lib", target="usr/lib"),),
+    masked=("/proc/keys",),
     python="/usr/bin/python3",
     counts_memory=True,
 )
@@ -39,7 +40,8 @@ def test_the_whole_command_line_is_as_expected():
         *["--ro-bind", "/usr/lib", "/usr/lib", "--ro-bind", "/x/guest", "/opt/gloveport"],
         *["--ro-bind", "/run/3", "/data"],
         *["--symlink", "usr/lib", "/lib", "--symlink", "/proc/self/fd/3", "/program.sh"],
-        *["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"],
+        *["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind", "/dev/null", "/proc/keys"],
+        *["--dev", "/dev"],
         *["--perms", "0700", "--size", str(16 << 20), "--tmpfs", "/dev/shm"],
         *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/tmp"],
         *["--perms", "0700", "--size", str(8 << 20), "--tmpfs", "/run/gloveport"],

@@ -43,6 +43,9 @@ class System(Value):
     """System directories, the guest files, and what the init process's interpreter needs."""
 
     symlinks: tuple[Symlink, ...]
+    masked: tuple[str, ...]
+    """Files below /proc that tell of the host, and are replaced by nothing."""
+
     python: str
     """Path, inside, of the interpreter that runs the init process."""
 
@@ -61,6 +64,7 @@ class Plan(Value):
 
     binds: tuple[Mount, ...]
     symlinks: tuple[Symlink, ...]
+    masked: tuple[str, ...]
     files: tuple[TextFile, ...]
     tmpfs: tuple[Tmpfs, ...]
     hostname: str
@@ -117,6 +121,7 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
         },
         binds=(*shown, *grant.mounts),
         symlinks=(*system.symlinks, *program.symlinks),
+        masked=system.masked,
         files=_FILES,
         tmpfs=tmpfs,
         hostname="gloveport",

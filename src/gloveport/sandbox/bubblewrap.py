@@ -42,7 +42,10 @@ def arguments(program: str, plan: Plan, descriptors: Descriptors, sources: Mappi
         line += ["--ro-bind", sources.get(bind.source, bind.source), bind.target]
     for link in plan.symlinks:
         line += ["--symlink", link.target, link.path]
-    line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    for path in plan.masked:
+        line += ["--ro-bind", "/dev/null", path]
+    line += ["--dev", "/dev"]
     for tmpfs in plan.tmpfs:
         line += ["--perms", "0700", "--size", str(tmpfs.size), "--tmpfs", tmpfs.path]
     line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan.env["HOME"]]

@@ -16,6 +16,9 @@ _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 
+# Names of the keys of whoever runs the server, which no namespace hides; addresses and state of the kernel.
+_MASKED = ("/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/timer_list")
+
 BUBBLEWRAP_HINT = "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`"
 
 
@@ -62,7 +65,13 @@ def read_system(python: str, binds: Iterable[Mount], *, counts_memory: bool) -> 
         elif path in _ROOT_LINKS and Path(path).is_dir():
             shown.append(Mount(source=path, target=path))
     shown += [Mount(source=str(_GUEST), target=GUEST), *binds]
-    return System(binds=tuple(shown), symlinks=tuple(symlinks), python=python, counts_memory=counts_memory)
+    return System(
+        binds=tuple(shown),
+        symlinks=tuple(symlinks),
+        masked=tuple(path for path in _MASKED if Path(path).exists()),
+        python=python,
+        counts_memory=counts_memory,
+    )
 
 
 def _is_real(path: str) -> bool:

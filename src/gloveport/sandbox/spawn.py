@@ -279,10 +279,16 @@ def _checked(ready: JsonValue, landlock_abi: int) -> Walls:
 
 
 def _bounded(report: JsonValue, value_bytes: int) -> JsonValue:
-    """``report`` without a value larger than an honest guest's, which is limited before it is quoted as JSON."""
-    if isinstance(report, dict) and len(pydantic_core.to_json(report.get("value"))) > 2 * value_bytes + 2:
+    """``report`` with a value that can be written as JSON, and no larger than an honest guest's.
+
+    The guest limits a text before it is quoted. A number beyond every float was read as infinity: it becomes null.
+    """
+    if not isinstance(report, dict):
+        return report
+    value = pydantic_core.to_json(report.get("value"), inf_nan_mode="null")
+    if len(value) > 2 * value_bytes + 2:
         return {**report, "value": None, "value_truncated": True}
-    return report
+    return {**report, "value": pydantic_core.from_json(value)}
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
