@@ -73,7 +73,7 @@ class Limits(Value):
 
 
 class Narrowing(Value):
-    """Limits a request may ask for. Each is lowered to the operator's where that is less; ``None`` takes the default."""
+    """Limits a request may ask for, each lowered to the operator's where that is less; ``None`` takes the default."""
 
     wall_seconds: Seconds | None = None
     cpu_seconds: Seconds | None = None

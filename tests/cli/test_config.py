@@ -1,12 +1,22 @@
 """gloveport config show, check and trust."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from gloveport.cli.config import app
 from gloveport.config import Config, leaves
+
+GLOVEPORT = Path(sys.executable).with_name("gloveport")
+
+
+class Answer(NamedTuple):
+    exit_code: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture
@@ -14,7 +24,12 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("GLOVEPORT_CONFIG", raising=False)
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+    def config(*arguments):
+        done = subprocess.run([GLOVEPORT, "config", *arguments], capture_output=True, check=False, text=True)
+        return Answer(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    return config
 
 
 @pytest.fixture
@@ -66,7 +81,7 @@ def test_faults_are_all_on_stderr_and_the_exit_code_is_2(run, tmp_path, command)
     result = run(command, "--config", "bad.toml")
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert result.stderr.startswith("2 faults in the configuration:\n")
+    assert result.stderr.startswith("gloveport: 2 faults in the configuration:\n")
     assert f"{tmp_path}/bad.toml:1: x: unknown key" in result.stderr
     assert f"{tmp_path}/bad.toml:2: policy.limits.cpus: expected a number, above 0" in result.stderr
 

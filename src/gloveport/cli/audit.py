@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from gloveport.cli.options import configured
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -157,9 +159,9 @@ def export(
 
 def _directory(given: Path | None) -> Path:
     """The directory that was given, or the one that the configuration in force names."""
-    from gloveport.config import audit_directory, load
+    from gloveport.config import audit_directory
 
-    return given or audit_directory(load(None, cwd=Path.cwd(), environ=os.environ).config, os.environ)
+    return given or audit_directory(configured(None), os.environ)
 
 
 @contextmanager

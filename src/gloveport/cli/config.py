@@ -1,24 +1,19 @@
 """``gloveport config``: show the configuration and where it comes from, check it, and trust a project's file."""
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.errors import ConfigError
+from gloveport.cli.options import ConfigOption, loaded
 
 if TYPE_CHECKING:
     from gloveport.config import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Show, check and trust configuration files.")
-
-ConfigOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--config", metavar="PATH", help="Configuration file; it then counts alone.")
-]
 
 
 @app.command()
@@ -27,14 +22,13 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print every value and where it comes from."""
-    with _faults_on_stderr():
-        loaded = _load(config)
+    settings = loaded(config)
     if as_json:
-        files = [str(file) for file in loaded.files]
-        values = loaded.config.model_dump(mode="json")
-        typer.echo(json.dumps({"files": files, "values": values, "origins": dict(loaded.origins)}, indent=2))
+        files = [str(file) for file in settings.files]
+        values = settings.config.model_dump(mode="json")
+        typer.echo(json.dumps({"files": files, "values": values, "origins": dict(settings.origins)}, indent=2))
     else:
-        typer.echo("\n".join(_as_toml(loaded)))
+        typer.echo("\n".join(_as_toml(settings)))
 
 
 @app.command()
@@ -42,11 +36,10 @@ def check(config: ConfigOption = None) -> None:
     """Read the configuration and name every fault. The exit code is 0 when there is none, else 2."""
     from gloveport.config.wording import printable
 
-    with _faults_on_stderr():
-        loaded = _load(config)
-    if not loaded.files:
+    settings = loaded(config)
+    if not settings.files:
         typer.echo("no configuration file: every value is its default")
-    for file in loaded.files:
+    for file in settings.files:
         typer.echo(f"valid: {printable(str(file))}")
 
 
@@ -58,44 +51,24 @@ def trust(
     from gloveport.config import trust as trust_file
     from gloveport.config.wording import printable
 
-    with _faults_on_stderr():
-        trusted = trust_file(path, environ=os.environ)
+    trusted = trust_file(path, environ=os.environ)
     # The very bytes that were recorded: what was reviewed in an editor may have changed since.
     for line in trusted.text.split("\n"):
         typer.echo(printable(line.expandtabs()))
     typer.echo(f"trusted: {printable(str(trusted.path))} (sha256 {trusted.sha256})")
 
 
-def _load(given: Path | None) -> "Loaded":
-    from gloveport.config import load
-
-    try:
-        cwd = Path.cwd()
-    except FileNotFoundError:
-        raise ConfigError("the working directory no longer exists", hint="change to one that does") from None
-    return load(given, cwd=cwd, environ=os.environ)
-
-
-def _as_toml(loaded: "Loaded") -> Iterator[str]:
+def _as_toml(settings: "Loaded") -> Iterator[str]:
     """Write the configuration as one TOML file whose comments are the origins."""
     from gloveport.config import leaves
     from gloveport.config.wording import toml
 
     shown = ""
-    for key, value in leaves(loaded.config):
+    for key, value in leaves(settings.config):
         table, _, name = key.rpartition(".")
         if table != shown:
             yield from ([""] if shown else [])
             yield f"[{table}]"
             shown = table
         line = f"# {name} is unset" if value is None else f"{name} = {toml(value)}"
-        yield f"{line:<40}  # {loaded.origins[key]}"
-
-
-@contextlib.contextmanager
-def _faults_on_stderr() -> Iterator[None]:
-    try:
-        yield
-    except ConfigError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        yield f"{line:<40}  # {settings.origins[key]}"
