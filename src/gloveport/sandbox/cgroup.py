@@ -1,16 +1,21 @@
 """Cgroups: limits and accounts of a whole sandbox, over version 2 as delegated or version 1 as found.
 
 A ``Tree`` is the place below which this process may make groups; ``detect`` finds it or says why there is none. Each
-server owns one directory there, named after its process, with one group per sandbox in it. Groups of servers that died
-are removed by the next one.
+server owns one directory there, named after its process, with one group per sandbox in it and nothing else. Groups of
+servers that died are removed by the next one.
+
+No process is moved but this one and those of sandboxes, and none is killed but those of sandboxes: whoever shares the
+place with us, such as the shell that started us, stays where it is and outlives us.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Literal
 
@@ -18,9 +23,12 @@ from gloveport.errors import SandboxError
 from gloveport.model import Limits
 
 _PREFIX = "gloveport-"
+_LEAF = f"{_PREFIX}server"
 _PERIOD_MICROSECONDS = 100_000
-_REMOVAL_SECONDS = 2.0
+_PATIENCE_SECONDS = 2.0
+_STEP_SECONDS = 0.001
 CONTROLLERS = ("memory", "pids", "cpu")
+_ALL = " ".join(f"+{name}" for name in CONTROLLERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +38,8 @@ class Counters:
     oom_kills: int
     refused_forks: int
     cpu_seconds: float
-    peak_memory_bytes: int
+    peak_memory_bytes: int | None
+    """None where it is not kept: version 2 before Linux 5.19."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,28 +52,37 @@ class Tree:
 
     @contextlib.contextmanager
     def group(self, name: str, limits: Limits) -> Iterator["Group"]:
-        """A group with these limits; on leaving, whatever still lives in it is killed and the group removed."""
-        paths = {controller: directory / name for controller, directory in self.directories.items()}
-        made: list[Path] = []
-        try:
-            for path in dict.fromkeys(paths.values()):
-                path.mkdir()
-                made.append(path)
-            group = Group(version=self.version, paths=paths)
-            group.limit(limits)
+        """A group with these limits; on leaving, whatever still lives in it is killed and the group removed.
+
+        Raises:
+            SandboxError: It can't be made, or not removed since a process hangs in the kernel.
+        """
+        with contextlib.ExitStack() as made:
+            try:
+                paths: dict[str, Path] = {}
+                for controller, directory in self.directories.items():
+                    path = directory / name
+                    if path not in paths.values():  # one directory may serve several controllers
+                        path.mkdir()
+                        made.callback(_empty_and_remove, path)
+                    paths[controller] = path
+                group = Group(version=self.version, paths=paths)
+                group.limit(limits)
+            except OSError as error:
+                raise SandboxError(
+                    f"cgroup {name}: {error}", hint="`gloveport doctor` says what this host allows"
+                ) from error
             yield group
-        except OSError as error:
-            raise SandboxError(
-                f"cgroup {name}: {error}", hint="`gloveport doctor` says what this host allows"
-            ) from error
-        finally:
-            for path in made:
-                _empty_and_remove(path)
 
     def close(self) -> None:
-        """Remove this server's directories."""
-        for directory in dict.fromkeys(self.directories.values()):
-            _empty_and_remove(directory)
+        """Remove this server's directories, and end what still lives in groups of its sandboxes.
+
+        Raises:
+            SandboxError: One can't be removed since a process hangs in the kernel.
+        """
+        with contextlib.ExitStack() as owned:
+            for directory in dict.fromkeys(self.directories.values()):
+                owned.callback(_empty_and_remove, directory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,16 +116,26 @@ class Group:
             _write(path / "cgroup.procs", pid)
 
     def counters(self) -> Counters:
-        """Read the accounts."""
+        """Read the accounts.
+
+        Raises:
+            SandboxError: They can't be read: somebody has removed the group.
+        """
+        try:
+            return self._counters()
+        except OSError as error:
+            raise SandboxError(f"cgroup accounts: {error}") from error
+
+    def _counters(self) -> Counters:
         pids = _fields(self.paths["pids"] / "pids.events")
         if self.version == 2:
             memory = self.paths["memory"]
-            peak = memory / "memory.peak"  # Linux 5.19
+            peak = memory / "memory.peak"
             return Counters(
                 oom_kills=_fields(memory / "memory.events")["oom_kill"],
                 refused_forks=pids["max"],
                 cpu_seconds=_fields(self.paths["cpu"] / "cpu.stat")["usage_usec"] / 1e6,
-                peak_memory_bytes=int((peak if peak.exists() else memory / "memory.current").read_text()),
+                peak_memory_bytes=int(peak.read_text()) if peak.exists() else None,
             )
         return Counters(
             oom_kills=_fields(self.paths["memory"] / "memory.oom_control")["oom_kill"],
@@ -130,52 +158,80 @@ def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/
             return attempt(root, memberships)
         except (OSError, SandboxError) as error:
             failures.append(f"{attempt.__name__.removeprefix('_').replace('_', ' ')}: {error}")
+    manager = "" if os.geteuid() == 0 else "--user "
     raise SandboxError(
         "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
-        hint="start Gloveport with `systemd-run --user --scope -p Delegate=yes gloveport serve`, or as root",
+        hint=f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
+        "with no wrapper such as uvx or a shell in between",
     )
 
 
 def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
-    """Use the group we are in when it was delegated to us, moving ourselves into a leaf of it: a group with processes
-    of its own can't hand controllers on to children.
-    """
+    """Use the group we are in, or the one above when a server has stepped aside into its leaf before."""
     mounted = root if (root / "cgroup.controllers").exists() else root / "unified"
+    if "" not in memberships:
+        raise SandboxError("it is not mounted")
     base = mounted / memberships[""].lstrip("/")
+    if base.name == _LEAF:
+        base = base.parent
     available = (base / "cgroup.controllers").read_text().split()
     if missing := [name for name in CONTROLLERS if name not in available]:
         raise SandboxError(f"{base} lacks the controllers {', '.join(missing)}")
-    if base.name.startswith(_PREFIX):  # an earlier server of this process tree has moved us into a leaf already
-        base = base.parent
     _sweep(base)
+    _hand_on(base)
     directory = base / _own_name()
     directory.mkdir()
     try:
-        leaf = directory / f"{_PREFIX}server"
-        leaf.mkdir()
-        for pid in (base / "cgroup.procs").read_text().split():
-            _write(leaf / "cgroup.procs", pid)
-        for place in (base, directory):
-            _write(place / "cgroup.subtree_control", " ".join(f"+{name}" for name in CONTROLLERS))
+        _write(directory / "cgroup.subtree_control", _ALL)
     except OSError:
-        with contextlib.suppress(OSError):
-            (directory / f"{_PREFIX}server").rmdir()
-            directory.rmdir()
+        directory.rmdir()
         raise
     return Tree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
 
 
+def _hand_on(base: Path) -> None:
+    """Let groups below ``base`` have the controllers; a group with processes of its own can't, so we leave it."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            _write(base / "cgroup.subtree_control", _ALL)
+        except OSError as error:
+            # Busy: processes live in it. Kernels say so for a moment even after the last one has left.
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+        else:
+            return
+        _step_aside(base)
+        time.sleep(_STEP_SECONDS)
+
+
+def _step_aside(base: Path) -> None:
+    """Move this process, and it alone, into a leaf of ``base``, where it stays: there is no way back while ``base``
+    hands controllers on. Servers in the same place share the leaf; whoever removes ``base`` removes it too.
+
+    Raises:
+        SandboxError: Others live in ``base``. It may be nobody's to rearrange, like the scope of a login session.
+    """
+    if others := _processes(base) - {os.getpid()}:
+        raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
+    leaf = base / _LEAF
+    leaf.mkdir(exist_ok=True)
+    _write(leaf / "cgroup.procs", os.getpid())
+
+
 def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
+    """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
+    name = _own_name()
     directories: dict[str, Path] = {}
     for controller in (*CONTROLLERS, "cpuacct"):
         if controller not in memberships:
             raise SandboxError(f"the controller {controller} is not mounted")
-        base = root / controller / memberships[controller].lstrip("/")
+        base = (root / controller).resolve() / memberships[controller].lstrip("/")
         _sweep(base)
-        directories[controller] = base / _own_name()
+        directories[controller] = base / name
     made: list[Path] = []
     try:
-        for directory in dict.fromkeys(path.resolve() for path in directories.values()):
+        for directory in dict.fromkeys(directories.values()):
             directory.mkdir()
             made.append(directory)
     except OSError:
@@ -195,53 +251,76 @@ def _memberships(text: str) -> dict[str, str]:
 
 
 def _own_name() -> str:
-    """Unique per server: a process id alone comes back after a while."""
-    return f"{_PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{os.urandom(4).hex()}"
+    """Unique per server: a process id alone comes back after a while, and counts in its pid namespace only."""
+    me = os.getpid()
+    return f"{_PREFIX}{_pid_namespace()}-{me}-{_start_time(str(me))}-{os.urandom(4).hex()}"
 
 
-def _start_time(pid: int) -> str:
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def _start_time(pid: str) -> str:
     """Start time of a process in clock ticks since boot, or nothing when it is gone."""
     try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+        return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return ""
 
 
 def _sweep(base: Path) -> None:
-    """Remove the directories of servers that died without tidying up. Their sandboxes died with them, so these are
-    empty; one that is not belongs to somebody alive whose process this process can't see, and stays.
+    """Remove the directories of servers that died without tidying up. Their sandboxes died with them, so nothing is
+    killed here: a group in which something lives can't be removed, and stays.
     """
-    for directory in base.glob(f"{_PREFIX}*-*-*"):
-        pid, started = directory.name.removeprefix(_PREFIX).split("-")[:2]
-        if pid.isdigit() and _start_time(int(pid)) != started:
-            for below in [*(path for path in directory.iterdir() if path.is_dir()), directory]:
+    for directory in base.glob(f"{_PREFIX}*-*-*-*"):
+        namespace, pid, started = directory.name.removeprefix(_PREFIX).split("-")[:3]
+        if namespace == _pid_namespace() and _start_time(pid) != started:
+            for below in [*directory.glob("*/"), directory]:
                 with contextlib.suppress(OSError):
                     below.rmdir()
 
 
 def _empty_and_remove(directory: Path) -> None:
-    """Kill what still lives in a group of ours and remove it.
+    """Kill what still lives in a group of sandboxes and remove it. One that is gone already is well.
 
     Raises:
         SandboxError: It does not become empty: a process hangs in the kernel.
     """
-    for child in [path for path in directory.iterdir() if path.is_dir()]:
+    for child in directory.glob("*/"):
         _empty_and_remove(child)
-    deadline = time.monotonic() + _REMOVAL_SECONDS
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        for pid in (directory / "cgroup.procs").read_text().split():
-            if int(pid) != os.getpid():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
         try:
+            _kill(directory)
             directory.rmdir()
         except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV):
+                return
             # A killed process leaves its group when the kernel has torn it down: soon, but not at once.
-            if time.monotonic() > deadline:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise SandboxError(f"{directory} can't be removed: {error.strerror}") from error
-            os.sched_yield()
+            time.sleep(_STEP_SECONDS)
         else:
             return
+
+
+def _kill(directory: Path) -> None:
+    """Kill what lives in a group. A number read there may be another process's the next moment; if it still stands
+    there once a descriptor is open, the descriptor is that of a process in the group, or of one that is dead.
+    """
+    with contextlib.ExitStack() as stack:
+        opened: dict[int, FileIO] = {}
+        for pid in _processes(directory):
+            with contextlib.suppress(ProcessLookupError):
+                opened[pid] = stack.enter_context(FileIO(os.pidfd_open(pid)))
+        for pid in opened.keys() & _processes(directory):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(opened[pid].fileno(), signal.SIGKILL)
+
+
+def _processes(directory: Path) -> set[int]:
+    """Those directly in a group; 0 stands for each that is in no pid namespace of ours."""
+    return set(map(int, (directory / "cgroup.procs").read_text().split()))
 
 
 def _write(path: Path, value: object) -> None:
@@ -249,7 +328,7 @@ def _write(path: Path, value: object) -> None:
 
 
 def _write_where_present(path: Path, value: object) -> None:
-    """Kernels built without swap accounting have no such file, and no swap to account for."""
+    """There is no such file where the kernel does not account for swap."""
     if path.exists():
         _write(path, value)
 

@@ -1,0 +1,345 @@
+"""E4, E5: groups on this kernel, whichever version it has; and where they are looked for, on stand-in directories."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gloveport.errors import SandboxError
+from gloveport.model import Limits
+from gloveport.sandbox import cgroup
+
+MIB = 1 << 20
+WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
+SERVES = """
+import time
+from gloveport.errors import SandboxError
+from gloveport.sandbox import cgroup
+try:
+    print(cgroup.detect().directories["pids"], flush=True)
+except SandboxError as error:
+    print(error, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def tree():
+    """This process's place for groups."""
+    try:
+        found = cgroup.detect()
+    except SandboxError as error:
+        pytest.skip(str(error))
+    with contextlib.closing(found):
+        yield found
+
+
+@pytest.fixture
+def version_2(tree):
+    if tree.version != 2:
+        pytest.skip("the controllers of this host belong to version 1")
+    return tree
+
+
+@pytest.fixture
+def start():
+    """``start(code)``: a Python that runs the code once it is written a line, and is dead when the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def make(code):
+            line = [sys.executable, "-c", WAITS, code]
+            child = stack.enter_context(
+                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(child.kill)
+            return child
+
+        yield make
+
+
+def go(child):
+    child.stdin.write("\n")
+    child.stdin.flush()
+
+
+def run_in(group, child):
+    group.attach(child.pid)
+    go(child)
+    return child.wait(30)
+
+
+def places(tree):
+    return set(tree.directories.values())
+
+
+def group_of(pid, controller, version):
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    return next(path for _, names, path in lines if (names == "" if version == 2 else controller in names.split(",")))
+
+
+def test_every_limit_stands_in_the_kernels_own_files(tree):
+    """E4."""
+    limits = Limits(memory_bytes=64 * MIB, processes=7, cpus=0.5)
+    with tree.group("run-limits", limits) as group:
+        read = {path: (group.paths[path.partition(".")[0]] / path).read_text().split() for path in FILES[tree.version]}
+    assert read == FILES[tree.version]
+
+
+FILES = {
+    1: {
+        "memory.limit_in_bytes": [str(64 * MIB)],
+        "memory.memsw.limit_in_bytes": [str(64 * MIB)],
+        "memory.kmem.tcp.limit_in_bytes": [str(64 * MIB)],
+        "pids.max": ["7"],
+        "cpu.cfs_quota_us": ["50000"],
+        "cpu.cfs_period_us": ["100000"],
+    },
+    2: {
+        "memory.max": [str(64 * MIB)],
+        "memory.swap.max": ["0"],
+        "memory.oom.group": ["1"],
+        "pids.max": ["7"],
+        "cpu.max": ["50000", "100000"],
+    },
+}
+
+
+def test_processor_time_and_the_most_memory_are_counted(tree, start):
+    work = "import time\nhoard = bytes(32 << 20)\nhoard = hoard[:-1]\nwhile time.process_time() < 0.3: pass"
+    with tree.group("run-account", Limits()) as group:
+        assert group.counters().cpu_seconds < 0.1
+        assert run_in(group, start(work)) == 0
+        counters = group.counters()
+    assert 0.1 < counters.cpu_seconds < 5
+    assert 32 * MIB <= counters.peak_memory_bytes <= 128 * MIB
+    assert (counters.oom_kills, counters.refused_forks) == (0, 0)
+
+
+def test_a_refused_process_is_counted(tree, start):
+    code = (
+        "import os, sys, time\ntry:\n  while os.fork(): pass\n  time.sleep(1000)\nexcept BlockingIOError: sys.exit(11)"
+    )
+    with tree.group("run-forks", Limits(processes=4)) as group:
+        assert run_in(group, start(code)) == 11
+        assert group.counters().refused_forks == 1
+
+
+def test_memory_beyond_the_limit_kills_and_is_counted(tree, start):
+    with tree.group("run-memory", Limits(memory_bytes=16 * MIB)) as group:
+        assert run_in(group, start("bytearray(64 << 20)")) == -signal.SIGKILL
+        assert group.counters().oom_kills == 1
+
+
+def test_leaving_a_group_kills_what_lives_in_it_and_removes_it(tree, start):
+    """E5: also what its first process has started since."""
+    child = start("import os, time\nbelow = os.fork()\nif below: print(below, flush=True)\ntime.sleep(1000)")
+    with tree.group("run-stragglers", Limits()) as group:
+        group.attach(child.pid)
+        go(child)
+        descriptor = os.pidfd_open(int(child.stdout.readline()))
+    assert child.wait() == -signal.SIGKILL
+    assert select.select([descriptor], [], [], 10)[0]  # readable: dead
+    os.close(descriptor)
+    assert not any(path.exists() for path in group.paths.values())
+
+
+def test_a_group_that_somebody_else_removed_is_an_error_of_this_host_and_no_crash(tree):
+    with tree.group("run-gone", Limits()) as group:
+        for path in set(group.paths.values()):
+            path.rmdir()
+        with pytest.raises(SandboxError, match="cgroup accounts"):
+            group.counters()
+
+
+def test_a_name_that_is_taken_is_refused_and_its_owner_keeps_the_group(tree):
+    with tree.group("run-twice", Limits()) as group:
+        with pytest.raises(SandboxError, match=r"cgroup run-twice: .*File exists"), tree.group("run-twice", Limits()):
+            pass
+        assert group.counters().oom_kills == 0
+
+
+def test_closing_removes_the_servers_directories_with_all_their_groups(tree, start):
+    """E5."""
+    child = start("")
+    with tree.group("run-left", Limits()) as group:
+        group.attach(child.pid)
+        tree.close()
+        assert child.wait() == -signal.SIGKILL
+        assert not any(path.exists() for path in places(tree))
+
+
+def test_whoever_is_not_in_a_sandbox_stays_where_it_is_and_alive(tree, start):
+    """The shell that started a server must outlive it."""
+    neighbour = start("")
+    before = {controller: group_of(neighbour.pid, controller, tree.version) for controller in tree.directories}
+    other = cgroup.detect()
+    with other.group("run-beside", Limits()):
+        pass
+    other.close()
+    tree.close()
+    assert {controller: group_of(neighbour.pid, controller, tree.version) for controller in tree.directories} == before
+    assert neighbour.poll() is None
+
+
+def test_servers_side_by_side_do_not_touch_each_other(tree, start):
+    second = start(SERVES)
+    go(second)
+    theirs = Path(second.stdout.readline().strip())
+    assert theirs.parent == tree.directories["pids"].parent
+    third = cgroup.detect()
+    with tree.group("run-same", Limits()), third.group("run-same", Limits()) as group:
+        assert run_in(group, start("")) == 0
+    third.close()
+    with tree.group("run-after", Limits()) as group:
+        assert run_in(group, start("")) == 0
+    assert theirs.exists()
+    second.kill()
+    second.wait()
+    cgroup.detect().close()
+    assert not theirs.exists()
+
+
+def test_directories_of_a_dead_server_are_removed_by_the_next_one(tree, start):
+    """E5."""
+    server = start(SERVES)
+    go(server)
+    name = Path(server.stdout.readline().strip()).name
+    left = {directory.parent / name for directory in places(tree)}
+    for directory in left:
+        (directory / "run-unfinished").mkdir()
+    server.kill()
+    server.wait()
+    assert all(directory.exists() for directory in left)
+    cgroup.detect().close()
+    assert not any(directory.exists() for directory in left)
+
+
+@pytest.mark.parametrize("case", ["another pid namespace", "alive", "somebody in it"])
+def test_the_sweep_spares_what_may_be_in_use(tree, start, case):
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    name = {
+        "another pid namespace": "gloveport-1-999999999-1-00",
+        "alive": f"gloveport-{namespace}-{os.getpid()}-{started}-00",
+        "somebody in it": f"gloveport-{namespace}-999999999-1-00",
+    }[case]
+    directory = tree.directories["pids"].parent / name
+    run = directory / "run-used"
+    run.mkdir(parents=True)
+    child = start("")
+    try:
+        if case == "somebody in it":
+            (run / "cgroup.procs").write_text(str(child.pid))
+        cgroup.detect().close()
+        assert run.exists()
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+        run.rmdir()
+        directory.rmdir()
+
+
+def test_version_2_leaves_a_group_that_others_share_and_moves_nobody_out_of_it(version_2, start):
+    """Only a server that is alone steps aside. A place that was left in that way serves the next server too."""
+
+    def serve(where):
+        server = start(SERVES)
+        (where / "cgroup.procs").write_text(str(server.pid))
+        go(server)
+        return server, server.stdout.readline().strip()
+
+    with version_2.group("run-place", Limits()) as group:
+        place, leaf = group.paths["pids"], group.paths["pids"] / "gloveport-server"
+        shell = start("")
+        group.attach(shell.pid)
+        refused, answer = serve(place)
+        assert f"holds other processes than Gloveport: {shell.pid};" in answer
+        assert [path for path in place.iterdir() if path.is_dir()] == []
+        for process in (refused, shell):
+            process.kill()
+            process.wait()
+        first, directory = serve(place)
+        assert Path(directory).parent == place
+        assert (leaf / "cgroup.procs").read_text().split() == [str(first.pid)]
+        _, directory = serve(leaf)
+        assert Path(directory).parent == place
+
+
+def stand_in(root, files):
+    """Directories and files as a kernel shows them."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def detect_in(tmp_path, membership):
+    (tmp_path / "own").write_text(membership)
+    return cgroup.detect(tmp_path / "fs", own=tmp_path / "own")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "path", "place"),
+    [
+        ("", "/app.slice/run-1.scope", "app.slice/run-1.scope"),
+        ("", "/", "."),
+        ("unified/", "/run-1.scope", "unified/run-1.scope"),
+        # The leaf of a server that stepped aside, from which the shell of another, or a test, starts the next one.
+        ("", "/run-1.scope/gloveport-server", "run-1.scope"),
+        # A unit that only happens to be called like us: the group above it is not ours.
+        ("", "/system.slice/gloveport-server.service", "system.slice/gloveport-server.service"),
+        ("", "/system.slice/gloveport-1-2-3-4.service", "system.slice/gloveport-1-2-3-4.service"),
+    ],
+)
+def test_version_2_is_looked_for_in_our_own_group(tmp_path, prefix, path, place):
+    root = tmp_path / "fs"
+    stand_in(root, {f"{prefix}cgroup.controllers": "cpu", f"{place}/cgroup.controllers": "cpuset cpu io memory pids"})
+    (root / f"{prefix}{path}").mkdir(parents=True, exist_ok=True)
+    tree = detect_in(tmp_path, f"0::{path}\n")
+    assert tree.version == 2
+    (directory,) = places(tree)
+    assert directory.parent == root / place
+    for group in (directory, directory.parent):
+        assert (group / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
+
+
+def test_a_group_without_every_controller_is_refused_and_they_are_named(tmp_path):
+    """E4: half of the limits would be none."""
+    stand_in(tmp_path / "fs", {"cgroup.controllers": "cpu", "a.scope/cgroup.controllers": "memory io"})
+    with pytest.raises(
+        SandboxError, match=r"version 2: .*a\.scope lacks the controllers pids, cpu; .*not mounted"
+    ) as e:
+        detect_in(tmp_path, "0::/a.scope\n")
+    assert ("--user" in e.value.hint) == (os.geteuid() != 0)
+    assert list((tmp_path / "fs/a.scope").iterdir()) == [tmp_path / "fs/a.scope/cgroup.controllers"]
+
+
+@pytest.mark.parametrize("unified", ["", "0::/\n"])
+def test_version_1_with_two_controllers_in_one_directory(tmp_path, unified):
+    root = tmp_path / "fs"
+    for place in ("memory/a", "pids/a", "cpu,cpuacct/a"):
+        (root / place).mkdir(parents=True)
+    for link in ("cpu", "cpuacct"):
+        (root / link).symlink_to("cpu,cpuacct")
+    tree = detect_in(tmp_path, f"4:memory:/a\n3:pids:/a\n2:cpu,cpuacct:/a\n1:name=systemd:/a\n{unified}")
+    assert tree.version == 1
+    assert tree.directories["cpu"] == tree.directories["cpuacct"]
+    assert {directory.parent for directory in places(tree)} == {
+        root / f"{c}/a" for c in ("memory", "pids", "cpu,cpuacct")
+    }
+    assert all(directory.is_dir() for directory in places(tree))
+
+
+def test_version_1_makes_all_directories_or_none(tmp_path):
+    root = tmp_path / "fs"
+    for place in ("memory", "pids", "cpu"):
+        (root / place).mkdir(parents=True)
+    with pytest.raises(SandboxError, match=r"version 2: it is not mounted; version 1: .*No such file"):
+        detect_in(tmp_path, "4:memory:/\n3:pids:/\n2:cpu:/\n1:cpuacct:/a\n")
+    assert list(root.rglob("gloveport-*")) == []
