@@ -1,0 +1,82 @@
+"""The hostile programs against this host, as a table: ``python -m tests.escape [--json] [NAME…]``.
+
+As whoever starts it and, when that is root, once more as an ordinary user. Exits with 1 when one got through.
+"""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+ORDINARY_UID = 65533
+_SECONDS = 240
+
+
+def run(module: list[str], names: list[str]) -> list[dict[str, str | bool]]:
+    """Run one battery. What it prints, and an end that is not well, is a verdict too."""
+    reading, writing = os.pipe()
+    canary = f"canary-{secrets.token_hex(16)}"
+    process = subprocess.Popen(
+        [sys.executable, "-B", "-m", *module, str(writing), *names],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=[writing],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "GLOVEPORT_CANARY": canary},
+        text=True,
+    )
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        verdicts = [json.loads(line) for line in file]
+    said, _ = process.communicate(timeout=_SECONDS)
+    if said or process.returncode != 0:
+        verdicts.append(
+            {
+                "case": "the battery itself",
+                "identity": module[0].rpartition(".")[2],
+                "tries": "nothing may be printed but by the runner, and the runner must end well",
+                "proves": "A4",
+                "expected": "silence and 0",
+                "outcome": f"{process.returncode}: {said[-2000:]}",
+                "held": False,
+            }
+        )
+    return verdicts
+
+
+def table(verdicts: list[dict[str, str | bool]]) -> Table:
+    """All verdicts, one a row."""
+    rows = Table(title="hostile programs", show_lines=False)
+    for column in ("as", "case", "tries", "expected", "outcome", "held"):
+        rows.add_column(column, overflow="fold")
+    for verdict in verdicts:
+        texts = (str(verdict[name]) for name in ("identity", "case", "tries", "expected", "outcome"))
+        rows.add_row(*map(escape, texts), "yes" if verdict["held"] else "[bold red]NO[/]")
+    return rows
+
+
+def main() -> int:
+    """See the module."""
+    names = [name for name in sys.argv[1:] if name != "--json"]
+    verdicts = run(["tests.escape.battery"], names)
+    if os.geteuid() == 0:
+        verdicts += run(["tests.escape.ordinary", str(ORDINARY_UID)], names)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    if "--json" in sys.argv:
+        sys.stdout.write(json.dumps(verdicts))
+    else:
+        console.print(table(verdicts))
+        console.print(f"{sum(bool(verdict['held']) for verdict in verdicts)} of {len(verdicts)} held")
+    return 0 if verdicts and all(verdict["held"] for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

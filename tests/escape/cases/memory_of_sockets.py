@@ -1,0 +1,22 @@
+# expect: value "blocked"
+# without-cgroups: value "more than 100 MiB"
+# proves: E4
+# limits: memory_bytes=64MiB
+# tries: fill the kernel's memory by data in TCP sockets that nobody reads
+import socket
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen(100)
+kept, total = [], 0
+for _ in range(40):
+    client = socket.socket()
+    client.connect(server.getsockname())
+    kept += [client, server.accept()[0]]
+    client.setblocking(False)
+    try:
+        while total < 200 << 20:
+            total += client.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+more = "ESCAPED: " if "gloveport" in open("/proc/self/cgroup").read() else ""
+"blocked" if 0 < total <= 100 << 20 else more + "more than 100 MiB"

@@ -1,0 +1,42 @@
+"""E9, E4, T4: every hostile program in ``cases`` is held, as root and as an ordinary user, and leaves nothing behind.
+
+``header`` says how a program states what is expected of it; ``battery`` runs them. Adding one needs no code.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = sorted(path.name for path in (Path(__file__).parent / "cases").iterdir())
+IDENTITIES = ("root", "user") if os.geteuid() == 0 else ("user",)
+
+
+@pytest.fixture(scope="session")
+def verdicts() -> dict[tuple[str, str], dict[str, str]]:
+    """What came of every program, by identity and name."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.escape", "--json"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout, done.stderr
+    found = {(verdict["identity"], verdict["case"]): verdict for verdict in json.loads(done.stdout)}
+    strays = [verdict for (_, case), verdict in found.items() if case not in CASES]
+    assert not strays, strays
+    return found
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_attack_is_held(verdicts, identity, case):
+    verdict = verdicts[identity, case]
+    assert verdict["held"], f"{verdict['tries']}\nexpected: {verdict['expected']}\noutcome: {verdict['outcome']}"
+
+
+def test_there_are_enough_of_them_in_every_language():
+    by_language = {suffix: sum(name.endswith(suffix) for name in CASES) for suffix in (".py", ".ts", ".sh")}
+    assert len(CASES) >= 60
+    assert all(count >= 10 for count in by_language.values()), by_language
