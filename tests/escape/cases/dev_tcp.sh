@@ -1,5 +1,5 @@
 # expect: value "blocked"
-# proves: N1, E9
+# proves: T2, N1, E9
 # tries: reach the host by bash's /dev/tcp and /dev/udp, by python, perl and openssl: no list of command names would do
 fail() { wrong="$wrong $1"; }
 refused() { # NAME PATTERN COMMAND…
