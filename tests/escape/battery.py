@@ -145,7 +145,9 @@ async def assembled(directory: Path) -> AsyncIterator[Battery]:
         side = stack.enter_context(host.far_side(directory))
         engines = {}
         for name in ("none", "hostile", "beneath"):
-            policy = Policy(mounts=host.mounts(name, side), limits=Limits(stored_output_bytes="4MiB", memory_bytes="1GiB"))
+            policy = Policy(
+                mounts=host.mounts(name, side), limits=Limits(stored_output_bytes="4MiB", memory_bytes="1GiB")
+            )
             environ = {"GLOVEPORT_STATE": str(directory / f"audit/{name}")}
             engines[name] = await stack.enter_async_context(app.assemble(Config(policy=policy), environ))
         cgroups = engines["none"].sandbox.tree is not None

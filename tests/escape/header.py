@@ -131,7 +131,8 @@ def read(path: Path) -> Case:
         proves=proves,
         tries=fields["tries"],
         limits=Narrowing.model_validate(
-            {"wall_seconds": 10, "memory_bytes": "512MiB"} | dict(pair.split("=", 1) for pair in fields.get("limits", "").split())
+            {"wall_seconds": 10, "memory_bytes": "512MiB"}
+            | dict(pair.split("=", 1) for pair in fields.get("limits", "").split())
         ),
         mounts=fields.get("mounts", "none"),
         runs=int(fields.get("runs", "1")),

@@ -1,4 +1,4 @@
-"""T2, E9, E4, T4: every hostile program in ``cases`` is held, as root and as an ordinary user, and leaves nothing behind.
+"""T2, E9, E4, T4: each hostile program in ``cases`` is held, as root and as an ordinary user, and leaves nothing.
 
 ``header`` says how a program states what is expected of it; ``battery`` runs them. Adding one needs no code.
 """
