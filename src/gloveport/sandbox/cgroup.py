@@ -161,7 +161,9 @@ def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/
     manager = "" if os.geteuid() == 0 else "--user "
     raise SandboxError(
         "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
-        hint=f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
+        hint="start Gloveport as root, or boot the host with systemd.unified_cgroup_hierarchy=1"
+        if "memory" in memberships  # then it belongs to version 1, which nobody hands on to ordinary users
+        else f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
         "with no wrapper such as uvx or a shell in between",
     )
 
