@@ -26,9 +26,9 @@ def test_the_whole_command_line_is_as_expected():
     """E9: every namespace, no capability, no nested user namespace, sized and read-only file systems, filter."""
     plan = make_plan(SHELL, GRANT, SYSTEM)
     descriptors = bubblewrap.Descriptors(seccomp=11, info=12, control=13, files=(21, 22, 23, 24))
-    line = bubblewrap.arguments("/usr/bin/bwrap", plan, descriptors, {"/srv/data": "/run/3"})
+    line = bubblewrap.arguments(plan, descriptors, {"/srv/data": "/run/3"})
     assert line == [
-        *["/usr/bin/bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"],
+        *["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"],
         *["--unshare-cgroup", "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session"],
         *["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "gloveport", "--clearenv"],
         *["--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8", "--setenv", "LOGNAME", "agent"],
@@ -46,9 +46,9 @@ def test_the_whole_command_line_is_as_expected():
         *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/tmp"],
         *["--perms", "0700", "--size", str(8 << 20), "--tmpfs", "/run/gloveport"],
         *["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"],
-        *["--add-seccomp-fd", "11", "--info-fd", "12", "--"],
-        *["/usr/bin/python3", "-I", "-B", "/opt/gloveport/init.py", "13"],
+        *["--add-seccomp-fd", "11", "--info-fd", "12"],
     ]
+    assert plan.init == ("/usr/bin/python3", "-I", "-B", "/opt/gloveport/init.py")
 
 
 def test_landlock_grants_no_more_than_the_plan_shows():

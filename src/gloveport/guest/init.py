@@ -129,7 +129,8 @@ def main():
     host = socket.socket(fileno=int(sys.argv[1]))
     host.set_inheritable(False)
     close_all_but(host.fileno())
-    os.dup2(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), 0)  # the sandbox's own, not the host's
+    with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
+        os.dup2(null.fileno(), 0)
     me = os.getpid()
     setup, _ = receive(host)
     send(host, {"ready": confine(setup)})

@@ -40,6 +40,7 @@ class Deno(Value):
                 "--no-check",
                 "--no-remote",
                 "--no-npm",
+                "--deny-import",
                 "--cached-only",
                 "--no-config",
                 "--no-lock",

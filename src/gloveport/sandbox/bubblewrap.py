@@ -1,4 +1,4 @@
-"""A plan as bubblewrap's command line. Pure: the same plan gives the same arguments, and tests assert all of them."""
+"""A plan as bubblewrap's arguments. Pure: the same plan gives the same arguments, and tests assert all of them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,11 +15,10 @@ class Descriptors(NamedTuple):
     files: tuple[int, ...]
 
 
-def arguments(program: str, plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
-    """The whole command line that builds ``plan``.
+def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
+    """All options that build ``plan``; the command to run in it is ``plan.init``.
 
     Args:
-        program: Path of bubblewrap.
         plan: What to build.
         descriptors: What is open under which number; ``files`` in the order of ``plan.files``.
         sources: Where each bind's source is found; the source itself where it is missing.
@@ -29,8 +28,7 @@ def arguments(program: str, plan: Plan, descriptors: Descriptors, sources: Mappi
     ``/proc`` is mounted: bubblewrap leaves it as it is. ``/dev`` is an unsized tmpfs until it is made read-only, after
     ``/dev/shm`` got a size of its own. The filter is read to its end by each start, so its descriptor is never shared.
     """
-    line = [program]
-    line += ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup"]
+    line = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup"]
     line += ["--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session"]
     line += ["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", plan.hostname]
     line += ["--clearenv"]
@@ -49,5 +47,4 @@ def arguments(program: str, plan: Plan, descriptors: Descriptors, sources: Mappi
     for tmpfs in plan.tmpfs:
         line += ["--perms", "0700", "--size", str(tmpfs.size), "--tmpfs", tmpfs.path]
     line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan.env["HOME"]]
-    line += ["--add-seccomp-fd", str(descriptors.seccomp), "--info-fd", str(descriptors.info), "--"]
-    return [*line, *plan.init, str(descriptors.control)]
+    return [*line, "--add-seccomp-fd", str(descriptors.seccomp), "--info-fd", str(descriptors.info)]

@@ -120,6 +120,15 @@ _RULES = (
         (Unless(_low(1), (_F_SETLEASE,), ALLOW),),
         EPERM,
     ),
+    *(
+        Rule(
+            name,
+            "no MSG_OOB: hardly used, and out-of-band data on AF_UNIX has been a way into the kernel (CVE-2025-38236)",
+            (Unless(_low(flags), (0,), EPERM, mask=socket.MSG_OOB),),
+            ALLOW,
+        )
+        for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
+    ),
     Rule(
         "setsockopt",
         "no TCP_ULP: puts protocol code of the kernel (TLS) on a socket, a steady source of exploits",

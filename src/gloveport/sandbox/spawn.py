@@ -95,7 +95,10 @@ class Bubblewrap:
                 control=control,
                 files=tuple(_memory(stack, file.text.encode()) for file in plan.files),
             )
-            argv = bubblewrap.arguments(staged.get(program, program), plan, descriptors, staged)
+            options = "\0".join(bubblewrap.arguments(plan, descriptors, staged))
+            # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
+            arguments = _memory(stack, options.encode())
+            argv = [staged.get(program, program), "--args", str(arguments), "--", *plan.init, str(control)]
             spec = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
             specification = _memory(stack, json.dumps(spec).encode())
             # In the thread that lives as long as the server: bubblewrap dies with the thread that started it.
@@ -106,7 +109,7 @@ class Bubblewrap:
                 stderr=stderr,
                 env={},
                 cwd="/",
-                pass_fds=(specification, descriptors.seccomp, info, control, *descriptors.files),
+                pass_fds=(specification, arguments, descriptors.seccomp, info, control, *descriptors.files),
                 start_new_session=True,
             )
 
@@ -223,6 +226,8 @@ class _Built:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.inner.fileno(), signal.SIGKILL)
             await anyio.wait_readable(self.inner)
+            with contextlib.suppress(ChildProcessError):  # ours only where we are whom orphans are given to
+                os.waitid(os.P_PIDFD, self.inner.fileno(), os.WEXITED | os.WNOHANG)  # noqa: ASYNC222 - does not wait
             self.inner.close()
             self.inner = None
         await _ended(self.process)

@@ -88,8 +88,7 @@ ALLOWED = (
     _group(
         "Sockets",
         "use a socket: which ones exist is decided when they are made, whom they reach by the network namespace",
-        "connect bind listen accept accept4 shutdown getsockname getpeername getsockopt sendto sendmsg sendmmsg"
-        " recvfrom recvmsg recvmmsg",
+        "connect bind listen accept accept4 shutdown getsockname getpeername getsockopt recvfrom recvmsg recvmmsg",
     ),
     _group(
         "Identity",
