@@ -1,4 +1,4 @@
-"""``gloveport doctor``."""
+"""O1: ``gloveport doctor``."""
 
 import json
 import os
