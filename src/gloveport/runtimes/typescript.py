@@ -40,7 +40,6 @@ class Deno(Value):
                 "--no-check",
                 "--no-remote",
                 "--no-npm",
-                "--deny-import",
                 "--cached-only",
                 "--no-config",
                 "--no-lock",

@@ -12,7 +12,7 @@ async function refused(what: string, pattern: RegExp, attempt: () => unknown) {
 }
 const NO = /^NotCapable/;
 const OUT = /no-remote|no-npm|remote specifier|npm specifiers|NotCapable|Requires read access|not a valid module type|Unsupported|not supported|Module not found/;
-await refused("https", OUT, () => import("https://deno.land/std/version.ts"));
+await refused("https", OUT, () => import("https://example.com/version.ts"));
 await refused("http", OUT, () => import("http://127.0.0.1:@tcp@/x.js"));
 await refused("npm", OUT, () => import("npm:chalk"));
 await refused("jsr", OUT, () => import("jsr:@std/path"));
