@@ -30,19 +30,14 @@ time.sleep(1000)
 
 @pytest.fixture
 def tree():
-    """This process's place for groups."""
-    try:
-        found = cgroup.detect()
-    except SandboxError:
-        pytest.skip("this process may make no cgroups")
-    with contextlib.closing(found):
+    """This process's place for groups. Where there can be none, ``conftest`` leaves these tests out."""
+    with contextlib.closing(cgroup.detect()) as found:
         yield found
 
 
 @pytest.fixture
 def version_2(tree):
-    if tree.version != 2:
-        pytest.skip("the controllers of this host belong to version 1")
+    assert tree.version == 2
     return tree
 
 
