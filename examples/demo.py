@@ -16,7 +16,7 @@ PROGRAMS = [
     ("A TypeScript program", "typescript", "words.ts"),
     ("A program that tries to break out", "shell", "escape.sh"),
 ]
-GLOVEPORT = [sys.executable, "-m", "gloveport"]
+GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
 
 async def show(client: Client, title: str, language: str, name: str) -> dict:

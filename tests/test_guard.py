@@ -1,4 +1,4 @@
-"""P13, the reference monitor: decided, written down, done, written down; and not done where it can't be written down."""
+"""P13, the reference monitor: decided, written down, done, written down; else not done."""
 
 import json
 

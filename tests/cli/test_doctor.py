@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ import pytest
 def doctor(environ):
     def call(*arguments):
         return subprocess.run(
-            [sys.executable, "-m", "gloveport", "doctor", *arguments],
+            [Path(sys.executable).with_name("gloveport"), "doctor", *arguments],
             check=False,
             env={**os.environ, **environ},
             capture_output=True,

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-GLOVEPORT = [sys.executable, "-m", "gloveport"]
+GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
 
 def test_help_is_there_before_one_can_wait_for_it():
@@ -49,7 +50,7 @@ def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
 def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, command, closed):
     """Their numbers would be given to the next files: a program could write into the audit log."""
     given = "" if "<&-" in closed else "</dev/null"
-    line = f"exec {sys.executable} -m gloveport {command} {given} {closed}"
+    line = f"exec {GLOVEPORT[0]} {command} {given} {closed}"
     environ = {**os.environ, **environ}
     ended = subprocess.run(["bash", "-c", line], check=False, env=environ, capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-GLOVEPORT = [sys.executable, "-m", "gloveport"]
+GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
 
 @pytest.fixture

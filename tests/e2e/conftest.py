@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-GLOVEPORT = [sys.executable, "-m", "gloveport"]
+GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},

@@ -1,6 +1,7 @@
 """``gloveport serve --http``: a real process, real sockets, a real client."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -152,3 +153,40 @@ def test_a_port_that_is_in_use_is_named_with_a_way_out(environ):
     assert f"can't listen on port {port}" in ended.stderr
     assert "hint: choose another --port" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+CONNECT = """
+import os, socket, sys
+os.setgid(65533); os.setuid(65533)
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    try:
+        connection.sendall(b"GET /mcp HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n")
+        print(connection.recv(100))
+    except ConnectionError:
+        print(b"")
+"""
+
+
+async def test_another_user_of_this_machine_is_not_served(served):
+    """P16. Only root can try it: it takes two users."""
+    if os.geteuid() == 0:
+        command = ["/usr/bin/python3", "-I", "-c", CONNECT, str(served.port)]
+        answer = subprocess.run(command, capture_output=True, check=True, text=True)
+        assert answer.stdout == "b''\n"
+    async with Client(served.url) as client:
+        assert (await client.list_tools()).tools
+
+
+async def test_silent_connections_leave_room_for_others(served):
+    """P8, P16: of 300 connections that say nothing 256 are held, the others dropped, and the server goes on."""
+    silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
+    try:
+        for connection in silent[256:]:
+            connection.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+    finally:
+        for connection in silent:
+            connection.close()
+    async with Client(served.url) as client:
+        assert (await client.list_tools()).tools

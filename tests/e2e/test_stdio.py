@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -36,7 +37,9 @@ anyio.run(main)
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
 async def test_a_client_of_either_era_runs_a_program(mode, environ):
     """O4."""
-    target = StdioServerParameters(command=sys.executable, args=["-m", "gloveport", "serve"], env=environ)
+    target = StdioServerParameters(
+        command=str(Path(sys.executable).with_name("gloveport")), args=["serve"], env=environ
+    )
     async with Client(target, mode=mode) as client:
         result = await client.call_tool("execute_code", {"language": "python", "code": "6 * 7"})
     assert result.structured_content["value"] == 42

@@ -97,6 +97,7 @@ def test_limits_of_each_process_follow_the_grant():
         "RLIMIT_NPROC": (7 + 16, 7 + 16),
         "RLIMIT_NOFILE": (40, 40),
         "RLIMIT_FSIZE": (1000, 1000),
+        "RLIMIT_SIGPENDING": (1024, 1024),
         "RLIMIT_CPU": (2, 3),
         "RLIMIT_MEMLOCK": (65536, 65536),
         "RLIMIT_MSGQUEUE": (0, 0),

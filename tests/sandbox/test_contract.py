@@ -423,3 +423,40 @@ capabilities = {int(fields["Cap" + name], 16) for name in ("Inh", "Prm", "Eff", 
 [sorted(capabilities), fields["NoNewPrivs"], fields["Seccomp"], list(os.getresuid())]
 """
     assert (await run("python", code)).value == [[0], "1", "2", [1000, 1000, 1000]]
+
+
+@pytest.mark.parametrize("place", ["itself", "above it"])
+async def test_a_source_that_became_a_link_after_the_start_is_refused(engine_with, tmp_path, place):
+    """P1, P12: who may write above a mount's source could otherwise have anything mounted that the server can reach."""
+    (tmp_path / "mine/data").mkdir(parents=True)
+    (tmp_path / "secret/data").mkdir(parents=True)
+    (tmp_path / "secret/data/file").write_text("secret")
+    mounts = (Mount(source=str(tmp_path / "mine/data"), target="/data"),)
+    async with engine_with(policy={"mounts": mounts}) as engine:
+        moved = tmp_path / ("mine/data" if place == "itself" else "mine")
+        moved.rename(tmp_path / "away")
+        moved.symlink_to(tmp_path / ("secret/data" if place == "itself" else "secret"))
+        with pytest.raises(SandboxError, match="could not be built"):
+            await engine.execute(Request(language="shell", code="cat /data/file"), caller="test")
+
+
+async def test_what_is_mounted_is_compared_with_what_was_named(engine_with, tmp_path):
+    """P1: should bubblewrap be led elsewhere between the look and the mount, the first process tells what it found."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "bwrap").write_text(
+        "#!/usr/bin/python3 -I\n"
+        "import os, sys\n"
+        "if '--args' in sys.argv:\n"
+        "    number = int(sys.argv[2])\n"
+        "    options = os.read(number, 1 << 20).split(b'\\0')\n"
+        "    options[options.index(b'/data') - 1] = b'/usr/share'\n"
+        "    memory = os.memfd_create('x', 0)\n"
+        "    os.write(memory, b'\\0'.join(options)); os.lseek(memory, 0, 0); os.dup2(memory, number)\n"
+        "os.execv('/usr/bin/bwrap', ['bwrap', *sys.argv[1:]])\n"
+    )
+    for path in (tmp_path, tmp_path / "bwrap"):
+        path.chmod(0o755)
+    mounts = (Mount(source=str(tmp_path / "data"), target="/data"),)
+    async with engine_with(policy={"mounts": mounts}, sandbox={"bubblewrap": str(tmp_path / "bwrap")}) as engine:
+        with pytest.raises(SandboxError, match="what is mounted in the sandbox is not what was named"):
+            await engine.execute(Request(language="shell", code="ls /data"), caller="test")

@@ -99,3 +99,9 @@ def test_a_timeout_keeps_no_value_and_says_so():
 def test_refused_forks_are_named_also_when_the_program_coped():
     verdict = judged(refused_forks=3)
     assert (verdict.status, verdict.limits_hit) == ("ok", ("processes",))
+
+
+def test_a_forged_signal_or_exit_code_of_a_run_that_ended_well_is_not_believed():
+    """P14: the host saw it end with 0."""
+    verdict = judged(report={**GOOD, "signal": int(signal.SIGXFSZ), "exit_code": 9}, truncated=True)
+    assert (verdict.status, verdict.exit_code, verdict.limits_hit) == ("ok", 0, ("output_bytes",))

@@ -140,12 +140,20 @@ def parse(line: bytes) -> Record | None:
         return None
     try:
         text = line.decode("ascii")
-        members = json.loads(text)
+        members = json.loads(text, object_pairs_hook=_unique)
         time, kind = datetime.fromisoformat(members.pop("time")), members.pop("kind")
     except (ValueError, RecursionError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
         return None
     fields = {name: value for name, value in members.items() if name not in RESERVED}
     return Record(seq=place.seq, time=time, kind=kind, fields=fields, prev=place.prev, hash=place.hash, line=text)
+
+
+def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """An object in which no name stands twice: the hash covers both, and only one of them would be shown."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name stands twice")
+    return members
 
 
 def _encoded(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:

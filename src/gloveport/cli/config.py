@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,7 +55,7 @@ def trust(
     trusted = trust_file(path, environ=os.environ)
     # The very bytes that were recorded: what was reviewed in an editor may have changed since.
     for line in trusted.text.split("\n"):
-        typer.echo(printable(line.expandtabs()))
+        typer.echo(printable(line.expandtabs(), limit=sys.maxsize))
     typer.echo(f"trusted: {printable(str(trusted.path))} (sha256 {trusted.sha256})")
 
 

@@ -27,21 +27,22 @@ class Printer:
     failure: OSError | None = None
     _queue: MemoryObjectSendStream[tuple[int, bytes]]
     _terminals: dict[int, PlainStream] = field(default_factory=dict)
-    _open_line: bool = False
+    _open_line: dict[int, bool] = field(default_factory=dict)
 
     def put(self, descriptor: int, text: str) -> None:
         """Queue text; without escape sequences where a terminal would obey them."""
         if descriptor in self._terminals:
             text = self._terminals[descriptor].feed(text)
         if text:
-            if descriptor == STDOUT:
-                self._open_line = not text.endswith("\n")
+            self._open_line[descriptor] = not text.endswith("\n")
             encoding = sys.stdout.encoding if sys.stdout else "utf-8"
             self._queue.send_nowait((descriptor, text.encode(encoding, "backslashreplace")))
 
     def put_line(self, descriptor: int, text: str) -> None:
         """Queue text on a line of its own."""
-        self.put(descriptor, "\n" * (self._open_line and descriptor == STDOUT) + text + "\n")
+        if descriptor in self._terminals:  # what the program left open must not swallow what we say
+            self._terminals[descriptor] = PlainStream()
+        self.put(descriptor, "\n" * (self._open_line.get(descriptor, False)) + text + "\n")
 
 
 @contextlib.asynccontextmanager

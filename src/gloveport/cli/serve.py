@@ -2,11 +2,14 @@
 
 from pathlib import Path
 from signal import SIGINT
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gloveport.cli.options import ConfigOption, configured
+
+if TYPE_CHECKING:
+    import logging
 
 _PORT = 8080
 
@@ -29,7 +32,9 @@ def serve(
     if port is not None and not http:
         raise typer.BadParameter("--port is for --http")
     # Before the SDK sets up its own, which decorates.
-    logging.basicConfig(level=logging.WARNING, format="gloveport: %(levelname)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_plain_formatter())
     raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None))
 
 
@@ -49,8 +54,25 @@ async def _serve(given: Path | None, port: int | None) -> int:
         app.require(await app.inspect(config, os.environ))
         server = make_server(engine, config, os.environ, transport)
         with recorded(engine.audit, transport):
-            came = await (serve_stdio(server) if port is None else serve_http(server, port, ready=_announce))
+            if port is None:
+                came = await serve_stdio(server)
+            else:
+                code_bytes = config.policy.limits.code_bytes
+                came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
     return 128 + SIGINT if came[:1] == [SIGINT] else 0
+
+
+def _plain_formatter() -> "logging.Formatter":
+    """One line a message, harmless on a terminal: what clients sent stands in some."""
+    import logging
+
+    from gloveport.sandbox.output import plain
+
+    class Plain(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return plain(super().format(record)).replace("\n", "\\n")
+
+    return Plain("gloveport: %(levelname)s: %(message)s")
 
 
 def _announce(address: str) -> None:

@@ -1,6 +1,6 @@
 """First process in every sandbox: closes the inner walls, says so, waits for one program, runs it, reports.
 
-    host → init   {"landlock": [[path, kind]…], "rlimits": {name: [soft, hard]}}
+    host → init   {"landlock": [[path, kind]…], "rlimits": {name: [soft, hard]}, "mounts": [path…]}
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials
     host → init   {"program": …}       with descriptors of stdout and stderr; the host has put us in a cgroup by now
     init → host   {"report": …}        the outcome; the host believes none of it
@@ -70,12 +70,14 @@ def close_all_but(keep):
 
 def confine(setup):
     """Close the walls a process closes on itself, and tell what is in force, as the kernel says it."""
+    mounts = [[status.st_dev, status.st_ino] for status in map(os.stat, setup["mounts"])]
     for name, (soft, hard) in setup["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     version = load("landlock", "landlock.py").restrict(setup["landlock"])
     with open("/proc/self/status") as status:
         fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
     return {
+        "mounts": mounts,
         "landlock": version,
         "seccomp": fields["Seccomp"] == "2",
         "no_new_privs": fields["NoNewPrivs"] == "1",

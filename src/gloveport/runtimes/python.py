@@ -71,4 +71,4 @@ def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
     if not any(Path(real).is_relative_to(place) for place in [*map(Path, _SYSTEM), *wanted]):
         wanted.append(Path(real))
     outermost = [path for path in wanted if not any(path != other and path.is_relative_to(other) for other in wanted)]
-    return tuple(Mount(source=str(path), target=str(path)) for path in outermost)
+    return tuple(Mount(source=str(path.resolve()), target=str(path)) for path in outermost)

@@ -146,6 +146,7 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
         "RLIMIT_NPROC": limits.processes + (_PROCESS_MARGIN if system.counts_memory else 0),
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_SIGPENDING": 1024,  # counts timers too, of all processes of an ordinary user on the host
         "RLIMIT_MEMLOCK": 64 * 1024,
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_NICE": 0,
@@ -202,6 +203,9 @@ class Sink(Protocol):
 
 class Walls(Value):
     """What the first process of a sandbox finds in force, as its kernel tells it, before any program is there."""
+
+    mounts: tuple[tuple[int, int], ...]
+    """Device and inode of what lies at each target of the plan's binds."""
 
     landlock: int
     """Landlock ABI; 0 where there is none."""

@@ -161,7 +161,8 @@ def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/
     manager = "" if os.geteuid() == 0 else "--user "
     raise SandboxError(
         "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
-        hint="start Gloveport as root, or boot the host with systemd.unified_cgroup_hierarchy=1"
+        hint="start Gloveport as root, under systemd with `systemd-run --scope -p Delegate=yes gloveport serve`, or "
+        "boot the host with systemd.unified_cgroup_hierarchy=1"
         if "memory" in memberships  # then it belongs to version 1, which nobody hands on to ordinary users
         else f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
         "with no wrapper such as uvx or a shell in between",
@@ -223,6 +224,7 @@ def _step_aside(base: Path) -> None:
 
 def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
     """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
+    _require_delegated(root / "systemd" / memberships.get("name=systemd", "").lstrip("/"))
     name = _own_name()
     directories: dict[str, Path] = {}
     for controller in (*CONTROLLERS, "cpuacct"):
@@ -241,6 +243,19 @@ def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
             directory.rmdir()
         raise
     return Tree(version=1, directories=directories)
+
+
+def _require_delegated(unit: Path) -> None:
+    """Under version 1, when the controllers of a unit change, systemd moves all its processes into the unit's own
+    groups, out of ours and our limits, unless it has delegated the unit. Under version 2 the kernel prevents that.
+    """
+    if unit.suffix in (".service", ".scope"):
+        try:
+            delegated = os.getxattr(unit, "trusted.delegate") == b"1"
+        except OSError:
+            delegated = False
+        if not delegated:
+            raise SandboxError(f"systemd has not delegated {unit}")
 
 
 def _memberships(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from gloveport.errors import SandboxError
 from gloveport.model import GUEST, Mount, Symlink
 from gloveport.sandbox.base import System
 
-_GUEST = Path(__file__).parent.parent / "guest"
+_GUEST = Path(__file__).resolve().parent.parent / "guest"
 _SHOWN = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
 _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
@@ -36,7 +36,7 @@ def find_bubblewrap(configured: str | None) -> Path:
         path = _bundled()
     if path is None or not os.access(path, os.X_OK):
         raise SandboxError(f"{path or 'bubblewrap'} is not there or can't be executed", hint=BUBBLEWRAP_HINT)
-    return Path(path)
+    return Path(path).resolve()
 
 
 def _bundled() -> str | None:

@@ -31,7 +31,7 @@ def lease(first_uid: int, count: int) -> Iterator[int]:
     try:
         for index in range(count):
             # struct flock: type, whence, start, length, pid (0 for locks of an open file description)
-            request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, index, 1, 0)
+            request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, first_uid + index, 1, 0)
             with contextlib.suppress(BlockingIOError):
                 fcntl.fcntl(lock, fcntl.F_OFD_SETLK, request)
                 yield first_uid + index

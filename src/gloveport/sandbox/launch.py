@@ -9,6 +9,7 @@ directories above it, then becomes that unprivileged uid for good: bubblewrap ne
 """
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -36,11 +37,23 @@ def mount(source: bytes, target: str, kind: bytes | None, flags: int, data: byte
     check(_libc.mount(source, os.fsencode(target), kind, flags, data), f"mount {target}")
 
 
+def open_plain(path: str) -> int:
+    """Open a path in which no component is a symbolic link: whoever owns a directory above could turn it elsewhere."""
+    descriptor = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for part in Path(path).parts[1:]:
+        following = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = following
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ELOOP, f"{path}: {part} is a symbolic link")
+    return descriptor
+
+
 def stage_sources(stage: str, sources: list[str]) -> None:
     """Show each source at ``stage/<index>`` in a mount namespace that only this process and its children see."""
     check(_libc.unshare(CLONE_NEWNS), "unshare")
     mount(b"none", "/", None, MS_REC | MS_PRIVATE)  # nothing below reaches the host's own mount table
-    opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]  # before the stage can hide one
+    opened = [open_plain(source) for source in sources]  # before the stage can hide one
     mount(b"tmpfs", stage, b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0755,size=1m")
     for index, descriptor in enumerate(opened):
         target = f"{stage}/{index}"

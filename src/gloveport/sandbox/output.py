@@ -18,6 +18,7 @@ from gloveport.model import Output
 
 _PAGE_BYTES = 64 * 1024
 _ARCHIVED = 64
+_ARCHIVED_BYTES = 256 << 20
 
 # ECMA-48: control sequences, command strings (OSC and its kin), other escapes; then every control character but tab and
 # newline. A carriage return becomes a newline, or it could overwrite what stands before it.
@@ -142,15 +143,18 @@ class Archive:
     _captures: "OrderedDict[str, Capture]" = field(default_factory=OrderedDict)
 
     def add(self, handle: str, capture: Capture) -> None:
-        """Keep a capture; the oldest one goes when there are too many."""
+        """Keep a capture; the oldest ones go when there are too many, or too much is in them."""
         self._captures[handle] = capture
-        if len(self._captures) > _ARCHIVED:
+        while len(self._captures) > _ARCHIVED or self._bytes() > _ARCHIVED_BYTES:
             self._captures.popitem(last=False)[1].close()
 
     def page(self, handle: str, offset: int) -> tuple[str, int | None] | None:
         """A page of a kept output as ``Capture.page`` gives it, or None when it is not, or no longer, kept."""
         capture = self._captures.get(handle)
         return capture.page(offset) if capture is not None else None
+
+    def _bytes(self) -> int:
+        return sum(min(capture.total, capture.stored) for capture in self._captures.values())
 
     def close(self) -> None:
         """Forget all."""

@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 _CLONE_NEW = 0x7E02_0000 | 0x80
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _TCP_ULP = 31
-_F_SETLEASE = 1024
+_F_SETLEASE, _F_SETPIPE_SZ = 1024, 1031
 _MAP_HUGETLB, _MFD_HUGETLB = 0x4_0000, 0x4
 _RLIMIT_CORE = 4
 _PER_LINUX, _PER_LINUX32, _PER_QUERY = 0, 8, 0xFFFF_FFFF
@@ -116,8 +116,9 @@ _RULES = (
     ),
     Rule(
         "fcntl",
-        "no F_SETLEASE: a lease on a mounted file of the same user stops whoever opens it for writing, for 45 seconds",
-        (Unless(_low(1), (_F_SETLEASE,), ALLOW),),
+        "no F_SETLEASE: a lease on a mounted file of the same user stops whoever opens it for writing, for 45 seconds;"
+        " no F_SETPIPE_SZ: large pipes use up what all processes of an ordinary user share",
+        (Unless(_low(1), (_F_SETLEASE, _F_SETPIPE_SZ), ALLOW),),
         EPERM,
     ),
     *(

@@ -67,21 +67,32 @@ class Bubblewrap:
             uid = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
             name = f"run-{os.urandom(8).hex()}"
             group = stack.enter_context(self.tree.group(name, plan.limits)) if self.tree else None
-            channel, theirs = socket.socketpair()
-            stack.enter_context(channel)
-            channel.settimeout(0)
-            channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
-            diagnosis, stderr = _pipe(stack)
-            info, info_end = _pipe(stack)
-            with theirs, stderr, info_end:
-                process = self._spawn(plan, uid, theirs.fileno(), stderr.fileno(), info_end.fileno())
-            built = _Built(plan=plan, process=process, channel=channel, group=group, uid=uid)
+            try:
+                built, info, diagnosis = self._begin(plan, uid, group, stack)
+            except OSError as error:
+                raise SandboxError(f"the sandbox could not be built: {error}") from error
             try:
                 await self._confine(built, info, diagnosis)
                 yield built
             finally:
                 with anyio.CancelScope(shield=True):
                     await built.end()
+
+    def _begin(
+        self, plan: Plan, uid: int | None, group: cgroup.Group | None, stack: contextlib.ExitStack
+    ) -> tuple["_Built", FileIO, FileIO]:
+        """Start its processes; with it come the ends of the pipes for bubblewrap's information and complaints."""
+        shown = tuple(_identity(bind.source) for bind in plan.binds)
+        channel, theirs = socket.socketpair()
+        stack.enter_context(channel)
+        channel.settimeout(0)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
+        with theirs:
+            diagnosis, stderr = _pipe(stack)
+            info, info_end = _pipe(stack)
+            with stderr, info_end:
+                process = self._spawn(plan, uid, theirs.fileno(), stderr.fileno(), info_end.fileno())
+        return _Built(plan=plan, process=process, channel=channel, group=group, uid=uid, shown=shown), info, diagnosis
 
     def _spawn(self, plan: Plan, uid: int | None, control: int, stderr: int, info: int) -> "subprocess.Popen[bytes]":
         """Start launch → bubblewrap → init. The descriptors named here are all that they inherit."""
@@ -137,6 +148,9 @@ class _Built:
     channel: socket.socket
     group: cgroup.Group | None
     uid: int | None
+    shown: tuple[tuple[int, int], ...]
+    """Device and inode of each bind's source, as found before anything was started."""
+
     inner: FileIO | None = None
     """Process descriptor of the pid namespace's init: readable when all of the namespace is dead."""
 
@@ -155,12 +169,22 @@ class _Built:
             SandboxError: A wall is missing.
             GuestError, OSError: It died on the way.
         """
-        await frames.send(self.channel, {"landlock": self.plan.landlock, "rlimits": dict(self.plan.rlimits)})
+        setup = {
+            "landlock": self.plan.landlock,
+            "rlimits": dict(self.plan.rlimits),
+            "mounts": [bind.target for bind in self.plan.binds],
+        }
+        await frames.send(self.channel, setup)
         answer = await frames.receive(self.channel)
         if answer is None:
             raise GuestError("its first process died")
         message, pid = answer
         self._walls = _checked(message.get("ready"), landlock_abi)
+        if self._walls.mounts != self.shown:  # bubblewrap follows links, and somebody may have moved one in just now
+            raise SandboxError(
+                "what is mounted in the sandbox is not what was named",
+                hint="see who can change the mounts' directories",
+            )
         self.inner = _open_child(json.loads(info.read(_DIAGNOSIS_BYTES) or b"{}").get("child-pid"), self.process.pid)
         if self.group is not None:
             self.group.attach(pid)
@@ -220,7 +244,7 @@ class _Built:
 
     async def end(self) -> None:
         """Kill all that is left and wait until nothing is. May be called again."""
-        with contextlib.suppress(ProcessLookupError):
+        if self.process.returncode is None:  # once it is reaped the number may be anybody's
             os.killpg(self.process.pid, signal.SIGKILL)  # also a bubblewrap that has not built its namespaces yet
         if self.inner is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -294,6 +318,20 @@ def _bounded(report: JsonValue, value_bytes: int) -> JsonValue:
     if len(value) > 2 * value_bytes + 2:
         return {**report, "value": None, "value_truncated": True}
     return {**report, "value": pydantic_core.from_json(value)}
+
+
+def _identity(source: str) -> tuple[int, int]:
+    """Device and inode of a bind's source, reached without a symbolic link.
+
+    Raises:
+        OSError: It is not there, or a component of its path is a link.
+    """
+    descriptor = launch.open_plain(source)
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:

@@ -39,8 +39,7 @@ ALLOWED = (
         "Look at files",
         "metadata and directory listings",
         "stat fstat lstat newfstatat statx statfs fstatfs getdents getdents64 readlink readlinkat getcwd getxattr"
-        " lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat inotify_init inotify_init1"
-        " inotify_add_watch inotify_rm_watch",
+        " lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat",
     ),
     _group(
         "Change files",
@@ -233,6 +232,11 @@ REFUSED = (
 """Answered with EPERM."""
 
 ABSENT = (
+    _group(
+        "File notifications",
+        "an ordinary user's share of them is one for the whole host, and soon used up; programs fall back to looking",
+        "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch",
+    ),
     _group(
         "clone3",
         "its flags lie in memory, where a filter can't see CLONE_NEW*; the C library falls back to clone",

@@ -91,11 +91,12 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
     """
     report = _parse(outcome.report)
     code = outcome.exit_code
-    ended_by = report.signal if report and report.signal else code - 128 if code is not None and code > 128 else None
+    failed = outcome.killed_by is not None or code != 0
+    told = report.signal if report and failed else None  # of a run that succeeded no signal is believed
+    ended_by = told or (code - 128 if code is not None and code > 128 else None)
     hit: dict[LimitName, None] = {}
     if outcome.killed_by is not None:
         hit[outcome.killed_by] = None
-    failed = outcome.killed_by is not None or code != 0
     if failed:
         hit |= dict.fromkeys(_evidence(report, ended_by, stderr))
         if outcome.refused_forks is None and report and report.error and report.error.errno == errno.EAGAIN:
@@ -111,7 +112,7 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
         value=report.value if report and not failed else None,
         value_type=report.value_type if report and not failed else None,
         error=_failure(report, code, ended_by) if status == "error" or (failed and report and report.error) else None,
-        exit_code=report.exit_code if report and outcome.killed_by is None and not ended_by else code,
+        exit_code=code,
         limits_hit=limits_hit,
         hint=_HINTS.get(limits_hit[0], "") if limits_hit else "",
     )

@@ -15,6 +15,7 @@ from gloveport.sandbox.base import Sink
 
 _LOOK_SECONDS = 0.05
 _CHUNK_BYTES = 1 << 16
+_SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
 
 
 @dataclass(kw_only=True)
@@ -65,6 +66,7 @@ class Watch:
 
 async def drain(stream: FileIO, sink: Sink, watch: Watch) -> None:
     """Move a stream's bytes into its sink until every writer is gone."""
+    small = 0
     while True:
         data = stream.read(_CHUNK_BYTES)
         if data is None:
@@ -73,6 +75,9 @@ async def drain(stream: FileIO, sink: Sink, watch: Watch) -> None:
             sink.write(data)
             if sink.full():
                 watch.kill("stored_output_bytes")
-            await anyio.lowlevel.checkpoint()  # a flood must not keep the others from running
+            small += len(data) < _SMALL_BYTES
+            # A flood must not keep the others from running, and one of tiny writes must not cost the server more than
+            # the program: it is let come together in the pipe.
+            await (anyio.sleep(_GATHER_SECONDS) if small > _SMALL_READS else anyio.lowlevel.checkpoint())
         else:
             return

@@ -6,6 +6,9 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
+
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
 from gloveport.engine import Engine
@@ -42,7 +45,7 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
             system=_system(config, tree),
             runtimes=runtimes,
             missing=missing,
-            spool=Path(tempfile.gettempdir()),
+            spool=_spool(),
             audit=audit,
             admission=Admission(**dict(config.admission)),
             archive=archive,
@@ -58,11 +61,11 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             tree = _cgroups(config, stack)
             checks.append(_cgroup_check(tree))
             sandbox = _bubblewrap(config, tree)
-            checks.append(probe.bubblewrap_version(sandbox))
-            checks += await probe.walls(sandbox, _trivial_plan(config, tree))
+            checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
+            checks += await probe.walls(sandbox, await anyio.to_thread.run_sync(_trivial_plan, config, tree))
         except (SandboxError, ConfigError) as error:
             checks.append(_missing("sandbox", error))
-    _, absent = _runtimes(config)
+    _, absent = await anyio.to_thread.run_sync(_runtimes, config)
     for language in LANGUAGES:
         state = "missing" if language in absent else "enforced"
         checks.append(Check(name=language, state=state, detail=absent.get(language, "can be run")))
@@ -96,6 +99,12 @@ def _trivial_plan(config: Config, tree: cgroup.Tree | None) -> Plan:
     policy = config.policy
     grant = Grant(mounts=policy.mounts, unix_sockets=policy.unix_sockets, limits=policy.limits)
     return make_plan(Program(name="probe"), grant, _system(config, tree))
+
+
+def _spool() -> Path:
+    """Directory for the nameless files of large output: on a disk where there is one; /tmp is often memory."""
+    preferred = Path("/var/tmp")  # noqa: S108 - the files have no name
+    return preferred if preferred.is_dir() else Path(tempfile.gettempdir())
 
 
 def _cgroups(config: Config, stack: contextlib.ExitStack) -> cgroup.Tree | None:

@@ -5,6 +5,7 @@ An argument that the tool does not know is refused: ignored, it would give the c
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import mcp_types as wire
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 _SHOWN_CHARACTERS = 80
+_SHOWN_FAULTS = 20
 
 
 class ArgumentCheck:
@@ -45,7 +47,7 @@ def _names(tool: Tool) -> list[str]:
 def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     """Everything that is wrong with these arguments, one line each; empty when nothing is."""
     known = _names(tool)
-    faults = [_unknown(name, known) for name in given if name not in known]
+    faults = [_unknown(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)]
     try:
         tool.fn_metadata.validate_arguments({name: value for name, value in given.items() if name in known})
     except ValidationError as error:
@@ -54,7 +56,7 @@ def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"- {_shortened(name)}: there is no such argument{meant}"
 

@@ -27,7 +27,7 @@ def value_text(result: Result) -> str:
         return ""
     if result.value_type is not None and isinstance(result.value, str):
         return plain(result.value)
-    return json.dumps(result.value, ensure_ascii=False)
+    return plain(json.dumps(result.value, ensure_ascii=False))
 
 
 def failure_text(error: Failure) -> str:
