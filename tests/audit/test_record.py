@@ -1,5 +1,6 @@
 """The line: what goes in comes out, whatever it is, and its hash can be checked by a stranger."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -136,3 +137,13 @@ def test_the_documented_line_has_the_members_of_a_real_one():
     shown = re.search(r"^```json\n(.*?)\n```", text, re.DOTALL | re.MULTILINE)
     assert shown is not None
     assert list(json.loads(shown[1])) == list(json.loads(record.line))
+
+
+@pytest.mark.parametrize(
+    "extra", ['"kind":"\\u001b]0;x\\u0007",', '"time":5,', '"caller":"a","caller":"b",', '"x":{"y":1,"y":2},']
+)
+def test_a_line_in_which_a_name_stands_twice_is_no_record_whatever_its_hash(extra: str):
+    """P14: the hash covers both, and only one of them would be checked or shown."""
+    body = f'{{"seq":1,"time":"2026-01-01T00:00:00.000000Z","kind":"a",{extra}"prev":"{"0" * 64}"'
+    digest = hashlib.sha256(f"{body}}}".encode()).hexdigest()
+    assert parse(f'{body},"hash":"{digest}"}}'.encode()) is None

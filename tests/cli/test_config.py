@@ -111,3 +111,9 @@ def test_a_working_directory_that_is_gone_is_a_refusal(run, tmp_path, monkeypatc
     result = run("check")
     assert result.exit_code == 2
     assert "the working directory no longer exists" in result.stderr
+
+
+def test_trust_shows_every_character_of_what_it_records(run, tmp_path):
+    """P17: nothing hides behind a long line."""
+    (tmp_path / "gloveport.toml").write_text("x = [" + " " * 6000 + "'hidden']\n")
+    assert "'hidden'" in run("trust").stdout
