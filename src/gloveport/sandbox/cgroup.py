@@ -224,12 +224,13 @@ def _step_aside(base: Path) -> None:
 
 def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
     """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
-    _require_delegated(root / "systemd" / memberships.get("name=systemd", "").lstrip("/"))
+    controllers = (*CONTROLLERS, "cpuacct")
+    if missing := [name for name in controllers if name not in memberships]:
+        raise SandboxError(f"the controllers {', '.join(missing)} are not mounted")
+    _require_delegated(root, memberships)
     name = _own_name()
     directories: dict[str, Path] = {}
-    for controller in (*CONTROLLERS, "cpuacct"):
-        if controller not in memberships:
-            raise SandboxError(f"the controller {controller} is not mounted")
+    for controller in controllers:
         base = (root / controller).resolve() / memberships[controller].lstrip("/")
         _sweep(base)
         directories[controller] = base / name
@@ -245,17 +246,23 @@ def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
     return Tree(version=1, directories=directories)
 
 
-def _require_delegated(unit: Path) -> None:
+def _require_delegated(root: Path, memberships: Mapping[str, str]) -> None:
     """Under version 1, when the controllers of a unit change, systemd moves all its processes into the unit's own
     groups, out of ours and our limits, unless it has delegated the unit. Under version 2 the kernel prevents that.
     """
-    if unit.suffix in (".service", ".scope"):
-        try:
-            delegated = os.getxattr(unit, "trusted.delegate") == b"1"
-        except OSError:
-            delegated = False
-        if not delegated:
-            raise SandboxError(f"systemd has not delegated {unit}")
+    # Where systemd keeps units, and marks those it has delegated: in the hierarchy without controllers that it uses.
+    places = (("unified", ""), ("systemd", "name=systemd"))
+    groups = [root / directory / memberships.get(name, "").lstrip("/") for directory, name in places]
+    units = [group for group in groups if group.suffix in (".service", ".scope")]
+    if units and not any(_is_delegated(unit) for unit in units):
+        raise SandboxError(f"systemd has not delegated {units[0].name}")
+
+
+def _is_delegated(unit: Path) -> bool:
+    try:
+        return os.getxattr(unit, "trusted.delegate") == b"1"
+    except OSError:
+        return False
 
 
 def _memberships(text: str) -> dict[str, str]:
