@@ -23,11 +23,11 @@ async def show(client: Client, title: str, language: str, name: str) -> dict:
     """Ask for one program and print what came back."""
     answer = await client.call_tool("execute_code", {"language": language, "code": (EXAMPLES / name).read_text()})
     result = answer.structured_content
-    print(f"\n── {title} (examples/{name}) " + "─" * max(0, 60 - len(title) - len(name)))
+    print(f"\n── {title} (examples/{name}) ──")
     for stream in ("stdout", "stderr"):
         for line in result.get(stream, {}).get("text", "").splitlines():
             print(f"  {stream}  {line}")
-    print(f"  status  {result['status']}   value  {result.get('value')}")
+    print(f"  status  {result['status']}" + (f"   value  {result['value']}" if "value" in result else ""))
     usage = result["usage"]
     peak = usage.get("peak_memory_bytes")
     print(f"  used    {usage['wall_ms']} ms" + (f", {peak / 2**20:.1f} MiB at most" if peak else ""))
@@ -52,8 +52,8 @@ async def main() -> int:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             print(f"An MCP client over stdio, protocol {client.protocol_version}; tools: {', '.join(tools)}")
             results = [await show(client, *program) for program in PROGRAMS]
-        print("\n── What was written down " + "─" * 45)
-        for command in (["tail", "-n", "6"], ["verify"]):
+        print("\n── What was written down ──")
+        for command in (["tail", "-n", "8"], ["verify"]):
             asked = [*GLOVEPORT, "audit", *command, "--directory", f"{directory}/state/audit"]
             audit = await anyio.run_process(asked, check=False)
             print(audit.stdout.decode(), end="")
@@ -65,9 +65,15 @@ async def main() -> int:
         and "stdout" not in escape
         and audit.returncode == 0
     )
-    print("\nAll as it should be." if as_expected else "\nNOT as it should be.")
+    if as_expected:
+        print("\nThe two honest programs ran; of the hostile one's nine attempts none succeeded. All is written down.")
+    else:
+        print("\nNOT as it should be.")
     return 0 if as_expected else 1
 
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(main))
+    try:
+        sys.exit(anyio.run(main))
+    except KeyboardInterrupt:
+        sys.exit(130)

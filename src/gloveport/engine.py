@@ -75,7 +75,7 @@ class Engine:
             with guard.admit(_action(request)) as ending:
                 return await self._run(run_id, request, grant, ending, on_output)
         except Denied as denial:
-            return _refusal(run_id, grant, denial)
+            return _refusal(run_id, request, grant, denial)
 
     async def _run(
         self, run_id: str, request: Request, grant: Grant, ending: Ending, on_output: OnOutput | None
@@ -129,6 +129,7 @@ class Engine:
             value = _json_or_none(shown["stdout"])
         return Result(
             run_id=run_id,
+            language=request.language,
             status=verdict.status,
             value=value,
             value_type=verdict.value_type,
@@ -152,10 +153,11 @@ def _action(request: Request) -> Execute:
     return Execute(language=request.language, code_bytes=len(code), code_sha256=hashlib.sha256(code).hexdigest())
 
 
-def _refusal(run_id: str, grant: Grant, denial: Denied) -> Result:
+def _refusal(run_id: str, request: Request, grant: Grant, denial: Denied) -> Result:
     limit = _LIMIT_OF_DENIAL.get(denial.code)
     return Result(
         run_id=run_id,
+        language=request.language,
         status="denied",
         error=Failure(type=denial.code, message=denial.reason),
         limits_hit=(limit,) if limit else (),

@@ -44,7 +44,7 @@ class Guard:
         facts = action.model_dump(mode="json", exclude={"kind"})
         match decision:
             case Deny(code=code, reason=reason, hint=hint):
-                self._record(f"{action.kind}.denied", {**facts, "code": code, "reason": reason})
+                self._record(f"{action.kind}.denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
             case Allow(rule=rule):
                 self._record(f"{action.kind}.admitted", {**facts, "rule": rule})
@@ -52,7 +52,7 @@ class Guard:
         try:
             yield ending
         except Denied as denial:
-            self._record(f"{action.kind}.denied", {"code": denial.code, "reason": denial.reason})
+            self._record(f"{action.kind}.denied", {"status": "denied", "code": denial.code, "reason": denial.reason})
             raise
         except Exception as error:
             self._record(f"{action.kind}.ended", {**ending.fields, "status": "failed", "error": type(error).__name__})

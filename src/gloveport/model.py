@@ -36,7 +36,10 @@ class Value(BaseModel):
 
 
 class Limits(Value):
-    """What one execution may use at most. Sizes are bytes, or text such as ``"64MiB"``."""
+    """What one execution may use at most. Sizes are bytes, or text such as ``"64MiB"``.
+
+    The least that each takes is what the interpreters need to start.
+    """
 
     wall_seconds: Seconds = 300
     """Time from the start of the program to its end."""
@@ -47,19 +50,19 @@ class Limits(Value):
     cpus: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)] = 1.0
     """Processors' worth of time that the sandbox may use at once; enforced by cgroups only."""
 
-    memory_bytes: Bytes = ByteSize(512 * MIB)
+    memory_bytes: Annotated[Bytes, Field(ge=32 * MIB)] = ByteSize(512 * MIB)
     """Memory of the whole sandbox, its temporary files included."""
 
-    processes: Annotated[int, Field(ge=4, le=4096)] = 64
+    processes: Annotated[int, Field(ge=8, le=4096)] = 64
     """Processes and threads that may exist at the same time."""
 
     open_files: Annotated[int, Field(ge=32, le=65_536)] = 256
     """Open descriptors of each process."""
 
-    file_bytes: Bytes = ByteSize(64 * MIB)
+    file_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(64 * MIB)
     """Size of any one file that a program writes."""
 
-    scratch_bytes: Bytes = ByteSize(64 * MIB)
+    scratch_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(64 * MIB)
     """Size of the private /tmp."""
 
     output_bytes: Annotated[ByteSize, Field(ge=256)] = ByteSize(32 * 1024)
@@ -77,11 +80,11 @@ class Narrowing(Value):
 
     wall_seconds: Seconds | None = None
     cpu_seconds: Seconds | None = None
-    memory_bytes: Bytes | None = None
-    processes: Annotated[int, Field(ge=4)] | None = None
+    memory_bytes: Annotated[Bytes, Field(ge=32 * MIB)] | None = None
+    processes: Annotated[int, Field(ge=8)] | None = None
     open_files: Annotated[int, Field(ge=32)] | None = None
-    file_bytes: Bytes | None = None
-    scratch_bytes: Bytes | None = None
+    file_bytes: Annotated[Bytes, Field(ge=MIB)] | None = None
+    scratch_bytes: Annotated[Bytes, Field(ge=MIB)] | None = None
     output_bytes: Annotated[ByteSize, Field(ge=256)] | None = None
 
 
@@ -259,6 +262,7 @@ class Result(Value):
     """What happened. A failing program is a result, not an exception."""
 
     run_id: str
+    language: Language
     status: Status
     value: JsonValue = None
     """Value of the last expression or of ``return``; for shell, standard output where it is one JSON document."""

@@ -129,7 +129,7 @@ def test_json_is_the_whole_result(run):
         "out\n",
         "ZeroDivisionError",
     )
-    assert result["grant"]["languages"] == ["python"]
+    assert result["language"] == "python"
     assert ended.stderr == ""
 
 

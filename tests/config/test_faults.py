@@ -140,12 +140,12 @@ def test_a_fault_says_where_what_was_expected_what_was_found_and_what_to_do(text
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('policy.limits.memory_bytes = "lots"', 'expected a size, above 0, found "lots"'),
-        ('policy.limits.memory_bytes = "0.5B"', 'expected a size, above 0, found "0.5B"'),
-        ('policy.limits.memory_bytes = "12MiX"', 'found "12MiX"; hint: a plain number is bytes; units are KiB, MiB'),
-        ("policy.limits.memory_bytes = 1.5", "expected a size, above 0, found 1.5"),
-        ("policy.limits.memory_bytes = true", "expected a size, above 0, found true"),
-        ("policy.limits.memory_bytes = 0", "expected a size, above 0, found 0"),
+        ('policy.limits.code_bytes = "lots"', 'expected a size, above 0, found "lots"'),
+        ('policy.limits.code_bytes = "0.5B"', 'expected a size, above 0, found "0.5B"'),
+        ('policy.limits.code_bytes = "12MiX"', 'found "12MiX"; hint: a plain number is bytes; units are KiB, MiB'),
+        ("policy.limits.code_bytes = 1.5", "expected a size, above 0, found 1.5"),
+        ("policy.limits.code_bytes = true", "expected a size, above 0, found true"),
+        ("policy.limits.code_bytes = 0", "expected a size, above 0, found 0"),
         ('policy.limits.wall_seconds = "30s"', 'expected a number, above 0, at most 86400, found "30s"'),
         ("policy.limits.wall_seconds = nan", "found nan"),
         ("policy.limits.wall_seconds = inf", "found inf"),
@@ -210,7 +210,7 @@ def test_hostile_text_is_shown_escaped_and_shortened():
 )
 def test_a_size_is_bytes_or_has_a_unit(text, size):
     """T5"""
-    assert config(f"policy.limits.memory_bytes = {text}").policy.limits.memory_bytes == size
+    assert config(f"policy.limits.code_bytes = {text}").policy.limits.code_bytes == size
 
 
 def test_a_file_can_say_everything():
@@ -227,10 +227,10 @@ wall_seconds = 2
 cpu_seconds = 3
 cpus = 0.5
 memory_bytes = "1GiB"
-processes = 4
+processes = 9
 open_files = 32
-file_bytes = 1
-scratch_bytes = 2
+file_bytes = "1MiB"
+scratch_bytes = "2MiB"
 output_bytes = 256
 stored_output_bytes = 3
 code_bytes = 4
@@ -263,10 +263,10 @@ max_file_bytes = "1MiB"
                 "cpu_seconds": 3,
                 "cpus": 0.5,
                 "memory_bytes": 1 << 30,
-                "processes": 4,
+                "processes": 9,
                 "open_files": 32,
-                "file_bytes": 1,
-                "scratch_bytes": 2,
+                "file_bytes": 1 << 20,
+                "scratch_bytes": 2 << 20,
                 "output_bytes": 256,
                 "stored_output_bytes": 3,
                 "code_bytes": 4,

@@ -12,7 +12,10 @@ from gloveport.model import Mount
 
 
 def problems(*mounts, own=()):
-    return [(fault.keys[0][2:], fault.problem) for fault in mount_faults(dict(enumerate(mounts)), own=own)]
+    return [
+        (fault.keys[0][2:], fault.problem)
+        for fault in mount_faults({n: (m.source, m.target) for n, m in enumerate(mounts)}, own=own)
+    ]
 
 
 def source_problem(source, own=()):
@@ -116,7 +119,7 @@ def test_a_source_through_a_symbolic_link_is_refused_wherever_it_leads(tmp_path)
     (tmp_path / "real/home").symlink_to("/")
     assert "without symbolic links" in source_problem(tmp_path / "link")
     assert "without symbolic links" in source_problem(tmp_path / "real/home/etc")
-    ((fault),) = mount_faults({0: Mount(source=str(tmp_path / "link"), target="/data")}, own=())
+    ((fault),) = mount_faults({0: (str(tmp_path / "link"), "/data")}, own=())
     assert fault.hint == f"write what it leads to: {tmp_path.resolve()}/real"
 
 

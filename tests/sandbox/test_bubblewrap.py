@@ -40,7 +40,7 @@ def test_the_whole_command_line_is_as_expected():
         *["--ro-bind", "/usr/lib", "/usr/lib", "--ro-bind", "/x/guest", "/opt/gloveport"],
         *["--ro-bind", "/run/3", "/data"],
         *["--symlink", "usr/lib", "/lib", "--symlink", "/proc/self/fd/3", "/program.sh"],
-        *["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind", "/dev/null", "/proc/keys"],
+        *["--proc", "/proc", "--ro-bind", "/dev/null", "/proc/keys"],
         *["--dev", "/dev"],
         *["--perms", "0700", "--size", str(16 << 20), "--tmpfs", "/dev/shm"],
         *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/tmp"],
@@ -91,12 +91,12 @@ def test_two_mounts_of_the_operator_do_not_nest():
 
 
 def test_limits_of_each_process_follow_the_grant():
-    limits = Limits(processes=7, open_files=40, file_bytes=1000, cpu_seconds=1.2, memory_bytes=1 << 27)
+    limits = Limits(processes=8, open_files=40, file_bytes=1 << 20, cpu_seconds=1.2, memory_bytes=1 << 27)
     plan = make_plan(SHELL, Grant(limits=limits), SYSTEM)
     assert plan.rlimits == {
-        "RLIMIT_NPROC": (7 + 16, 7 + 16),
+        "RLIMIT_NPROC": (8 + 16, 8 + 16),
         "RLIMIT_NOFILE": (40, 40),
-        "RLIMIT_FSIZE": (1000, 1000),
+        "RLIMIT_FSIZE": (1 << 20, 1 << 20),
         "RLIMIT_SIGPENDING": (1024, 1024),
         "RLIMIT_CPU": (2, 3),
         "RLIMIT_MEMLOCK": (65536, 65536),

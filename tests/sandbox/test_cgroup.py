@@ -119,7 +119,7 @@ def test_a_refused_process_is_counted(tree, start):
     code = (
         "import os, sys, time\ntry:\n  while os.fork(): pass\n  time.sleep(1000)\nexcept BlockingIOError: sys.exit(11)"
     )
-    with tree.group("run-forks", Limits(processes=4)) as group:
+    with tree.group("run-forks", Limits(processes=8)) as group:
         assert run_in(group, start(code)) == 11
         assert group.counters().refused_forks == 1
 

@@ -2,13 +2,14 @@
 
 import pytest
 
-from gloveport.model import Failure, Grant, Output, Result, Usage
+from gloveport.model import Failure, Output, Result, Usage
 from gloveport.server.render import answer, failure_text, value_text
 
 
 def test_the_status_line_names_what_ended_the_run():
     result = Result(
         run_id="run-1",
+        language="python",
         status="killed",
         limits_hit=("memory_bytes",),
         exit_code=137,
@@ -19,9 +20,7 @@ def test_the_status_line_names_what_ended_the_run():
 
 
 def test_a_shell_program_s_value_does_not_repeat_its_output():
-    result = Result(
-        run_id="run-1", status="ok", value=7, stdout=Output(text="7\n"), grant=Grant(languages=frozenset({"shell"}))
-    )
+    result = Result(run_id="run-1", language="shell", status="ok", value=7, stdout=Output(text="7\n"))
     assert answer(result) == "ok, 0 ms, run-1\nstdout:\n7"
 
 
@@ -36,7 +35,9 @@ def test_a_shell_program_s_value_does_not_repeat_its_output():
     ],
 )
 def test_a_value_is_json_or_what_stands_for_it(value, value_type, expected):
-    assert value_text(Result(run_id="r", status="ok", value=value, value_type=value_type)) == expected
+    assert (
+        value_text(Result(run_id="r", language="python", status="ok", value=value, value_type=value_type)) == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def test_the_answer_says_which_grant_was_in_force_and_a_request_only_narro
     """T1."""
     result = await execute("python", "1", timeout_seconds=2.5, memory_mib=1 << 20)
     grant = result.structured_content["grant"]
-    assert grant["languages"] == ["python"]
+    assert grant["languages"] == ["javascript", "python", "shell", "typescript"]
     assert grant["limits"]["wall_seconds"] == 2.5
     assert grant["limits"]["memory_bytes"] == Config().policy.limits.memory_bytes
 

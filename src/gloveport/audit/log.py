@@ -90,7 +90,7 @@ class AuditLog:
         """Write one record at the end of the chain; when this returns, every process sees it.
 
         Args:
-            kind: Dotted name of what happened, for example ``run.admitted``.
+            kind: Dotted name of what happened, for example ``execute.admitted``.
             fields: JSON values. Those that make the record too large are replaced by their size and digest.
 
         Raises:

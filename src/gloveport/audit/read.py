@@ -41,7 +41,7 @@ class Filter:
     """What a record must be to match; an absent condition always holds.
 
     Attributes:
-        kind: The record's kind, or its first parts: ``run`` matches ``run.denied``.
+        kind: The record's kind, or its first parts: ``execute`` matches ``execute.denied``.
         run: Value of the field ``run``.
         caller: Value of the field ``caller``.
         outcome: Value of the field ``outcome`` or ``status``.

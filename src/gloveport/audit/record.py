@@ -91,7 +91,9 @@ def draft(kind: str, fields: Mapping[str, JsonValue]) -> Draft:
             are not), or there are too many fields for one record.
     """
     if not _KIND.fullmatch(kind):
-        raise AuditError(f"{kind!r} can't be the kind of an audit record", hint="use a dotted name such as run.ended")
+        raise AuditError(
+            f"{kind!r} can't be the kind of an audit record", hint="use a dotted name, as in execute.ended"
+        )
     if reserved := RESERVED & fields.keys():
         raise AuditError(f"an audit record can't have a field named {min(reserved)!r}", hint="choose another name")
     try:

@@ -112,7 +112,7 @@ def tail(
 @app.command()
 def query(  # noqa: PLR0913, PLR0917 - a parameter is an option
     directory: Directory = None,
-    kind: Annotated[str | None, typer.Option(help="Kind, or its first parts: run matches run.denied.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind, or its first parts: execute matches execute.denied.")] = None,
     run: Annotated[str | None, typer.Option(help="Run id.")] = None,
     caller: Annotated[str | None, typer.Option(help="Caller.")] = None,
     outcome: Annotated[str | None, typer.Option(help="Outcome or status.")] = None,

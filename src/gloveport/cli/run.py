@@ -23,6 +23,7 @@ _SUFFIXES: "dict[str, Language]" = {
     ".js": "javascript",
     ".mjs": "javascript",
     ".sh": "shell",
+    ".bash": "shell",
 }
 _EXIT_CODES = {"ok": 0, "error": 1, "killed": 1, "denied": 3, "timeout": 124, "cancelled": 130}
 
@@ -51,9 +52,19 @@ def run(
     if file is not None and code is not None:
         raise typer.BadParameter("give a FILE or -c CODE, not both")
     source = _read(file, loaded.policy.limits.code_bytes) if code is None else code
-    by_name = _SUFFIXES.get(file.suffix, "python") if file is not None else "python"
-    request = _request(language or by_name, source, timeout, memory)
+    request = _request(language or _language_of(file), source, timeout, memory)
     raise typer.Exit(anyio.run(_execute, loaded, request, as_json))
+
+
+def _language_of(file: Path | None) -> str:
+    """By the file's name; python for text that has none."""
+    if file is None or not file.suffix:
+        return "python"
+    if file.suffix not in _SUFFIXES:
+        raise typer.BadParameter(
+            f"{file.name!r} does not tell its language: give --language, or use {', '.join(_SUFFIXES)}"
+        )
+    return _SUFFIXES[file.suffix]
 
 
 def _read(file: Path | None, code_bytes: int) -> str:
@@ -134,12 +145,11 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
         return
     if value := value_text(result):
         printer.put_line(STDOUT, value)
-    if result.status == "ok":
-        return
     if result.error is not None:
         printer.put_line(STDERR, failure_text(result.error))
-    if result.status != "error":
-        printer.put_line(STDERR, f"gloveport: {result.status} ({', '.join(result.limits_hit)})")
+    if result.status not in {"ok", "error"}:
+        limits = f" ({', '.join(result.limits_hit)})" if result.limits_hit else ""
+        printer.put_line(STDERR, f"gloveport: {result.status}{limits}")
     if result.hint:
         printer.put_line(STDERR, f"hint: {result.hint}")
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from gloveport.config.faults import Fault
 from gloveport.config.schema import is_canonical
 from gloveport.config.wording import printable, shown
-from gloveport.model import Mount
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
 """Interfaces to the kernel and sockets of services: ``/proc/1/root`` is the whole host, ``/run`` has docker.sock."""
@@ -37,21 +36,22 @@ _SYSTEM = tuple(
 """What every sandbox is made of."""
 
 
-def mount_faults(mounts: Mapping[int, Mount], *, own: Sequence[Path]) -> Iterator[Fault]:
+def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]) -> Iterator[Fault]:
     """Name what is wrong with mounts.
 
     Args:
-        mounts: The mounts by their index in the configuration.
+        mounts: Source and target by their index in the configuration; None for one that is at fault already.
         own: Gloveport's own directories, which none may show.
     """
     private, homes = [*own, *map(_real, own)], _homes()
     targets: dict[int, Path] = {}
-    for index, mount in mounts.items():
-        if refused := _source_refusal(mount.source, private, homes):
+    for index, (source, target) in mounts.items():
+        if source is not None and (refused := _source_refusal(source, private, homes)):
             yield _fault(index, "source", *refused)
-        if refused := _target_refusal(mount.target, targets):
-            yield _fault(index, "target", *refused)
-        targets[index] = Path(mount.target)
+        if target is not None:
+            if refused := _target_refusal(target, targets):
+                yield _fault(index, "target", *refused)
+            targets[index] = Path(target)
 
 
 def _fault(index: int, key: str, problem: str, hint: str) -> Fault:

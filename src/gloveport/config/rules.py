@@ -13,7 +13,6 @@ from gloveport.config.layers import Table
 from gloveport.config.mounts import mount_faults
 from gloveport.config.schema import Config, KeyPath
 from gloveport.config.wording import dotted, printable
-from gloveport.model import Mount
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
 _MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")
@@ -77,12 +76,20 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
         )
 
 
-def _sound_mounts(data: Table) -> dict[int, Mount]:
-    """The mounts that have the right shape, by their place in the file."""
+def _sound_mounts(data: Table) -> dict[int, tuple[str | None, str | None]]:
+    """Source and target of each mount by its place in the file; None where one has the wrong shape by itself."""
     written = _written(data, _MOUNTS)
-    elements = enumerate(written) if isinstance(written, list) else ()
-    checked = ((index, _config_of(_MOUNTS, [element])) for index, element in elements)
-    return {index: config.policy.mounts[0] for index, config in checked if config}
+    return {
+        index: (_sound_side(element, "source"), _sound_side(element, "target"))
+        for index, element in enumerate(written if isinstance(written, list) else [])
+        if isinstance(element, dict)
+    }
+
+
+def _sound_side(element: Table, side: str) -> str | None:
+    other = {"source": "target", "target": "source"}[side]
+    config = _config_of(_MOUNTS, [{side: element.get(side), other: "/elsewhere"}])
+    return str(getattr(config.policy.mounts[0], side)) if config else None
 
 
 def _sound(data: Table, key: KeyPath) -> Any | None:  # noqa: ANN401 - of the key's own type

@@ -20,12 +20,11 @@ def decide(grant: Grant, action: Action) -> Decision:
 
 def _execute(grant: Grant, action: Execute) -> Decision:
     if action.language not in grant.languages:
-        # A grant holds at most the language of its own request, so it cannot tell which others the policy allows.
-        others = ", ".join(language for language in LANGUAGES if language != action.language)
+        allowed = ", ".join(language for language in LANGUAGES if language in grant.languages)
         return Deny(
             code="language_not_allowed",
             reason=f"The operator's policy does not allow {action.language} programs.",
-            hint=f"Write the program in another language that the operator may allow: {others}.",
+            hint=f"Write the program in one of these: {allowed}." if allowed else "No language may be run here.",
         )
     if action.code_bytes > grant.limits.code_bytes:
         return Deny(

@@ -6,10 +6,10 @@ from gloveport.model import Grant, Limits, Narrowing, Policy, Request
 def grant_for(policy: Policy, request: Request) -> Grant:
     """Intersect the operator's policy with what the caller asks for.
 
-    A language that the policy does not allow leaves no language at all: ``decide`` then refuses the run.
+    The languages are the policy's: which of them the program is in is for ``decide`` to judge.
     """
     return Grant(
-        languages=policy.languages & {request.language},
+        languages=policy.languages,
         mounts=policy.mounts,
         unix_sockets=policy.unix_sockets,
         limits=_narrowed(policy, request.limits),

@@ -24,9 +24,9 @@ def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) 
         sources: Where each bind's source is found; the source itself where it is missing.
 
     The order matters. The root is an empty tmpfs, filled while it is still writable and then made read-only, so that
-    no mount destination ever lies beneath something the sandbox can write. ``/proc/sys`` is bound read-only after
-    ``/proc`` is mounted: bubblewrap leaves it as it is. ``/dev`` is an unsized tmpfs until it is made read-only, after
-    ``/dev/shm`` got a size of its own. The filter is read to its end by each start, so its descriptor is never shared.
+    no mount destination ever lies beneath something the sandbox can write. ``/dev`` is an unsized tmpfs until it is
+    made read-only, after ``/dev/shm`` got a size of its own. The filter is read to its end by each start, so its
+    descriptor is never shared.
     """
     line = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup"]
     line += ["--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session"]
@@ -40,7 +40,7 @@ def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) 
         line += ["--ro-bind", sources.get(bind.source, bind.source), bind.target]
     for link in plan.symlinks:
         line += ["--symlink", link.target, link.path]
-    line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    line += ["--proc", "/proc"]
     for path in plan.masked:
         line += ["--ro-bind", "/dev/null", path]
     line += ["--dev", "/dev"]

@@ -31,11 +31,16 @@ def find_bubblewrap(configured: str | None) -> Path:
     Raises:
         SandboxError: There is none.
     """
+    if configured is not None and not os.access(configured, os.X_OK):
+        raise SandboxError(
+            f"sandbox.bubblewrap: {configured} is not there or can't be executed",
+            hint="correct or remove the setting; without it the distribution's is used",
+        )
     path = configured or shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
     if path is None and os.geteuid() != 0:
         path = _bundled()
-    if path is None or not os.access(path, os.X_OK):
-        raise SandboxError(f"{path or 'bubblewrap'} is not there or can't be executed", hint=BUBBLEWRAP_HINT)
+    if path is None:
+        raise SandboxError("bubblewrap is not there", hint=BUBBLEWRAP_HINT)
     return Path(path).resolve()
 
 

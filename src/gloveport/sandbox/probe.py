@@ -1,17 +1,20 @@
 """What this host enforces, layer by layer: found by building a sandbox and asking the kernel, not by versions."""
 
+import contextlib
 import re
 import subprocess
 from pathlib import Path
 from typing import Literal
 
 from gloveport.errors import SandboxError
-from gloveport.model import Value
+from gloveport.model import Program, Value
 from gloveport.sandbox.base import Plan
+from gloveport.sandbox.output import Capture
 from gloveport.sandbox.spawn import Bubblewrap
 
 _OLDEST = (0, 8)  # the first with --disable-userns
 _SYSCTL = Path("/proc/sys")
+_SAID_BYTES = 4096
 
 
 class Check(Value):
@@ -34,6 +37,9 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         return Check(name="bubblewrap", state="missing", detail=str(error), repair="apt-get install bubblewrap")
+    if not said.startswith("bubblewrap "):
+        detail = f"{sandbox.program} is something else"
+        return Check(name="bubblewrap", state="missing", detail=detail, repair="correct or remove sandbox.bubblewrap")
     numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
     if numbers < _OLDEST:
         return Check(
@@ -66,6 +72,24 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
         checks.append(Check(name="uid", state="enforced", detail=detail))
     return checks
+
+
+async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
+    """Run a program that says hello, and tell what went wrong; empty when it said so."""
+    with contextlib.ExitStack() as stack:
+        stdout, stderr = (
+            stack.enter_context(contextlib.closing(Capture(shown=_SAID_BYTES, stored=_SAID_BYTES, directory=Path("/"))))
+            for _ in range(2)
+        )
+        try:
+            async with sandbox.start(plan) as child:
+                outcome = await child.run(program, value_bytes=_SAID_BYTES, stdout=stdout, stderr=stderr)
+        except SandboxError as error:
+            return str(error.args[0])
+        if outcome.exit_code == 0 and stdout.page(0)[0] == "hello\n":
+            return ""
+        said = stderr.page(0)[0].strip().splitlines() or [""]
+        return f"a program that should say hello ended with exit code {outcome.exit_code}: {said[0][:200]}"
 
 
 def core_dumps() -> Check:

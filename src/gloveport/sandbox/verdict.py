@@ -68,6 +68,20 @@ _BY_TEXT: dict[str, LimitName] = {
     "can't start new thread": "processes",
 }
 
+# What libc, curl, pip and Deno say where there is no network: a reader who takes it for a passing fault tries again.
+_NO_NETWORK = (
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "Network is unreachable",
+    "No matching distribution found",
+    "externally-managed-environment",
+    "--no-npm is specified",
+    "--no-remote is specified",
+    "Requires net access",
+)
+_NO_NETWORK_HINT = "the sandbox has no network and installs no packages: use what is there, or pass data in the program"
+
 _HINTS: dict[LimitName, str] = {
     "wall_seconds": "ask for a longer timeout_seconds, if the grant allows it, or do less in one run",
     "cpu_seconds": "do less work in one run",
@@ -114,8 +128,17 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
         error=_failure(report, code, ended_by) if status == "error" or (failed and report and report.error) else None,
         exit_code=code,
         limits_hit=limits_hit,
-        hint=_HINTS.get(limits_hit[0], "") if limits_hit else "",
+        hint=_hint(report, limits_hit, stderr if failed else "", truncated=truncated),
     )
+
+
+def _hint(report: _Report | None, limits_hit: tuple[LimitName, ...], stderr: str, *, truncated: bool) -> str:
+    if limits_hit == ("output_bytes",) and not truncated:
+        return "the value was cut: print it, or return less"
+    if limits_hit:
+        return _HINTS.get(limits_hit[0], "")
+    said = f"{report.error.message}\n{stderr}" if report and report.error else stderr
+    return _NO_NETWORK_HINT if any(text in said for text in _NO_NETWORK) else ""
 
 
 def _parse(report: JsonValue) -> _Report | None:

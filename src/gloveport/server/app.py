@@ -17,10 +17,17 @@ from gloveport.limits import Admission
 from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.sandbox import cgroup, host, probe
-from gloveport.sandbox.base import Plan, System, make_plan
+from gloveport.sandbox.base import System, make_plan
 from gloveport.sandbox.output import Archive
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap, UidRange
+
+_GREETINGS: Mapping[Language, str] = {
+    "python": "print('hello')",
+    "typescript": "const word: string = 'hello'; console.log(word)",
+    "javascript": "console.log('hello')",
+    "shell": "echo hello",
+}
 
 
 @contextlib.asynccontextmanager
@@ -62,13 +69,11 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             checks.append(_cgroup_check(tree))
             sandbox = _bubblewrap(config, tree)
             checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
-            checks += await probe.walls(sandbox, await anyio.to_thread.run_sync(_trivial_plan, config, tree))
+            system = await anyio.to_thread.run_sync(_system, config, tree)
+            checks += await probe.walls(sandbox, make_plan(Program(name="probe"), _whole_grant(config), system))
+            checks += await _language_checks(config, sandbox, system)
         except (SandboxError, ConfigError) as error:
             checks.append(_missing("sandbox", error))
-    _, absent = await anyio.to_thread.run_sync(_runtimes, config)
-    for language in LANGUAGES:
-        state = "missing" if language in absent else "enforced"
-        checks.append(Check(name=language, state=state, detail=absent.get(language, "can be run")))
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
@@ -94,11 +99,35 @@ def require(checks: Sequence[Check]) -> None:
         )
 
 
-def _trivial_plan(config: Config, tree: cgroup.Tree | None) -> Plan:
-    """The plan of a sandbox without a program in it, under the operator's whole policy."""
+async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) -> list[Check]:
+    """Each language that the policy allows, tried with a program that prints a line."""
+    runtimes, missing = await anyio.to_thread.run_sync(_runtimes, config)
+    grant = _whole_grant(config)
+    checks: dict[Language, Check] = {}
+
+    async def check(language: Language) -> None:
+        if language in missing:
+            checks[language] = Check(name=language, state="missing", detail=missing[language])
+            return
+        program = runtimes[language].prepare(_GREETINGS[language], grant)
+        failure = await probe.failure_of(sandbox, make_plan(program, grant, system), program)
+        checks[language] = Check(
+            name=language, state="missing" if failure else "enforced", detail=failure or "a program ran"
+        )
+
+    async with anyio.create_task_group() as tasks:
+        for language in LANGUAGES:
+            if language in config.policy.languages:
+                tasks.start_soon(check, language)
+    return [checks[language] for language in LANGUAGES if language in checks]
+
+
+def _whole_grant(config: Config) -> Grant:
+    """All that the operator's policy allows anybody."""
     policy = config.policy
-    grant = Grant(mounts=policy.mounts, unix_sockets=policy.unix_sockets, limits=policy.limits)
-    return make_plan(Program(name="probe"), grant, _system(config, tree))
+    return Grant(
+        languages=policy.languages, mounts=policy.mounts, unix_sockets=policy.unix_sockets, limits=policy.limits
+    )
 
 
 def _spool() -> Path:

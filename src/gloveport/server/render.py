@@ -23,7 +23,7 @@ def answer(result: Result) -> str:
 
 def value_text(result: Result) -> str:
     """The value as JSON, or as the text that stands for it; empty when there is none that the output does not show."""
-    if result.value is None or "shell" in result.grant.languages:  # a shell program's value is its output, parsed
+    if result.value is None or result.language == "shell":  # a shell program's value is its output, parsed
         return ""
     if result.value_type is not None and isinstance(result.value, str):
         return plain(result.value)
@@ -34,7 +34,7 @@ def failure_text(error: Failure) -> str:
     """A failure as the language's interpreter would print it."""
     named = error.message and error.type not in {"exit", "signal"}  # which the message says itself
     head = f"{error.type}: {error.message}" if named else error.message or error.type
-    if error.message and error.message in error.traceback:
+    if error.traceback.strip():  # which ends in the same words
         head = ""
     return plain("\n".join(part.rstrip() for part in (error.traceback, head) if part.strip()))
 

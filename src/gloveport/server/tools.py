@@ -66,14 +66,14 @@ class Tools:
         language: Language,
         code: str,
         timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None,
-        memory_mib: Annotated[int | None, Field(gt=0, le=1 << 20)] = None,
+        memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None,
         ansi: Literal["strip", "keep"] = "strip",
     ) -> Annotated[wire.CallToolResult, Result]:
         """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
         Python and TypeScript allow top-level await. No network, no files of the host; /tmp is writable; nothing is
-        kept between runs. Limits can only be lowered below the operator's.
+        kept between runs.
         """
         limits = Narrowing(
             wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
@@ -160,6 +160,12 @@ def describe(tools: Tools) -> list[Tool]:
         tool.parameters = lean(tool.parameters)
         tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema or {}, opaque=frozenset({"grant"}))
         tool.description = " ".join(tool.description.split())
+    policy = tools.engine.policy
+    # The operator's numbers: what is asked above them is lowered to them without a word.
+    execute.description += (
+        f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
+        f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
+    )
     return [execute, health]
 
 
