@@ -79,7 +79,7 @@ def group_of(pid, controller, version):
 
 def test_every_limit_stands_in_the_kernels_own_files(tree):
     """E4."""
-    limits = Limits(memory_bytes=64 * MIB, processes=7, cpus=0.5)
+    limits = Limits(memory_bytes=64 * MIB, processes=9, cpus=0.5)
     with tree.group("run-limits", limits) as group:
         read = {path: (group.paths[path.partition(".")[0]] / path).read_text().split() for path in FILES[tree.version]}
     assert read == FILES[tree.version]
@@ -90,7 +90,7 @@ FILES = {
         "memory.limit_in_bytes": [str(64 * MIB)],
         "memory.memsw.limit_in_bytes": [str(64 * MIB)],
         "memory.kmem.tcp.limit_in_bytes": [str(64 * MIB)],
-        "pids.max": ["7"],
+        "pids.max": ["9"],
         "cpu.cfs_quota_us": ["50000"],
         "cpu.cfs_period_us": ["100000"],
     },
@@ -98,7 +98,7 @@ FILES = {
         "memory.max": [str(64 * MIB)],
         "memory.swap.max": ["0"],
         "memory.oom.group": ["1"],
-        "pids.max": ["7"],
+        "pids.max": ["9"],
         "cpu.max": ["50000", "100000"],
     },
 }
@@ -125,7 +125,7 @@ def test_a_refused_process_is_counted(tree, start):
 
 
 def test_memory_beyond_the_limit_kills_and_is_counted(tree, start):
-    with tree.group("run-memory", Limits(memory_bytes=16 * MIB)) as group:
+    with tree.group("run-memory", Limits(memory_bytes=32 * MIB)) as group:
         assert run_in(group, start("bytearray(64 << 20)")) == -signal.SIGKILL
         assert group.counters().oom_kills >= 1  # version 2 kills the group as one, and counts its first victim twice
 
