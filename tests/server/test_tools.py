@@ -1,6 +1,7 @@
 """The tools as a client sees them, in both protocol eras."""
 
 import asyncio
+import dataclasses
 import json
 import shutil
 import time
@@ -8,10 +9,12 @@ from pathlib import Path
 
 import mcp_types as wire
 import pytest
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from gloveport.config import Config, Sandboxing
-from gloveport.server.protocol import INSTRUCTIONS
+from gloveport.model import Limits, Mount, Policy
+from gloveport.server.protocol import INSTRUCTIONS, make_server
 
 
 def text_of(result) -> str:
@@ -264,3 +267,15 @@ async def test_a_cancelled_call_kills_every_process_of_the_run(client, records, 
 async def test_structured_content_is_json_all_the_way(execute):
     result = await execute("python", "{'a': [1, None, True, 'x\\ud800'], 'b': float('nan')}")
     json.dumps(result.structured_content, allow_nan=False).encode()
+
+
+async def test_the_description_says_the_operators_limits_and_what_can_be_read(engine, environ, era):
+    """T1: a model that knows what it can't have does not ask for it."""
+    policy = Policy(
+        limits=Limits(wall_seconds=90, memory_bytes=64 << 20), mounts=(Mount(source="/srv/x", target="/data"),)
+    )
+    narrow = dataclasses.replace(engine, policy=policy)
+    async with Client(make_server(narrow, Config(), environ, "stdio"), mode=era) as client:
+        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
+    assert "90 s (without timeout_seconds 30 s) and 64 MiB" in described
+    assert described.endswith("Files of the owner to read: /data.")

@@ -72,8 +72,7 @@ class Tools:
         """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
-        Python and TypeScript allow top-level await. No network, no files of the host; /tmp is writable; nothing is
-        kept between runs.
+        Python and TypeScript allow top-level await. No network; /tmp is writable; nothing is kept between runs.
         """
         limits = Narrowing(
             wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
@@ -166,6 +165,8 @@ def describe(tools: Tools) -> list[Tool]:
         f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
         f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
     )
+    if policy.mounts:
+        execute.description += f" Files of the owner to read: {', '.join(mount.target for mount in policy.mounts)}."
     return [execute, health]
 
 
