@@ -461,3 +461,28 @@ async def test_what_is_mounted_is_compared_with_what_was_named(engine_with, tmp_
     async with engine_with(policy={"mounts": mounts}, sandbox={"bubblewrap": str(tmp_path / "bwrap")}) as engine:
         with pytest.raises(SandboxError, match="what is mounted in the sandbox is not what was named"):
             await engine.execute(Request(language="shell", code="ls /data"), caller="test")
+
+
+async def test_a_run_whose_cgroup_somebody_removes_ends_as_an_error_of_this_host(engine_with, has_cgroups):
+    """P8, P12: its limits are gone with the group, so it does not go on."""
+    if not has_cgroups:
+        return
+    async with engine_with() as engine:
+        if engine.sandbox.tree.version == 2:  # where its parent takes no processes
+            return
+        up = anyio.Event()
+        request = Request(language="shell", code="echo up; sleep 1000")
+
+        async def remove():
+            await up.wait()
+            place = engine.sandbox.tree.directories["memory"]
+            (group,) = place.glob("run-*")
+            for pid in (group / "cgroup.procs").read_text().split():
+                (place.parent / "cgroup.procs").write_text(pid)
+            group.rmdir()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(remove)
+            with pytest.raises(SandboxError):
+                await engine.execute(request, caller="test", on_output=lambda *_: up.set())
+        assert not groups()

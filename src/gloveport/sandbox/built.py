@@ -83,17 +83,12 @@ class Built:
         watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno())
         report: list[JsonValue] = []
         with contextlib.ExitStack() as stack:
-            pipes = [pipe(stack), pipe(stack)]
-            if self.uid is not None:
-                for _, end in pipes:
-                    os.fchown(end.fileno(), self.uid, self.uid)  # or the program could not open its own /dev/stdout
-            job = program.model_dump(include={"name", "source", "argv", "text", "descriptor", "report"})
-            ends = tuple(end.fileno() for _, end in pipes)
-            await frames.send(self.channel, {"program": {**job, "value_bytes": value_bytes}}, ends)
-            for _, end in pipes:
-                end.close()
+            try:
+                streams = await self._hand_over(program, value_bytes, stack)
+            except OSError as error:
+                raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
             async with anyio.create_task_group() as tasks:
-                for (stream, _), sink in zip(pipes, (stdout, stderr), strict=True):
+                for stream, sink in zip(streams, (stdout, stderr), strict=True):
                     tasks.start_soon(drain, stream, sink, watch)
                 tasks.start_soon(self._read_report, report, value_bytes)
                 async with anyio.create_task_group() as watching:
@@ -113,6 +108,19 @@ class Built:
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
             refused_forks=counters.refused_forks if counters else None,
         )
+
+    async def _hand_over(self, program: Program, value_bytes: int, stack: contextlib.ExitStack) -> list[FileIO]:
+        """Send the program and the writing ends of its streams; return the reading ends."""
+        pipes = [pipe(stack), pipe(stack)]
+        if self.uid is not None:
+            for _, end in pipes:
+                os.fchown(end.fileno(), self.uid, self.uid)  # or the program could not open its own /dev/stdout
+        job = program.model_dump(include={"name", "source", "argv", "text", "descriptor", "report"})
+        ends = tuple(end.fileno() for _, end in pipes)
+        await frames.send(self.channel, {"program": {**job, "value_bytes": value_bytes}}, ends)
+        for end in (end for _, end in pipes):
+            end.close()  # or the streams would never end
+        return [stream for stream, _ in pipes]
 
     async def _read_report(self, report: list[JsonValue], value_bytes: int) -> None:
         """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
@@ -161,14 +169,15 @@ def _open_child(pid: object, parent: int) -> FileIO:
     """
     if not isinstance(pid, int):
         raise GuestError("bubblewrap told no process id")
-    try:
-        descriptor = FileIO(os.pidfd_open(pid))
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError as error:
-        raise GuestError("it died while it was built") from error
-    if int(status.rpartition(")")[2].split()[1]) != parent:
-        descriptor.close()
-        raise GuestError("it died while it was built")
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(FileIO(os.pidfd_open(pid)))
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError as error:
+            raise GuestError("it died while it was built") from error
+        if int(status.rpartition(")")[2].split()[1]) != parent:
+            raise GuestError("it died while it was built")
+        stack.pop_all()
     return descriptor
 
 

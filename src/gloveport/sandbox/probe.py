@@ -75,17 +75,18 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
 
 
 async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
-    """Run a program that says hello, and tell what went wrong; empty when it said so."""
+    """Run a program that says hello, and tell what went wrong; empty when it said so.
+
+    Raises:
+        SandboxError: There is no sandbox to run it in.
+    """
     with contextlib.ExitStack() as stack:
         stdout, stderr = (
             stack.enter_context(contextlib.closing(Capture(shown=_SAID_BYTES, stored=_SAID_BYTES, directory=Path("/"))))
             for _ in range(2)
         )
-        try:
-            async with sandbox.start(plan) as child:
-                outcome = await child.run(program, value_bytes=_SAID_BYTES, stdout=stdout, stderr=stderr)
-        except SandboxError as error:
-            return str(error.args[0])
+        async with sandbox.start(plan) as child:
+            outcome = await child.run(program, value_bytes=_SAID_BYTES, stdout=stdout, stderr=stderr)
         if outcome.exit_code == 0 and stdout.page(0)[0] == "hello\n":
             return ""
         said = stderr.page(0)[0].strip().splitlines() or [""]

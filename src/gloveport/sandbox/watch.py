@@ -9,6 +9,7 @@ from io import FileIO
 import anyio
 import anyio.lowlevel
 
+from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
 from gloveport.sandbox import cgroup
 from gloveport.sandbox.base import Sink
@@ -41,13 +42,16 @@ class Watch:
             if time.monotonic() - self.started >= self.limits.wall_seconds:
                 self.kill("wall_seconds")
             elif self.group is not None:
-                self._check(self.group.counters())
+                try:
+                    self._check(self.group.counters())
+                except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
+                    self._end()
+                    return
 
     def kill(self, limit: LimitName) -> None:
         """End the whole sandbox for this limit; the first one named is the cause."""
         self.broken = self.broken or limit
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.inner, signal.SIGKILL)
+        self._end()
 
     def finish(self) -> cgroup.Counters | None:
         """The final accounts. A program that the kernel's memory killer ended may be gone before anybody looked."""
@@ -56,6 +60,10 @@ class Watch:
         counters = self.group.counters()
         self._check(counters)
         return counters
+
+    def _end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.inner, signal.SIGKILL)
 
     def _check(self, counters: cgroup.Counters) -> None:
         if counters.oom_kills:

@@ -110,7 +110,10 @@ async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) 
             checks[language] = Check(name=language, state="missing", detail=missing[language])
             return
         program = runtimes[language].prepare(_GREETINGS[language], grant)
-        failure = await probe.failure_of(sandbox, make_plan(program, grant, system), program)
+        try:
+            failure = await probe.failure_of(sandbox, make_plan(program, grant, system), program)
+        except SandboxError as error:
+            failure = str(error.args[0])
         checks[language] = Check(
             name=language, state="missing" if failure else "enforced", detail=failure or "a program ran"
         )
