@@ -56,12 +56,15 @@ class Engine:
     admission: Admission
     archive: Archive
 
-    async def execute(self, request: Request, *, caller: str, on_output: OnOutput | None = None) -> Result:
+    async def execute(
+        self, request: Request, *, caller: str, share: str | None = None, on_output: OnOutput | None = None
+    ) -> Result:
         """Run one program to its end. A program that fails, and a refusal, are results.
 
         Args:
             request: What to run, and under which narrower limits.
             caller: Who asks, for the audit log.
+            share: Whose fair share of the places the run takes; without it, the caller's. Callers must not choose it.
             on_output: Called with the program's output as it comes.
 
         Raises:
@@ -73,12 +76,12 @@ class Engine:
         guard = Guard(grant=grant, audit=self.audit, caller=caller, run_id=run_id)
         try:
             with guard.admit(_action(request)) as ending:
-                return await self._run(run_id, request, grant, ending, on_output)
+                return await self._run(run_id, request, grant, ending, share or caller, on_output)
         except Denied as denial:
             return _refusal(run_id, request, grant, denial)
 
     async def _run(
-        self, run_id: str, request: Request, grant: Grant, ending: Ending, on_output: OnOutput | None
+        self, run_id: str, request: Request, grant: Grant, ending: Ending, share: str, on_output: OnOutput | None
     ) -> Result:
         """The admitted run: wait for a place, build the sandbox, run, judge."""
         runtime = self.runtimes.get(request.language)
@@ -103,7 +106,7 @@ class Engine:
             }
             for capture in streams.values():
                 spooled.callback(capture.close)
-            async with self.admission.place(), self.sandbox.start(plan) as child:
+            async with self.admission.place(share), self.sandbox.start(plan) as child:
                 outcome = await child.run(program, value_bytes=limits.output_bytes, **streams)
             result = self._result(run_id, request, grant, outcome, streams)
             spooled.pop_all()  # what the answer can't show belongs to the archive now

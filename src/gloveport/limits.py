@@ -1,6 +1,11 @@
-"""Admission: how many runs go on at once, how many wait, and for how long."""
+"""Admission: how many runs go on at once, how many wait, for how long, and whose turn it is.
+
+A place that becomes free while somebody waits is handed over and free at no moment in between, so nobody overtakes.
+Whatever ends a wait: who was given a place by then takes it or passes it on.
+"""
 
 import contextlib
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -8,66 +13,139 @@ import anyio
 
 from gloveport.errors import Denied
 
+_LATER = "try again when a run has ended"
+_FEWER = "ask for fewer runs at a time: for the next one when an answer has come"
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """One run that waits. Who takes it out of its queue says here what became of it."""
+
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    admitted: bool = False
+    refusal: Denied | None = None
+
 
 @dataclass(kw_only=True)
 class Admission:
-    """A bounded queue before a bounded number of places.
+    """A bounded queue before a bounded number of places, shared fairly between callers.
+
+    A free place goes round robin to the next caller that has somebody waiting; within one caller it is first come,
+    first served. When the queue is full, the caller with the most runs gives up its newest waiter for one that has
+    fewer even with the newcomer. A run that goes on counts like one that waits: who has a place has had its turn.
+    Where the newcomer would only make the two equal it is refused, or they would drive each other out for ever.
 
     Attributes:
         concurrent_runs: Places.
         queue_length: How many may wait for one; 0 means nobody waits.
         queue_seconds: How long one waits at most.
+        running: Places that are taken.
+        waiting: Runs that wait for one, of all callers.
     """
 
     concurrent_runs: int
     queue_length: int
     queue_seconds: float
-    waiting: int = 0
-    _places: anyio.Semaphore = field(init=False)
+    running: int = field(default=0, init=False)
+    waiting: int = field(default=0, init=False)
+    _places: Counter[str] = field(default_factory=Counter, init=False)
+    """How many places each caller has that has any."""
 
-    def __post_init__(self) -> None:
-        self._places = anyio.Semaphore(self.concurrent_runs)
-
-    @property
-    def running(self) -> int:
-        """Places that are taken."""
-        return self.concurrent_runs - self._places.value
+    _queues: OrderedDict[str, OrderedDict[_Waiter, None]] = field(default_factory=OrderedDict, init=False)
+    """The callers that have somebody waiting, the next one first. Ordered, for a waiter may leave from the middle."""
 
     @contextlib.asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """A place for one run, first come first served.
+    async def place(self, caller: str) -> AsyncIterator[None]:
+        """A place for one run.
+
+        Args:
+            caller: Whose share it comes from. It must not be the caller's own choice: more names are more shares.
 
         Raises:
-            Denied: ``queue_full`` or ``queue_timeout``, at once or after ``queue_seconds``.
+            Denied: ``queue_full``, at once or when the waiter has to make room; ``queue_timeout`` after
+                ``queue_seconds``.
         """
-        await self._enter()
+        if self.running < self.concurrent_runs:  # then nobody waits
+            self._take(caller)
+        else:
+            await self._wait(caller)
         try:
             yield
         finally:
-            self._places.release()
+            self._leave(caller)
 
-    async def _enter(self) -> None:
-        try:
-            self._places.acquire_nowait()
-        except anyio.WouldBlock:
-            pass
-        else:
-            return
-        if self.waiting >= self.queue_length:
-            raise Denied(
-                "queue_full",
-                f"{self.concurrent_runs} programs are running and {self.waiting} are waiting",
-                hint="try again when a run has ended",
-            )
+    async def _wait(self, caller: str) -> None:
+        """Return with a place that was handed over."""
+        self._make_room(caller)
+        waiter = _Waiter()
+        self._queues.setdefault(caller, OrderedDict())[waiter] = None
         self.waiting += 1
         try:
-            with anyio.fail_after(self.queue_seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            raise Denied(
-                "queue_timeout",
-                f"no place became free within {self.queue_seconds:g} s",
-                hint="try again when a run has ended",
-            ) from None
-        finally:
-            self.waiting -= 1
+            with anyio.move_on_after(self.queue_seconds):
+                await waiter.decided.wait()
+        except BaseException:  # cancelled; perhaps in the moment in which the place came
+            if waiter.admitted:
+                self._leave(caller)
+            elif waiter.refusal is None:
+                self._remove(caller, waiter)
+            raise
+        if waiter.admitted:  # though the time may have run out in the same moment
+            return
+        if waiter.refusal is not None:
+            raise waiter.refusal
+        self._remove(caller, waiter)
+        raise Denied(
+            "queue_timeout", f"no place became free within {self.queue_seconds:g} s: {self._state(caller)}", hint=_LATER
+        )
+
+    def _take(self, caller: str) -> None:
+        self.running += 1
+        self._places[caller] += 1
+
+    def _leave(self, caller: str) -> None:
+        """Give a place back: to the first waiter of the caller whose turn it is, if anybody waits."""
+        self.running -= 1
+        self._places[caller] -= 1
+        if not self._places[caller]:
+            del self._places[caller]
+        if not self._queues:
+            return
+        following = next(iter(self._queues))
+        self._queues.move_to_end(following)
+        waiter = next(iter(self._queues[following]))
+        self._remove(following, waiter)
+        self._take(following)
+        waiter.admitted = True
+        waiter.decided.set()
+
+    def _make_room(self, caller: str) -> None:
+        """See to it that the queue has room for one more of this caller, or refuse."""
+        if self.waiting < self.queue_length:
+            return
+        # Among equals the one whose turn comes last: it loses the least.
+        greediest = max(reversed(self._queues), key=self._runs, default=caller)
+        if self._runs(caller) + 1 >= self._runs(greediest):
+            raise Denied("queue_full", self._state(caller), hint=_FEWER if caller in self._queues else _LATER)
+        waiter = next(reversed(self._queues[greediest]))
+        self._remove(greediest, waiter)
+        reason = f"the queue is full, and your newest run made room for a caller with fewer: {self._state(greediest)}"
+        waiter.refusal = Denied("queue_full", reason, hint=_FEWER)
+        waiter.decided.set()
+
+    def _remove(self, caller: str, waiter: _Waiter) -> None:
+        queue = self._queues[caller]
+        del queue[waiter]
+        if not queue:
+            del self._queues[caller]
+        self.waiting -= 1
+
+    def _runs(self, caller: str) -> int:
+        """How many runs a caller has, going on and waiting."""
+        return self._places[caller] + len(self._queues.get(caller, ()))
+
+    def _state(self, caller: str) -> str:
+        own = len(self._queues.get(caller, ()))
+        return (
+            f"{self.running} programs are running ({self._places[caller]} of them yours) and {self.waiting} are waiting"
+            f" ({own} of them yours; at most {self.queue_length} may wait)"
+        )

@@ -141,7 +141,7 @@ async def test_health_shows_a_layer_that_is_missing(connect):
 
 
 async def test_health_counts_the_runs_that_go_on(client, engine):
-    async with engine.admission.place(), engine.admission.place():
+    async with engine.admission.place("test"), engine.admission.place("test"):
         health = (await client.call_tool("health", {})).structured_content
         assert (health["running"], health["waiting"], health["status"]) == (2, 0, "ok")
         places = engine.admission.concurrent_runs - 2
@@ -149,7 +149,7 @@ async def test_health_counts_the_runs_that_go_on(client, engine):
             release = asyncio.Event()
 
             async def hold():
-                async with engine.admission.place():
+                async with engine.admission.place("test"):
                     await release.wait()
 
             holders = [tasks.create_task(hold()) for _ in range(places + 1)]
