@@ -20,13 +20,14 @@ MODERN = {
     "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+MODERN_CALL = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
 
 
 class Served:
     """A server on a free port."""
 
-    def __init__(self, environ: dict[str, str]) -> None:
-        command = [*GLOVEPORT, "serve", "--http", "--port", "0"]
+    def __init__(self, environ: dict[str, str], *arguments: str) -> None:
+        command = [*GLOVEPORT, "serve", "--http", "--port", "0", *arguments]
         environ = {**os.environ, **environ}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True)
         self.url = self.process.stderr.readline().split()[-1]
@@ -34,11 +35,23 @@ class Served:
 
 
 @pytest.fixture
-def served(environ):
-    server = Served(environ)
-    yield server
-    server.process.kill()
-    server.process.communicate()
+def serve(environ):
+    """Start a server with these arguments."""
+    started = []
+
+    def start(*arguments: str) -> Served:
+        started.append(Served(environ, *arguments))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.process.kill()
+        server.process.communicate()
+
+
+@pytest.fixture
+def served(serve):
+    return serve()
 
 
 def message(method: str, params: dict, request_id: int | None = 1) -> dict:
@@ -74,11 +87,10 @@ async def test_clients_of_both_eras_run_programs_on_one_server(served):
 
 async def test_a_foreign_host_or_origin_is_refused_in_both_eras(served):
     """A3, P16: no web page reaches the server by a name of its own."""
-    modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
     async with httpx2.AsyncClient() as client:
         for era, body in (
             ({}, message("initialize", INITIALIZE)),
-            (modern, message("tools/call", {**execution("true"), "_meta": MODERN})),
+            (MODERN_CALL, message("tools/call", {**execution("true"), "_meta": MODERN})),
         ):
             for foreign, status in (
                 ({"host": "evil.example"}, 421),
@@ -111,17 +123,57 @@ async def test_a_closed_connection_kills_the_run(served, is_running, eventually,
         if era == "handshake":
             headers = await handshake_headers(client, served.url)
         else:
-            headers = {
-                **HEADERS,
-                "mcp-protocol-version": "2026-07-28",
-                "mcp-method": "tools/call",
-                "mcp-name": "execute_code",
-            }
+            headers = {**HEADERS, **MODERN_CALL}
             params["_meta"] = MODERN
         call = asyncio.create_task(client.post(served.url, headers=headers, json=message("tools/call", params, 2)))
         await asyncio.to_thread(eventually, lambda: is_running(word))
         call.cancel()
     await asyncio.to_thread(eventually, lambda: not is_running(word))
+
+
+SMALL = """
+admission = {{ concurrent_runs = 1, queue_length = 5, queue_seconds = 60 }}
+policy.mounts = [{{ source = "{}", target = "/gate" }}]
+"""
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_a_client_that_floods_neither_starves_another_nor_fills_the_queue(
+    serve, records, eventually, tmp_path, era
+):
+    """E4: the flood comes on many connections, and under whatever names a client may give itself in 2026-07-28."""
+    (gate := tmp_path / "gate").mkdir()
+    gate.chmod(0o755)
+    (config := tmp_path / "gloveport.toml").write_text(SMALL.format(gate))
+    served = serve("--config", str(config))
+
+    async def ask(client, number, code, headers):
+        params = execution(code)
+        if "mcp-method" in headers:
+            params["_meta"] = MODERN
+        body = message("tools/call", params, number)
+        call = asyncio.create_task(client.post(served.url, headers=headers, json=body))
+        # What is admitted and waits is queued in the same step.
+        await asyncio.to_thread(eventually, lambda: sum(r.kind == "execute.admitted" for r in records()) == number)
+        return call
+
+    async with httpx2.AsyncClient(timeout=60) as flooding, httpx2.AsyncClient(timeout=60) as other:
+        own = await handshake_headers(other, served.url)
+        headers = await handshake_headers(flooding, served.url)
+        calls = []
+        for number in range(1, 7):
+            if era == "modern":
+                claims = {"mcp-session-id": f"session-{number}", "x-forwarded-for": f"127.0.0.1:{number}"}
+                headers = {**HEADERS, **MODERN_CALL, **claims}
+            code = "until [ -e /gate/open ]; do sleep 0.02; done; echo flood"
+            calls.append(await ask(flooding, number, code, headers))
+        single = await ask(other, 7, "echo single", own)
+        (gate / "open").touch()
+        answers = [reply.text for reply in await asyncio.gather(*calls, single)]
+    ended = [record.fields["run"] for record in records() if record.kind == "execute.ended"]
+    assert ["queue_full" in text for text in answers] == [False] * 5 + [True, False]
+    assert "your newest run made room" in answers[5]
+    assert any(run in answers[6] for run in ended[1:3])
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=str)

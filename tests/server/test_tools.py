@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from gloveport.config import Config, Sandboxing
+from gloveport.limits import Admission
 from gloveport.model import Limits, Mount, Policy
 from gloveport.server.protocol import INSTRUCTIONS, make_server
 
@@ -170,6 +171,24 @@ async def test_the_audit_log_names_the_client_as_it_names_itself(connect, record
     caller = records()[-1].fields["caller"]
     assert caller.startswith("stdio (claims to be evil\n")
     assert len(caller) < 100
+
+
+async def test_a_name_that_a_client_claims_gives_it_no_share_of_its_own(engine, environ, era, eventually):
+    """E4: else each new name would drive another's run out of a full queue."""
+    door = Admission(concurrent_runs=1, queue_length=2, queue_seconds=30)
+    server = make_server(dataclasses.replace(engine, admission=door), Config(), environ, "stdio")
+
+    async def run_as(name):
+        async with Client(server, mode=era, client_info=wire.Implementation(name=name, version="1")) as client:
+            return await client.call_tool("execute_code", {"language": "shell", "code": "echo ran"})
+
+    async with door.place("test"):
+        waiting = [asyncio.create_task(run_as("one")) for _ in range(2)]
+        await asyncio.to_thread(eventually, lambda: door.waiting == 2)
+        refused = await run_as("other")
+    assert refused.structured_content["error"]["type"] == "queue_full"
+    assert "2 are waiting (2 of them yours; at most 2 may wait)" in text_of(refused)
+    assert [answer.structured_content["status"] for answer in await asyncio.gather(*waiting)] == ["ok", "ok"]
 
 
 async def test_the_whole_surface_costs_less_than_1500_tokens(client):

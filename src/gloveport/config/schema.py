@@ -45,7 +45,8 @@ class Admission(Value):
     """Programs that run at the same time. Default: twice the processors this process may use, and at least 4."""
 
     queue_length: Annotated[int, Field(ge=0, le=65_536)] = 32
-    """Requests that may wait for a place; 0 refuses a request at once when no place is free."""
+    """Requests of all callers that may wait for a place; 0 refuses a request at once when no place is free. In a full
+    queue the caller with the most runs makes room for one with fewer."""
 
     queue_seconds: Seconds = 30
     """How long a request waits for a place before it is refused."""

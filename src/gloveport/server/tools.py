@@ -14,6 +14,7 @@ import mcp_types as wire
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ByteSize, Field
 from starlette.requests import Request as HttpRequest
 
@@ -84,7 +85,9 @@ class Tools:
             tasks.start_soon(progress.report)
             tasks.start_soon(_cancel_when_gone, ctx.request_context.request, tasks.cancel_scope)
             try:
-                result = await self.engine.execute(request, caller=self._caller(ctx), on_output=progress.add)
+                result = await self.engine.execute(
+                    request, caller=self._caller(ctx), share=self._share(ctx), on_output=progress.add
+                )
             except GloveportError as error:
                 reply = failed("the program was not run, or what became of it is not known", str(error))
             else:
@@ -131,6 +134,18 @@ class Tools:
             return f"{self.transport} (claims no name)"
         claim = f"{params.client_info.name} {params.client_info.version}"
         return f"{self.transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
+
+    def _share(self, ctx: Context[Any, Any]) -> str:
+        """Whose share a run takes: a session of the handshake protocols; all else on this transport is one caller.
+
+        The SDK has matched the header with the session by now, but in the handshake protocols alone: 2026-07-28 knows
+        no sessions and passes over the header. Nor is the connection anybody: a client opens one for each of its
+        requests that go on at once, and X-Forwarded-For names another.
+        """
+        request = ctx.request_context.request
+        if isinstance(request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            return request.headers["mcp-session-id"]
+        return self.transport
 
     def _audit_check(self, ctx: Context[Any, Any]) -> Check:
         """Whether a record can be written now: a full disk shows only when it is tried."""
