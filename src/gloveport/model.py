@@ -174,6 +174,9 @@ class Program(Value):
     reserved_bytes: int = 0
     """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
 
+    preload: tuple[str, ...] = ()
+    """Modules that it is likely to import. Where they can't be imported ahead, it imports them itself."""
+
 
 class Execute(Value):
     """Action: start a program. ``code_sha256`` is the hex digest of its UTF-8 bytes."""

@@ -48,7 +48,7 @@ def test_a_directory_and_a_file_may_be_shown(tmp_path):
     [
         *("/proc", "/sys/fs", "/dev/shm", "/tmp", "/tmp/x", "/run/x", "/etc", "/etc/ssl", "/usr/local/x"),
         *("/bin", "/bin/x", "/lib", "/lib64", "/lib32/x", "/libx32", "/sbin"),
-        *("/opt/gloveport", "/opt/gloveport/x", "/opt"),
+        *("/opt/gloveport", "/opt/gloveport/x", "/opt/data", "/opt/data/x", "/opt"),
     ],
 )
 def test_a_target_that_overlaps_the_system_of_a_sandbox_is_refused(target):

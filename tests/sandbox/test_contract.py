@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Mount, Request
+from gloveport.runtimes import python
 from gloveport.sandbox.spawn import Bubblewrap
 
 pytestmark = pytest.mark.anyio
@@ -230,12 +232,14 @@ async def test_bubblewrap_never_runs_as_the_host_root(engine_with):
 
 
 async def test_the_environment_is_built_from_nothing(run, monkeypatch):
-    """T4, E9, P7."""
+    """T4, E9, P7: what a shell has, and what the packages of the extra ``data`` read."""
     monkeypatch.setenv("OWNERS_API_KEY", "sk-very-secret")
     result = await run("python", "import os\n{**os.environ}")
     assert sorted(result.value) == [
-        *["HOME", "LANG", "LOGNAME", "NO_COLOR", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"]
+        *["HOME", "LANG", "LOGNAME", "MPLBACKEND", "MPLCONFIGDIR", "MPL_IGNORE_SYSTEM_FONTS", "NO_COLOR"],
+        *["OPENBLAS_NUM_THREADS", "PATH", "PWD", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "USER"],
     ]
+    assert result.value["PYTHONPATH"] == "/opt/data"
     assert "secret" not in str(result.value)
 
 
@@ -257,6 +261,64 @@ places = ["/home", "/root", "/var", "/sys", "/boot", "/media", "/mnt", "/srv", "
     there, etc = (await run("python", code)).value
     assert there == []
     assert set(etc) <= {"passwd", "group", "hosts", "nsswitch.conf", "alternatives", "ld.so.cache"}
+
+
+async def test_programs_can_work_on_data(run):
+    """E8: the packages of the extra ``data`` work, a first picture included, and say nothing on standard error."""
+    code = """
+import io, os, sys
+import matplotlib.pyplot as plt
+import pandas as pd
+frame = pd.DataFrame({"city": ["Bern", "Graz", "Bern"], "rain": [1.5, 2.0, 3.5]})
+frame.groupby("city").rain.sum().plot.bar(title="Rain")
+picture = io.BytesIO()
+plt.savefig(picture)
+threads = len(os.listdir("/proc/self/task"))
+[frame.groupby("city").rain.mean().to_dict(), picture.getvalue()[:4].hex(), threads, sys.path[-2:], os.listdir("/tmp")]
+"""
+    result = await run("python", code)
+    assert result.value == [{"Bern": 2.5, "Graz": 2.0}, b"\x89PNG".hex(), 1, ["/opt/data", "/tmp"], []]
+    assert result.stderr.text == ""
+
+
+async def test_a_python_process_of_a_program_can_work_on_data_too(run):
+    """E8."""
+    code = """
+cat > plot.py <<'END'
+import matplotlib.pyplot, pandas
+print(pandas.Series([1, 2, 3]).sum())
+matplotlib.pyplot.plot([1, 2])
+matplotlib.pyplot.savefig("plot.png")
+END
+python3 plot.py && head -c 4 plot.png | tail -c 3
+"""
+    result = await run("shell", code)
+    assert (result.stdout.text, result.stderr.text) == ("6\nPNG", "")
+
+
+async def test_no_package_of_the_server_can_be_imported(run):
+    """P1, P7: of what is installed with it, only the packages of the extra are there."""
+    names = sorted({"gloveport", *filter(str.isidentifier, packages_distributions())})
+    code = f"""
+import importlib.util
+found = {{name: spec.origin for name in {names} if (spec := importlib.util.find_spec(name))}}
+sorted(name for name, origin in found.items() if origin and origin.startswith("/opt"))
+"""
+    mounted = {Path(mount.target).stem for mount in python.find(None).data.mounts}
+    found = (await run("python", code)).value
+    assert {"numpy", "pandas", "matplotlib"} <= set(found) <= mounted
+    assert {"anyio", "gloveport", "mcp", "pydantic"} <= set(names) - mounted
+
+
+async def test_what_may_be_imported_ahead_is_there_and_leaves_one_thread(run):
+    """A process of more than one thread can't be forked."""
+    code = f"""
+import importlib, os
+for name in {python.WITH_DATA}:
+    importlib.import_module(name)
+len(os.listdir("/proc/self/task"))
+"""
+    assert (await run("python", code)).value == 1
 
 
 async def test_descriptors_are_the_intended_ones(run):

@@ -2,9 +2,11 @@
 
 import pytest
 
+from gloveport.config import Config
 from gloveport.errors import SandboxError
+from gloveport.model import Policy
 from gloveport.sandbox.probe import Check
-from gloveport.server.app import require
+from gloveport.server.app import inspect, require
 
 SOUND = [Check(name=name, state="enforced", detail="") for name in ("seccomp", "python", "shell")]
 
@@ -29,3 +31,20 @@ def test_a_language_that_can_not_be_run_is_refused_when_it_is_asked_for():
 def test_without_any_language_there_is_nothing_to_serve():
     with pytest.raises(SandboxError, match="no python here"):
         require([SOUND[0], missing("python"), missing("shell")])
+
+
+async def data_checks(environ, **policy):
+    return [check for check in await inspect(Config(policy=Policy(**policy)), environ) if check.name == "data"]
+
+
+@pytest.mark.anyio
+async def test_the_packages_for_data_work_are_tried(environ):
+    """O1, E8."""
+    (check,) = await data_checks(environ)
+    assert check.detail.startswith("numpy ")
+    assert check.state == ("weaker" if check.repair else "enforced")
+
+
+@pytest.mark.anyio
+async def test_where_no_program_could_use_packages_nothing_is_said_of_them(environ):
+    assert await data_checks(environ, languages={"typescript"}) == []

@@ -30,7 +30,7 @@ _SYSTEM = tuple(
     Path(path)
     for path in (
         *("/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/usr", "/bin", "/sbin", "/opt/gloveport"),  # noqa: S108
-        *("/lib", "/lib32", "/lib64", "/libx32", "/opt/deno", "/program.sh"),
+        *("/opt/data", "/lib", "/lib32", "/lib64", "/libx32", "/opt/deno", "/program.sh"),
     )
 )
 """What every sandbox is made of."""

@@ -52,8 +52,8 @@ Programs can read what a mount shows, so some paths are refused when the configu
   whole; a whole home directory; places of credentials in one, such as `.ssh` and `.config`; and what overlaps
   Gloveport's own configuration, state and audit directories.
 - A target must not overlap what a sandbox is made of (`/bin`, `/dev`, `/etc`, `/lib`, `/lib32`, `/lib64`, `/libx32`,
-  `/opt/deno`, `/opt/gloveport`, `/proc`, `/program.sh`, `/run`, `/sbin`, `/sys`, `/tmp`, `/usr`), nor another mount's
-  target.
+  `/opt/data`, `/opt/deno`, `/opt/gloveport`, `/proc`, `/program.sh`, `/run`, `/sbin`, `/sys`, `/tmp`, `/usr`), nor
+  another mount's target.
 
 The check is made once, at the start. Whoever can write to the directories above a source can put something else there
 later.

@@ -85,8 +85,14 @@ def confine(setup):
     }
 
 
+def add_packages():
+    """Find what PYTHONPATH names as well, which isolated mode ignores: last, so that it shadows nothing installed."""
+    sys.path += [path for path in os.environ.get("PYTHONPATH", "").split(":") if path and path not in sys.path]
+
+
 def run_here(program):
     """Run a Python program in this very process. It may import what it writes, after everything that is installed."""
+    add_packages()
     sys.path.append(os.getcwd())
     return load("program", "python/program.py").run(program["source"], program["name"], program["value_bytes"])
 

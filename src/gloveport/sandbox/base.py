@@ -42,6 +42,12 @@ class System(Value):
     binds: tuple[Mount, ...]
     """System directories, the guest files, and what the init process's interpreter needs."""
 
+    packages: tuple[Mount, ...] = ()
+    """Python packages besides the interpreter's own, side by side in one directory."""
+
+    env: Mapping[str, str] = {}
+    """What programs are told about them."""
+
     symlinks: tuple[Symlink, ...]
     masked: tuple[str, ...]
     """Files below /proc that tell of the host, and are replaced by nothing."""
@@ -103,7 +109,9 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
     )
     # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
     # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
-    _refuse_nesting([bind.target for bind in (*shown, *grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
+    # Packages count as the one place that they lie in: Python lists it to find one.
+    places = (*(bind.target for bind in shown), *{str(PurePosixPath(one.target).parent) for one in system.packages})
+    _refuse_nesting([*places, *(mount.target for mount in grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
     path = ":".join(dict.fromkeys((str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin")))
     return Plan(
         init=(system.python, "-I", "-B", f"{GUEST}/init.py"),
@@ -117,9 +125,10 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
             "SHELL": "/bin/bash",
             "TERM": "dumb",
             "NO_COLOR": "1",
+            **system.env,
             **program.env,
         },
-        binds=(*shown, *grant.mounts),
+        binds=(*shown, *system.packages, *grant.mounts),
         symlinks=(*system.symlinks, *program.symlinks),
         masked=system.masked,
         files=_FILES,
@@ -127,7 +136,7 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
         hostname="gloveport",
         families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),
         landlock=(
-            *((bind.target, "run") for bind in shown),
+            *((place, "run") for place in places),
             *((mount.target, "read") for mount in grant.mounts),
             ("/etc", "read"),
             ("/proc", "read"),

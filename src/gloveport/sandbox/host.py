@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
@@ -52,12 +52,16 @@ def _bundled() -> str | None:
     return str(binary) if binary.is_file() else None
 
 
-def read_system(python: str, binds: Iterable[Mount], *, counts_memory: bool) -> System:
+def read_system(
+    python: str, binds: Iterable[Mount], packages: Sequence[Mount], env: Mapping[str, str], *, counts_memory: bool
+) -> System:
     """What every sandbox shows of this host.
 
     Args:
         python: Interpreter of the init process.
         binds: What it needs besides the system directories.
+        packages: What programs may import besides what it has.
+        env: What programs are told about these.
         counts_memory: Whether sandboxes are in cgroups.
 
     Where ``/lib`` is a link it stays one, where it is a directory it is bound.
@@ -72,6 +76,8 @@ def read_system(python: str, binds: Iterable[Mount], *, counts_memory: bool) -> 
     shown += [Mount(source=str(_GUEST), target=GUEST), *binds]
     return System(
         binds=tuple(shown),
+        packages=tuple(packages),
+        env=env,
         symlinks=tuple(symlinks),
         masked=tuple(path for path in _MASKED if Path(path).exists()),
         python=python,

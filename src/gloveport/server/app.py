@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -72,6 +73,8 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             system = await anyio.to_thread.run_sync(_system, config, tree)
             checks += await probe.walls(sandbox, make_plan(Program(name="probe"), _whole_grant(config), system))
             checks += await _language_checks(config, sandbox, system)
+            if config.policy.languages & {"python", "shell"}:
+                checks.append(await _data_check(config, sandbox, system))
         except (SandboxError, ConfigError) as error:
             checks.append(_missing("sandbox", error))
     directory = audit_directory(config, environ)
@@ -123,6 +126,18 @@ async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) 
             if language in config.policy.languages:
                 tasks.start_soon(check, language)
     return [checks[language] for language in LANGUAGES if language in checks]
+
+
+async def _data_check(config: Config, sandbox: Bubblewrap, system: System) -> Check:
+    """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
+    init = await anyio.to_thread.run_sync(python.find, _path(config.runtimes.python))
+    data, grant = init.data, _whole_grant(config)
+    state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
+    if data.modules:
+        program = init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
+        if failure := await probe.failure_of(sandbox, make_plan(program, grant, system), program):
+            return Check(name="data", state="weaker", detail=f"{data.detail}, but {failure}", repair=data.repair)
+    return Check(name="data", state=state, detail=data.detail, repair=data.repair)
 
 
 def _whole_grant(config: Config) -> Grant:
@@ -179,7 +194,8 @@ def _bubblewrap(config: Config, tree: cgroup.Tree | None) -> Bubblewrap:
 
 def _system(config: Config, tree: cgroup.Tree | None) -> System:
     init = python.find(_path(config.runtimes.python))
-    return host.read_system(init.executable, init.binds, counts_memory=tree is not None)
+    data = init.data
+    return host.read_system(init.executable, init.binds, data.mounts, data.env, counts_memory=tree is not None)
 
 
 def _runtimes(config: Config) -> tuple[dict[Language, Runtime], dict[Language, str]]:

@@ -11,10 +11,12 @@ refused() { # NAME PATTERN COMMAND…
 for name in $(env | cut -d= -f1); do
   case $name in
     HOME | LANG | LOGNAME | NO_COLOR | PATH | PWD | SHELL | SHLVL | TERM | TMPDIR | USER | OLDPWD | _) ;;
+    MPLBACKEND | MPLCONFIGDIR | MPL_IGNORE_SYSTEM_FONTS | OPENBLAS_NUM_THREADS | PYTHONPATH) ;;
     *) fail "ESCAPED($name)" ;;
   esac
 done
-[ -z "$BASH_ENV$ENV$LD_PRELOAD$LD_LIBRARY_PATH$PYTHONPATH" ] || fail loader
+[ -z "$BASH_ENV$ENV$LD_PRELOAD$LD_LIBRARY_PATH" ] || fail loader
+[ "${PYTHONPATH:-/opt/data}" = /opt/data ] || fail "PYTHONPATH($PYTHONPATH)"
 [ "$(umask)" = 0022 ] || fail "umask($(umask))"
 [ -r /proc/1/environ ] && cat /proc/1/environ >/dev/null 2>&1 && fail "ESCAPED(environ of 1)"
 [ "$(id -u):$(id -g):$(hostname 2>/dev/null || cat /proc/sys/kernel/hostname)" = 1000:1000:gloveport ] || fail "identity"

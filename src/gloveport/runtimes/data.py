@@ -1,0 +1,135 @@
+"""The packages of the extra ``data``: which of the server's site-packages programs get, and what these need.
+
+The server never imports them, and a program gets nothing else that is installed with the server: each entry of
+site-packages that belongs to one of these distributions, or to one they require, is a mount of its own.
+"""
+
+import csv
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from gloveport.model import PRIVATE, Mount, Value
+
+NAMES = ("numpy", "pandas", "matplotlib")
+"""What the extra holds in pyproject.toml, by the names that are imported too."""
+
+PLACE = "/opt/data"
+"""Where the packages lie inside. Nobody can write there, so it may stand on PYTHONPATH."""
+
+_SETTINGS = {
+    "MPLBACKEND": "agg",
+    "MPLCONFIGDIR": f"{PRIVATE}/matplotlib",
+    # Every sandbox is fresh, so all fonts of the host would be read anew for each program that draws.
+    "MPL_IGNORE_SYSTEM_FONTS": "1",
+    # Else a thread for each processor of the host, which limits count; and what has threads can't be forked.
+    "OPENBLAS_NUM_THREADS": "1",
+}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_INSTALL = "pip install 'gloveport[data]'"
+
+
+class Data(Value):
+    """What programs of one interpreter have of ``NAMES``."""
+
+    modules: tuple[str, ...] = ()
+    """Those that they can import."""
+
+    mounts: tuple[Mount, ...] = ()
+    """What is mounted for it; nothing where the interpreter has packages of its own."""
+
+    env: Mapping[str, str] = {}
+    detail: str
+    """What there is, or why there is nothing."""
+
+    repair: str = ""
+    """What would make it better."""
+
+
+def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
+    """What the programs of an interpreter get.
+
+    Args:
+        interpreter: Its path.
+        extension: How its extension modules end, which names implementation, version and platform.
+        own: Those of ``NAMES`` that it has itself. They are the operator's choice: nothing is mixed with them.
+    """
+    if own:
+        lacking = _listed([name for name in NAMES if name not in own])
+        return Data(
+            modules=tuple(own),
+            env=_SETTINGS,
+            detail=f"{interpreter} has {_listed(own)} itself" + (f", and no {lacking}" if lacking else ""),
+            repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
+        )
+    installed = _closure()
+    if not installed:
+        return Data(detail=f"programs have no {_listed(NAMES, last='or')}", repair=_INSTALL)
+    if extension != EXTENSION_SUFFIXES[0]:
+        return Data(
+            detail=f"installed for {EXTENSION_SUFFIXES[0]}, but programs run on {interpreter}: {extension}",
+            repair=f"set runtimes.python to {_base()}, or install Gloveport with {interpreter}",
+        )
+    mounts = {mount.target: mount for one in installed.values() for mount in _mounts(one)}
+    compiled = Path(importlib.util.cache_from_source(f"{mounts[f'{PLACE}/{NAMES[0]}'].source}/__init__.py")).exists()
+    return Data(
+        modules=NAMES,
+        mounts=tuple(mounts.values()),
+        env={"PYTHONPATH": PLACE, **_SETTINGS},
+        detail=_listed([f"{name} {installed[name].version}" for name in NAMES])
+        + ("" if compiled else "; not compiled, so that each program that imports them takes a second more"),
+        repair="" if compiled else f"{sys.executable} -m compileall -q {installed[NAMES[0]].locate_file('')}",
+    )
+
+
+def _closure() -> dict[str, Distribution]:
+    """The extra's distributions and all that they require, by name; nothing where one of the extra's is missing."""
+    found: dict[str, Distribution] = {}
+    queue = list(NAMES)
+    while queue:
+        name = queue.pop()
+        if name in found:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            if name in NAMES:
+                return {}
+            continue  # required on another platform or version: what is required here was installed
+        queue += _required(found[name])
+    return found
+
+
+def _required(one: Distribution) -> Iterator[str]:
+    """Names that a distribution requires, those of its own extras left out."""
+    for requirement in one.requires or ():
+        wanted, _, condition = requirement.partition(";")
+        name = _NAME.match(wanted)
+        if name and "extra" not in condition:
+            yield re.sub(r"[-_.]+", "-", name[0]).lower()
+
+
+def _mounts(one: Distribution) -> Iterator[Mount]:
+    """What can be imported of what a distribution has put directly into site-packages. Links are resolved.
+
+    Not its metadata: each mount takes a sixth of a millisecond in every sandbox that is built.
+    """
+    rows = csv.reader((one.read_text("RECORD") or "").splitlines())
+    for name in sorted({row[0].partition("/")[0] for row in rows if row}):
+        path = Path(str(one.locate_file(name)))
+        # Scripts lie outside, and the bytecode of single modules beside that of others.
+        if name not in {"", "..", "__pycache__"} and path.suffix not in {".dist-info", ".pth"} and path.exists():
+            yield Mount(source=str(path.resolve()), target=f"{PLACE}/{name}")
+
+
+def _base() -> Path:
+    """The interpreter that the server's virtual environment was made with."""
+    return Path(sys.base_exec_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _listed(names: Sequence[str], last: str = "and") -> str:
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -1,0 +1,175 @@
+"""The packages of the extra ``data``: what is mounted of the server's own, for which interpreter, and what is not."""
+
+import os
+import py_compile
+import subprocess
+import sys
+import tomllib
+import venv
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from gloveport.config import Config
+from gloveport.model import Grant
+from gloveport.runtimes import data, python
+from gloveport.sandbox.launch import open_plain
+from gloveport.server.app import inspect, require
+
+OURS = EXTENSION_SUFFIXES[0]
+GUEST = "/usr/bin/python3"
+PYPROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
+
+
+def install(site, name, *files, requires=(), version="1.0"):
+    """Install a distribution as pip does: its files, and beside them what it is."""
+    metadata = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    info = f"{name.replace('-', '_')}-{version}.dist-info"
+    written = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}",
+        **dict.fromkeys(files, ""),
+    }
+    for path, text in written.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text)
+    record = [*written, f"{info}/RECORD", f"../../../bin/{name}", f"/etc/{name}"]
+    (site / info / "RECORD").write_text("".join(f"{path},,\n" for path in record))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A directory of packages, found before the environment's own, in which the extra is installed."""
+    path = tmp_path / "site-packages"
+    install(path, "numpy", "numpy/__init__.py", "numpy.libs/blas.so", "start.pth", "__pycache__/single.pyc")
+    install(path, "pandas", "pandas/__init__.py", requires=["numpy>=2; python_version < '4'", "Date_Thing (>=1)"])
+    install(path, "matplotlib", "matplotlib/__init__.py", "pylab.py", requires=["numpy", "gone ; os_name == 'nt'"])
+    install(path, "date-thing", "dates/__init__.py", requires=["mcp; extra == 'server'", "pandas"])
+    install(path, "unrelated", "unrelated/__init__.py")
+    monkeypatch.syspath_prepend(path)
+    return path
+
+
+def test_the_extra_is_what_is_looked_for():
+    with PYPROJECT.open("rb") as file:
+        extra = tomllib.load(file)["project"]["optional-dependencies"]["data"]
+    assert {requirement.partition(">")[0] for requirement in extra} == set(data.NAMES)
+
+
+def test_what_is_mounted_are_the_extras_packages_and_what_they_require_and_nothing_else(site):
+    """P1: no package of the server, no start-up file, no script, nothing outside site-packages."""
+    found = data.find(GUEST, OURS, [])
+    assert {mount.target: mount.source for mount in found.mounts} == {
+        f"/opt/data/{name}": f"{site}/{name}"
+        for name in ("numpy", "numpy.libs", "pandas", "matplotlib", "pylab.py", "dates")
+    }
+    assert found.modules == ("numpy", "pandas", "matplotlib")
+    assert found.env["PYTHONPATH"] == "/opt/data"
+
+
+def test_sources_are_named_without_symbolic_links(site, tmp_path, monkeypatch):
+    """A virtual environment may lie beneath a link; the launcher opens no path in which one stands."""
+    (tmp_path / "link").symlink_to(site)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "link")])
+    found = data.find(GUEST, OURS, [])
+    assert found.mounts
+    for mount in found.mounts:
+        os.close(open_plain(mount.source))
+
+
+def test_packages_without_bytecode_are_usable_and_the_command_that_compiles_them_is_named(site):
+    found = data.find(GUEST, OURS, [])
+    assert "numpy 1.0, pandas 1.0 and matplotlib 1.0; not compiled" in found.detail
+    assert found.repair == f"{sys.executable} -m compileall -q {site}"
+    py_compile.compile(f"{site}/numpy/__init__.py")
+    compiled = data.find(GUEST, OURS, [])
+    assert (compiled.detail, compiled.repair) == ("numpy 1.0, pandas 1.0 and matplotlib 1.0", "")
+
+
+def test_an_interpreter_of_another_kind_gets_nothing_and_the_repair_names_one_that_would(site):
+    found = data.find(GUEST, ".cpython-399-x86_64-linux-gnu.so", [])
+    assert (found.modules, found.mounts, found.env) == ((), (), {})
+    assert f"installed for {OURS}, but programs run on {GUEST}: .cpython-399" in found.detail
+    base = found.repair.removeprefix("set runtimes.python to ").partition(",")[0]
+    assert python.find(base).executable == base
+
+
+def test_without_the_extra_its_installation_is_named(monkeypatch, tmp_path):
+    install(tmp_path, "numpy", "numpy/__init__.py")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    found = data.find(GUEST, OURS, [])
+    assert (found.modules, found.mounts, found.env) == ((), (), {})
+    assert found.detail == "programs have no numpy, pandas or matplotlib"
+    assert found.repair == "pip install 'gloveport[data]'"
+
+
+@pytest.mark.anyio
+async def test_packages_that_can_not_be_imported_are_named_and_no_refusal(site, environ):
+    """O1: an interpreter of the right kind may still lack a library, or a user the right to read."""
+    (site / "numpy/__init__.py").write_text("raise SystemExit('no libstdc++ here')")
+    checks = await inspect(Config(), environ)
+    (check,) = [check for check in checks if check.name == "data"]
+    assert check.state == "weaker"
+    assert ", but a program that should say hello ended with exit code 1: no libstdc++ here" in check.detail
+    require(checks)
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """A virtual environment of the operator's: the path of its interpreter, and that of its site-packages."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    return str(tmp_path / "venv/bin/python"), site
+
+
+def test_an_environment_with_packages_of_its_own_is_not_mixed_with_others(environment):
+    """The operator has chosen them: nothing is mounted that could shadow them, or be of another version."""
+    interpreter, site = environment
+    (site / "numpy").mkdir()
+    (site / "numpy/__init__.py").touch()
+    found = python.find(interpreter).data
+    assert (found.modules, found.mounts) == (("numpy",), ())
+    assert "PYTHONPATH" not in found.env
+    assert found.detail == f"{interpreter} has numpy itself, and no pandas and matplotlib"
+    assert "install pandas and matplotlib for it too" in found.repair
+
+
+def test_an_environment_without_them_gets_them(environment):
+    found = python.find(environment[0]).data
+    assert found.modules == data.NAMES
+    assert found.mounts
+
+
+def test_no_package_has_the_name_of_a_module_of_the_standard_library():
+    """In a Python process of a program PYTHONPATH comes first: it must not change what it finds there."""
+    names = {Path(mount.target).stem for mount in python.find(None).data.mounts}
+    assert names >= {"numpy", "pandas", "matplotlib", "PIL"}
+    assert not names & sys.stdlib_module_names
+
+
+def test_the_server_imports_none_of_them():
+    code = (
+        "import sys, gloveport.server.app, gloveport.runtimes.python as python; python.find(None);"
+        f"sys.exit(any(name in sys.modules for name in {data.NAMES}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("print(1)", python.COMMON),
+        ("import pandas as pd", python.WITH_DATA),
+        ("from matplotlib import pyplot", python.WITH_DATA),
+        ("__import__('numpy')", python.WITH_DATA),
+        ("mynumpy = 1", python.COMMON),
+    ],
+)
+def test_what_is_imported_ahead_follows_from_what_the_program_speaks_of(source, expected):
+    assert python.find(None).prepare(source, Grant()).preload == expected
+
+
+def test_nothing_is_imported_ahead_that_is_not_there(environment):
+    interpreter, site = environment
+    (site / "numpy.py").touch()
+    assert python.find(interpreter).prepare("import numpy", Grant()).preload == python.COMMON
