@@ -1,1 +1,1 @@
-"""Measures Gloveport against named baselines, each pair of figures taken in turn in the same run."""
+"""Measures Gloveport against named baselines, in turn, in the same run."""

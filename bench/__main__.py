@@ -1,131 +1,91 @@
-"""``python -m bench [CASE…] [--json]``: medians and ratios, never single times: these machines are noisy.
+"""``python -m bench [CASE…] [--json | --markdown]``: measure, and compare with the goals.
 
-A case is a pair of things to do once: the subject and its baseline. They are done in turn, so that both see the same
-machine. With ``--json``: ``{"machine": …, "cases": [{"name", "baseline", "samples", "median_ms", "p95_ms",
-"baseline_median_ms", "ratio"}]}``.
+Exits with 1, and a line per case on standard error, when a goal is not reached or something does not work. With
+``--json`` one object is printed::
+
+    {"machine": …,
+     "cases": [{"name", "baseline", "samples", "median_ms", "p95_ms", "baseline_median_ms", "ratio", "ratio_of",
+                "goal", "holds"}],
+     "memory": [{"name", "mib", "goal", "holds"}],
+     "skipped": {name: why}, "broken": {name: what}}
+
+See ``bench.measure.Figure`` for what the fields mean, and ``docs/performance.md`` for what the cases are.
 """
 
 import argparse
-import json
-import os
-import platform
-import statistics
+import contextlib
+import sys
 import tempfile
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import anyio
-from deno import find_deno_bin
+from rich.console import Console
 
-from gloveport.config import Config
-from gloveport.engine import Engine
-from gloveport.model import Language, Request
-from gloveport.server.app import assemble
-
-SAMPLES = 30
-WARM_UP = 3
+from bench.cases import every_case
+from bench.measure import Case, Unavailable, WrongAnswer
+from bench.report import Report
+from gloveport.errors import GloveportError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    name: str
-    language: Language
-    code: str
-    baseline: str
-    command: tuple[str, ...]
+async def measure(cases: Sequence[Case]) -> Report:
+    """Measure one after the other; nothing else of ours is running meanwhile."""
+    report = Report()
+    for case in cases:
+        print(f"bench: {case.name}", file=sys.stderr)
+        with _scratch() as scratch:
+            try:
+                report.lines.append(await case.measure(scratch))
+            except* Unavailable as lacks:
+                report.skipped[case.name] = "; to have it: ".join(_first(lacks).args)
+            except* (WrongAnswer, GloveportError, TimeoutError) as faults:
+                fault = _first(faults)
+                report.broken[case.name] = f"{type(fault).__name__}: {fault}"
+    return report
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    name: str
-    baseline: str
-    samples: int
-    median_ms: float
-    p95_ms: float
-    baseline_median_ms: float
-    ratio: float
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="gloveport-bench-") as directory:
+        path = Path(directory)
+        path.chmod(0o755)  # unprivileged baselines read from it
+        yield path
 
 
-def cases(scratch: Path) -> list[Case]:
-    program = scratch / "program.ts"
-    program.write_text("console.log(1)\n")
-    python = "/usr/bin/python3"
-    return [
-        Case(
-            name="python-cold",
-            language="python",
-            code="print(1)",
-            baseline=f"{python} -c, no sandbox",
-            command=(python, "-c", "print(1)"),
-        ),
-        Case(
-            name="typescript-cold",
-            language="typescript",
-            code="console.log(1)",
-            baseline="deno run, no sandbox",
-            command=(find_deno_bin(), "run", "--quiet", str(program)),
-        ),
-        Case(
-            name="shell-cold",
-            language="shell",
-            code="echo 1",
-            baseline="bash -c, no sandbox",
-            command=("/bin/bash", "-c", "echo 1"),
-        ),
-    ]
+def _first(error: BaseException) -> BaseException:
+    """What went wrong: task groups wrap it, some of them several times."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
-async def measure(case: Case, engine: Engine) -> Figure:
-    async def subject() -> None:
-        result = await engine.execute(Request(language=case.language, code=case.code), caller="bench")
-        assert (result.status, result.stdout.text) == ("ok", "1\n"), result
-
-    async def baseline() -> None:
-        answer = await anyio.run_process(case.command)
-        assert answer.stdout == b"1\n"
-
-    times: dict[Callable[[], Awaitable[None]], list[float]] = {subject: [], baseline: []}
-    for _ in range(WARM_UP + SAMPLES):
-        for action, taken in times.items():
-            started = time.perf_counter()
-            await action()
-            taken.append((time.perf_counter() - started) * 1000)
-    ours, theirs = (taken[WARM_UP:] for taken in times.values())
-    return Figure(
-        name=case.name,
-        baseline=case.baseline,
-        samples=SAMPLES,
-        median_ms=round(statistics.median(ours), 2),
-        p95_ms=round(statistics.quantiles(ours, n=20)[-1], 2),
-        baseline_median_ms=round(statistics.median(theirs), 2),
-        ratio=round(statistics.median(a / b for a, b in zip(ours, theirs, strict=True)), 2),
-    )
-
-
-async def main() -> None:
+def main() -> int:
+    """See the module."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__.partition("\n")[0])
     parser.add_argument("case", nargs="*", help="names of cases; all when none is named")
-    parser.add_argument("--json", action="store_true")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--markdown", action="store_true")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gloveport-bench-") as scratch:
-        known = {case.name: case for case in cases(Path(scratch))}
-        if unknown := set(asked.case) - set(known):
-            parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-        async with assemble(Config(), {"GLOVEPORT_STATE": f"{scratch}/state"}) as engine:
-            figures = [await measure(known[name], engine) for name in asked.case or known]
-    machine = f"{platform.platform()}, {len(os.sched_getaffinity(0))} processors, Python {platform.python_version()}"
+    known = {case.name: case for case in every_case()}
+    if unknown := set(asked.case) - set(known):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    report = anyio.run(measure, [known[name] for name in asked.case or known])
     if asked.json:
-        print(json.dumps({"machine": machine, "cases": [asdict(figure) for figure in figures]}, indent=2))
-        return
-    print(f"{machine}\n\n{'case':<18}{'median ms':>10}{'p95 ms':>10}{'baseline ms':>13}{'ratio':>8}  baseline")
-    for figure in figures:
-        print(
-            f"{figure.name:<18}{figure.median_ms:>10.2f}{figure.p95_ms:>10.2f}{figure.baseline_median_ms:>13.2f}"
-            f"{figure.ratio:>8.2f}  {figure.baseline}"
-        )
+        print(report.as_json())
+    elif asked.markdown:
+        print(report.as_markdown())
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+        for part in report.as_tables():
+            console.print(part)
+    for fault in report.faults():
+        print(fault, file=sys.stderr)
+    return 1 if report.faults() else 0
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

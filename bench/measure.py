@@ -1,0 +1,155 @@
+"""What a measurement is: samples of two contenders taken in turn, their medians, and whether a goal is reached.
+
+A single time says nothing on a machine that others use too, nor does a time of another day. So each figure is a ratio
+to a baseline whose samples were taken between its own.
+"""
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from bench.processes import settled
+
+_SAMPLES = 30
+_SECONDS = 3.0
+_WARM_UP = 3
+
+Action: TypeAlias = Callable[[], Awaitable[None]]
+"""Does once what is measured. Raises ``WrongAnswer`` when what came of it is not what must come of it."""
+
+Sample: TypeAlias = Callable[[], Awaitable[float]]
+"""Measures once: milliseconds per run."""
+
+Contender: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Sample]]
+"""Sets up what is measured, with a directory to keep things in. Raises ``Unavailable`` where it can't be had."""
+
+
+class Unavailable(Exception):  # noqa: N818 - nothing went wrong
+    """A case can't be measured here. ``args``: why not, and what to do to have it measured."""
+
+
+class WrongAnswer(Exception):  # noqa: N818 - as above
+    """What was measured did not do its work, so its time counts for nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A line of the table.
+
+    Attributes:
+        median_ms, p95_ms: Of our samples, milliseconds per run.
+        ratio: With ``ratio_of`` "time", our median over the baseline's: less is better. With "runs/s", our runs per
+            second over the baseline's: more is better.
+        goal: "<= 0.20" or ">= 1.2", about the ratio; None where there is none.
+        holds: Whether the goal is reached; None where there is none.
+    """
+
+    name: str
+    baseline: str
+    samples: int
+    median_ms: float
+    p95_ms: float
+    baseline_median_ms: float
+    ratio: float
+    ratio_of: Literal["time", "runs/s"]
+    goal: str | None
+    holds: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """A line of the table of memory. Goal and holds as in ``Figure``, about the MiB."""
+
+    name: str
+    mib: float
+    goal: str | None
+    holds: bool | None
+
+
+class Case(Protocol):
+    """Something that can be measured."""
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+
+    async def measure(self, scratch: Path) -> Figure | Footprint:
+        """Measure it.
+
+        Args:
+            scratch: An empty directory, removed afterwards.
+
+        Raises:
+            Unavailable: Something that it needs is not installed.
+            WrongAnswer: Something that it measured does not work.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duel:
+    """A case with a baseline.
+
+    Attributes:
+        baseline: What the table calls ``opponent``.
+    """
+
+    name: str
+    subject: Contender
+    baseline: str
+    opponent: Contender
+    goal: str | None = None
+    ratio_of: Literal["time", "runs/s"] = "time"
+
+    async def measure(self, scratch: Path) -> Figure:
+        """See ``Case``."""
+        async with self.opponent(scratch) as opponent, self.subject(scratch) as subject:
+            ours, theirs = await _in_turn(subject, opponent)
+        median, baseline = statistics.median(ours), statistics.median(theirs)
+        ratio = median / baseline if self.ratio_of == "time" else baseline / median
+        return Figure(
+            name=self.name,
+            baseline=self.baseline,
+            samples=len(ours),
+            median_ms=round(median, 2),
+            p95_ms=round(statistics.quantiles(ours, n=20)[-1], 2),
+            baseline_median_ms=round(baseline, 2),
+            ratio=round(ratio, 3),
+            ratio_of=self.ratio_of,
+            goal=self.goal,
+            holds=reached(self.goal, ratio),
+        )
+
+
+def reached(goal: str | None, value: float) -> bool | None:
+    """Tell whether ``value`` is as a goal such as "<= 0.20" or ">= 1.2" wants it."""
+    if goal is None:
+        return None
+    sign, bound = goal.split()
+    return value <= float(bound) if sign == "<=" else value >= float(bound)
+
+
+def timed(action: Action) -> Sample:
+    """One run, once nothing is left to do of the run before: what one caller of an idle server waits for."""
+
+    async def sample() -> float:
+        await settled()
+        started = time.perf_counter()
+        await action()
+        return (time.perf_counter() - started) * 1000
+
+    return sample
+
+
+async def _in_turn(subject: Sample, opponent: Sample) -> tuple[list[float], list[float]]:
+    """At least so many samples of each, and for at least so long. The first are not counted: they fill caches."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    started = time.perf_counter()
+    while len(ours) < _WARM_UP + _SAMPLES or time.perf_counter() < started + _SECONDS:
+        ours.append(await subject())
+        theirs.append(await opponent())
+    return ours[_WARM_UP:], theirs[_WARM_UP:]
