@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from gloveport.config import Config
-from gloveport.model import Grant
+from gloveport.errors import SandboxError
+from gloveport.model import Grant, Mount, Program
 from gloveport.runtimes import data, python
+from gloveport.sandbox import host
+from gloveport.sandbox.base import make_plan
 from gloveport.sandbox.launch import open_plain
 from gloveport.server.app import inspect, require
 
@@ -67,6 +70,18 @@ def test_what_is_mounted_are_the_extras_packages_and_what_they_require_and_nothi
     assert found.env["PYTHONPATH"] == "/opt/data"
 
 
+def test_packages_are_one_place_of_a_sandbox(site):
+    """E9: Landlock lets a program list that place, and no mount of the operator's lies in it."""
+    found = data.find(GUEST, OURS, [])
+    system = host.read_system(GUEST, (), found.mounts, found.env, counts_memory=True)
+    plan = make_plan(Program(name="x"), Grant(), system)
+    assert [rule for rule in plan.landlock if rule[0].startswith("/opt/data")] == [("/opt/data", "run")]
+    assert set(found.mounts) <= set(plan.binds)
+    assert found.env.items() <= plan.env.items()
+    with pytest.raises(SandboxError, match="/opt/data/x collides with /opt/data"):
+        make_plan(Program(name="x"), Grant(mounts=(Mount(source="/srv", target="/opt/data/x"),)), system)
+
+
 def test_sources_are_named_without_symbolic_links(site, tmp_path, monkeypatch):
     """A virtual environment may lie beneath a link; the launcher opens no path in which one stands."""
     (tmp_path / "link").symlink_to(site)
@@ -94,9 +109,10 @@ def test_an_interpreter_of_another_kind_gets_nothing_and_the_repair_names_one_th
     assert python.find(base).executable == base
 
 
-def test_without_the_extra_its_installation_is_named(monkeypatch, tmp_path):
-    install(tmp_path, "numpy", "numpy/__init__.py")
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+@pytest.mark.parametrize("what", ["pandas", "pandas-1.0.dist-info", "pandas-1.0.dist-info/RECORD"])
+def test_without_the_whole_extra_its_installation_is_named(site, monkeypatch, what):
+    (site / what).rename(site.parent / "away")
+    monkeypatch.setattr(sys, "path", [str(site)])
     found = data.find(GUEST, OURS, [])
     assert (found.modules, found.mounts, found.env) == ((), (), {})
     assert found.detail == "programs have no numpy, pandas or matplotlib"

@@ -67,14 +67,14 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
             repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
         )
     installed = _closure()
-    if not installed:
+    mounts = {mount.target: mount for one in installed.values() for mount in _mounts(one)}
+    if any(f"{PLACE}/{name}" not in mounts for name in NAMES):  # or by a distributor who does not say which files
         return Data(detail=f"programs have no {_listed(NAMES, last='or')}", repair=_INSTALL)
     if extension != EXTENSION_SUFFIXES[0]:
         return Data(
             detail=f"installed for {EXTENSION_SUFFIXES[0]}, but programs run on {interpreter}: {extension}",
             repair=f"set runtimes.python to {_base()}, or install Gloveport with {interpreter}",
         )
-    mounts = {mount.target: mount for one in installed.values() for mount in _mounts(one)}
     compiled = Path(importlib.util.cache_from_source(f"{mounts[f'{PLACE}/{NAMES[0]}'].source}/__init__.py")).exists()
     return Data(
         modules=NAMES,
@@ -87,7 +87,7 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
 
 
 def _closure() -> dict[str, Distribution]:
-    """The extra's distributions and all that they require, by name; nothing where one of the extra's is missing."""
+    """The extra's distributions and all that they require, by name, as far as they are installed."""
     found: dict[str, Distribution] = {}
     queue = list(NAMES)
     while queue:
@@ -97,8 +97,6 @@ def _closure() -> dict[str, Distribution]:
         try:
             found[name] = distribution(name)
         except PackageNotFoundError:
-            if name in NAMES:
-                return {}
             continue  # required on another platform or version: what is required here was installed
         queue += _required(found[name])
     return found
