@@ -9,6 +9,7 @@ import pytest
 
 from gloveport.audit import read
 from gloveport.config import Config
+from gloveport.config.schema import Pool
 from gloveport.server import app
 
 
@@ -35,8 +36,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 async def engine(environ: dict[str, str]):
-    """An engine as the default configuration assembles it."""
-    async with app.assemble(Config(), environ) as assembled:
+    """An engine as the default configuration assembles it, but that nothing waits ahead of need."""
+    async with app.assemble(Config(pool=Pool(forked=0, booted=0)), environ) as assembled:
         yield assembled
 
 

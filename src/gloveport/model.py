@@ -174,6 +174,10 @@ class Program(Value):
     reserved_bytes: int = 0
     """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
 
+    ahead: Literal["fork", "boot"] = "fork"
+    """How a sandbox for it is made ahead of need. ``fork``: by an interpreter that has imported ``preload``. ``boot``:
+    with the interpreter started as ``(*argv, "wait")``, which says by an ``R`` on its standard output that it waits."""
+
     preload: tuple[str, ...] = ()
     """Modules that it is likely to import. Where they can't be imported ahead, it imports them itself."""
 

@@ -2,13 +2,17 @@
 
 import contextlib
 import os
+from dataclasses import dataclass, replace
 
 import pytest
 
 from gloveport.config import Config
+from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Request
 from gloveport.sandbox import cgroup
+from gloveport.sandbox.pool import Pool, Stock
+from gloveport.server import app
 from gloveport.server.app import assemble
 
 
@@ -46,15 +50,74 @@ def has_cgroups():
     return cgroup_version() is not None
 
 
+@dataclass
+class Warm:
+    """A sandbox backend that hands out waiting sandboxes alone, and makes the kinds of them that are asked for."""
+
+    pool: Pool
+    stocks: tuple[Stock, ...]
+
+    @contextlib.asynccontextmanager
+    async def start(self, plan):
+        """See ``sandbox.base.Sandbox``."""
+        fitting = [stock for stock in self.stocks if stock.maker.fits(plan)]
+        for stock in fitting:
+            if stock not in self.pool.stocks:
+                self.pool.stocks += (stock,)
+                self.pool._tasks.start_soon(stock.maker.keep)
+                self.pool._tasks.start_soon(stock.fill)
+            await stock.filled()
+        async with self.pool.start(plan) as child:
+            yield child
+
+    async def settled(self):
+        """Return when all that was made ahead or cleared away is."""
+        for stock in self.pool.stocks:
+            await stock.filled()
+        await self.pool.cleared()
+
+
+class Nothing:
+    """A sandbox backend that must not be asked."""
+
+    def start(self, _plan):
+        raise AssertionError("this was to be run in a sandbox that waited")
+
+
 @pytest.fixture
-def engine_with(tmp_path):
+def settled():
+    """Wait until all that an engine clears away or makes ahead in the background is."""
+
+    async def wait(engine):
+        if isinstance(engine.sandbox, Warm):
+            await engine.sandbox.settled()
+
+    return wait
+
+
+@pytest.fixture(params=["cold", "warm"])
+def temperature(request):
+    """Whether a run's sandbox is built for it or has waited for it: what is promised is the same."""
+    return request.param
+
+
+@pytest.fixture
+def engine_with(tmp_path, temperature):
     """``async with engine_with(limits={…}, policy={…}, …)``: an engine under these settings."""
 
     @contextlib.asynccontextmanager
     async def make(*, limits=None, policy=None, **tables):
-        config = Config(policy=Policy(limits=Limits(**(limits or {})), **(policy or {})), **tables)
+        policy = Policy(limits=Limits(**(limits or {})), **(policy or {}))
+        config = Config(policy=policy, pool={"forked": 0, "booted": 0}, **tables)
         async with assemble(config, {"GLOVEPORT_STATE": str(tmp_path / "state")}) as engine:
-            yield engine
+            if temperature == "cold":
+                yield engine
+                return
+            waiting = config.model_copy(update={"pool": PoolSize(forked=1, booted=1)})
+            stocks = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes)
+            pool = Pool(cold=Nothing(), stocks=())
+            async with pool.open():
+                yield replace(engine, sandbox=Warm(pool, stocks))
 
     return make
 

@@ -29,7 +29,7 @@ def test_the_whole_command_line_is_as_expected():
     line = bubblewrap.arguments(plan, descriptors, {"/srv/data": "/run/3"})
     assert line == [
         *["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"],
-        *["--unshare-cgroup", "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session"],
+        *["--unshare-cgroup", "--die-with-parent", "--new-session", "--disable-userns", "--assert-userns-disabled"],
         *["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "gloveport", "--clearenv"],
         *["--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8", "--setenv", "LOGNAME", "agent"],
         *["--setenv", "NO_COLOR", "1", "--setenv", "PATH", "/usr/bin:/usr/local/bin:/bin"],
@@ -48,7 +48,27 @@ def test_the_whole_command_line_is_as_expected():
         *["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"],
         *["--add-seccomp-fd", "11", "--info-fd", "12"],
     ]
-    assert plan.init == ("/usr/bin/python3", "-I", "-B", "/opt/gloveport/init.py")
+    assert plan.interpreter == ("/usr/bin/python3", "-I", "-B")
+
+
+def test_a_fork_server_has_three_capabilities_and_the_same_files():
+    """E9: what its command line lacks of a sandbox's is what each child does to itself; see test_zygote."""
+    plan = make_plan(SHELL, GRANT, SYSTEM)
+    descriptors = bubblewrap.Descriptors(seccomp=11, info=12, control=13, files=(21, 22, 23, 24))
+    cold = bubblewrap.arguments(plan, descriptors, {})
+    zygote = bubblewrap.arguments_of_zygote(plan, descriptors, {})
+    start = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup"]
+    start += ["--die-with-parent", "--new-session"]
+    assert cold[: len(start)] == zygote[: len(start)] == start
+    files = cold[cold.index("--hostname") : cold.index("--add-seccomp-fd")]
+    masked = files.index("/dev/null") - 1
+    assert zygote[len(start) :] == [
+        *["--cap-drop", "ALL", "--uid", "0", "--gid", "0"],
+        *["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_NET_ADMIN", "--cap-add", "CAP_SETFCAP"],
+        *files[:masked],
+        *files[masked + 3 :],
+        *["--info-fd", "12"],
+    ]
 
 
 def test_landlock_grants_no_more_than_the_plan_shows():

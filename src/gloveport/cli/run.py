@@ -107,12 +107,14 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
     import anyio
 
     from gloveport.cli.printer import STDERR, STDOUT, printing
+    from gloveport.config.schema import Pool
     from gloveport.errors import GloveportError
     from gloveport.server import app
     from gloveport.server.signals import on_end_signal
 
     ended: Result | GloveportError | None = None
-    async with app.assemble(config, os.environ) as engine:
+    alone = config.model_copy(update={"pool": Pool(forked=0, booted=0)})  # there is one program, and it is here
+    async with app.assemble(alone, os.environ) as engine:
         with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
             async with printing(scope) as printer:
 

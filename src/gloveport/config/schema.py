@@ -52,6 +52,42 @@ class Admission(Value):
     """How long a request waits for a place before it is refused."""
 
 
+_MEMORY_OF_THE_WAITING = 1 / 16
+_FORKED_BYTES, _BOOTED_BYTES = 8 * MIB, 64 * MIB
+
+
+def _fitting(most: int, size: int) -> int:
+    """How many things of this size, up to ``most``, fit into the part of this host's memory that may be kept ahead."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(most, int(memory * _MEMORY_OF_THE_WAITING) // size))
+
+
+def _default_forked() -> int:
+    return _fitting(min(16, 4 * len(os.sched_getaffinity(0))), _FORKED_BYTES)
+
+
+def _default_booted() -> int:
+    return _fitting(min(8, len(os.sched_getaffinity(0))), _BOOTED_BYTES)
+
+
+class Pool(Value):
+    """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
+
+    forked: Annotated[int, Field(ge=0, le=256)] = Field(default_factory=_default_forked)
+    """How many wait for each of shell, plain Python, and Python with data packages; 0 builds each when it is asked for.
+    Default: four for each processor, at most 16, less where memory is small."""
+
+    booted: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_booted)
+    """How many wait for TypeScript and JavaScript, with Deno running in each; 0 builds each when it is asked for.
+    Default: one for each processor, at most 8, less where memory is small."""
+
+    idle_seconds: Seconds = 600
+    """After so long without a run of its kind, only one is kept waiting."""
+
+    forks: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    """After so many sandboxes a fork server is replaced: all it forks share the layout of memory and the hash seed."""
+
+
 class Sandboxing(Value):
     """How sandboxes are built on this host."""
 
@@ -102,6 +138,9 @@ class Config(Value):
 
     admission: Admission = Admission()
     """How many programs run at once, and how many may wait."""
+
+    pool: Pool = Pool()
+    """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
     sandbox: Sandboxing = Sandboxing()
     """How sandboxes are built on this host."""

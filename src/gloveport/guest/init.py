@@ -1,18 +1,19 @@
-"""First process in every sandbox: closes the inner walls, says so, waits for one program, runs it, reports.
+"""First process in every sandbox built for one program: closes the inner walls, says so, runs the program, reports.
 
-    host → init   {"landlock": [[path, kind]…], "rlimits": {name: [soft, hard]}, "mounts": [path…]}
+    host → init   {"landlock": [[path, kind]…], "mounts": [path…]}
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials
-    host → init   {"program": …}       with descriptors of stdout and stderr; the host has put us in a cgroup by now
-    init → host   {"report": …}        the outcome; the host believes none of it
+    host → init   {"program": …}       with descriptors of stdout, stderr and perhaps stdin; by now we are in a cgroup
+    init → host   {"report": …}        the outcome, where there is one to tell; the host believes none of it
 
 A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
 after it the process belongs to the program. Runs under the seccomp filter already, as uid 1000 of a user namespace
-without capabilities. Standard library only.
+without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
 """
 
 import array
 import contextlib
 import fcntl
+import functools
 import importlib.util
 import json
 import os
@@ -25,6 +26,7 @@ F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2,
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+@functools.cache
 def load(name, path):
     """Import a file of ours by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
     spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, path))
@@ -37,7 +39,9 @@ def receive(host):
     """One frame, and the descriptors that came with it. The host is gone: end quietly."""
     head, descriptors = b"", array.array("i")
     while len(head) < 4:
-        data, ancillary, _, _ = host.recvmsg(4 - len(head), socket.CMSG_SPACE(4 * descriptors.itemsize))
+        data, ancillary, _, _ = host.recvmsg(
+            4 - len(head), socket.CMSG_SPACE(4 * descriptors.itemsize), socket.MSG_CMSG_CLOEXEC
+        )
         if not data:
             os._exit(0)
         head += data
@@ -71,8 +75,6 @@ def close_all_but(keep):
 def confine(setup):
     """Close the walls a process closes on itself, and tell what is in force, as the kernel says it."""
     mounts = [[status.st_dev, status.st_ino] for status in map(os.stat, setup["mounts"])]
-    for name, (soft, hard) in setup["rlimits"].items():
-        resource.setrlimit(getattr(resource, name), (soft, hard))
     version = load("landlock", "landlock.py").restrict(setup["landlock"])
     with open("/proc/self/status") as status:
         fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
@@ -107,19 +109,23 @@ def sealed(text):
     return memory
 
 
-def run_child(program):
-    """Run an interpreter as a child that reads ``text`` from ``descriptor``, wait for its end, and read its report."""
-    text = sealed(program["text"])
+def execute(program, text):
+    """Become the program's interpreter, which reads ``text``, a descriptor, as ``program["descriptor"]``."""
+    try:
+        os.dup2(text, program["descriptor"])
+        os.set_inheritable(program["descriptor"], True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
+        os.execve(program["argv"][0], program["argv"], dict(os.environ))
+    except OSError as error:
+        os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def run_child(program, text):
+    """Run an interpreter as a child, wait for its end, and read its report."""
     child = os.fork()
     if child == 0:
-        try:
-            os.dup2(text, program["descriptor"])
-            os.set_inheritable(program["descriptor"], True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
-            os.execve(program["argv"][0], program["argv"], dict(os.environ))
-        except OSError as error:
-            os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
-        finally:
-            os._exit(127)
+        execute(program, text)
     os.close(text)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -132,6 +138,29 @@ def run_child(program):
     return report
 
 
+def run(host):
+    """Wait for the program, run it, and end as it ends."""
+    me = os.getpid()
+    message, (stdout, stderr, *stdin) = receive(host)
+    program = message["program"]
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    os.close(stdout)
+    os.close(stderr)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL if program["argv"] else signal.SIG_IGN)
+    for name, (soft, hard) in program["rlimits"].items():
+        resource.setrlimit(getattr(resource, name), (soft, hard))
+    if not program["argv"]:
+        report = run_here(program)
+    elif program["report"]:
+        report = run_child(program, stdin[0] if stdin else sealed(program["text"]))
+    else:
+        execute(program, sealed(program["text"]))
+    if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
+        send(host, {"report": report})
+    os._exit(report["exit_code"] & 0xFF if isinstance(report, dict) else 1)
+
+
 def main():
     """See the module."""
     host = socket.socket(fileno=int(sys.argv[1]))
@@ -139,20 +168,10 @@ def main():
     close_all_but(host.fileno())
     with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
         os.dup2(null.fileno(), 0)
-    me = os.getpid()
     setup, _ = receive(host)
     send(host, {"ready": confine(setup)})
-    message, (stdout, stderr) = receive(host)
-    program = message["program"]
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
-    os.close(stdout)
-    os.close(stderr)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL if program["argv"] else signal.SIG_IGN)
-    report = run_child(program) if program["argv"] else run_here(program)
-    if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
-        send(host, {"report": report})
-    os._exit(report["exit_code"] & 0xFF if isinstance(report, dict) else 1)
+    run(host)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from gloveport.errors import SandboxError
-from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
+from gloveport.model import MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
@@ -62,8 +62,11 @@ class System(Value):
 class Plan(Value):
     """Everything about one sandbox, and nothing about the host it is built on."""
 
-    init: tuple[str, ...]
-    """Command line of the first process; the backend appends the number of the control descriptor."""
+    interpreter: tuple[str, ...]
+    """Command line of the interpreter that runs the first process; the backend appends one of the guest files."""
+
+    preload: tuple[str, ...]
+    """Modules that it may have imported before the program comes."""
 
     env: Mapping[str, str]
     """The whole environment."""
@@ -114,7 +117,8 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
     _refuse_nesting([*places, *(mount.target for mount in grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
     path = ":".join(dict.fromkeys((str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin")))
     return Plan(
-        init=(system.python, "-I", "-B", f"{GUEST}/init.py"),
+        interpreter=(system.python, "-I", "-B"),
+        preload=program.preload,
         env={
             "PATH": path,
             "HOME": SCRATCH,
@@ -181,6 +185,11 @@ def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
                     hint="mount targets must lie side by side; choose another target",
                 )
         seen.append(path)
+
+
+def same_walls(one: Plan, other: Plan) -> bool:
+    """Whether two plans differ in nothing but limits that can be lowered in a sandbox that stands. Pure."""
+    return one.model_copy(update={"limits": other.limits, "rlimits": other.rlimits}) == other
 
 
 class Outcome(Value):

@@ -1,6 +1,6 @@
 """A plan as bubblewrap's arguments. Pure: the same plan gives the same arguments, and tests assert all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gloveport.sandbox.base import Plan
@@ -16,35 +16,68 @@ class Descriptors(NamedTuple):
 
 
 def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
-    """All options that build ``plan``; the command to run in it is ``plan.init``.
+    """All options that build ``plan`` for one program. The command to run in it is the init.
 
     Args:
         plan: What to build.
         descriptors: What is open under which number; ``files`` in the order of ``plan.files``.
         sources: Where each bind's source is found; the source itself where it is missing.
 
+    The filter is read to its end by each start, so its descriptor is never shared.
+    """
+    return [
+        *_NAMESPACES,
+        *("--disable-userns", "--assert-userns-disabled", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"),
+        *_root(plan, descriptors, sources, masked=plan.masked),
+        *("--add-seccomp-fd", str(descriptors.seccomp), "--info-fd", str(descriptors.info)),
+    ]
+
+
+def arguments_of_zygote(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
+    """All options that build the sandbox in which a fork server makes sandboxes of ``plan``. Arguments as above.
+
+    What is missing here is done by each child on itself (``guest/zygote.py``): the kernel gives a new ``/proc`` only
+    where nothing of the present one is covered, a new ``/dev/pts`` only to a namespace with a uid 0, and a user
+    namespace of its own only where they are not disabled.
+    """
+    return [
+        *_NAMESPACES,
+        *("--cap-drop", "ALL", "--uid", "0", "--gid", "0"),
+        *(word for name in _ZYGOTE_CAPABILITIES for word in ("--cap-add", name)),
+        *_root(plan, descriptors, sources, masked=()),
+        *("--info-fd", str(descriptors.info)),
+    ]
+
+
+_NAMESPACES = (
+    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup"),
+    *("--die-with-parent", "--new-session"),
+)
+
+# Namespaces and mounts; the loopback interface; the last only to map its own uid 0 into a child's user namespace.
+_ZYGOTE_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SETFCAP")
+
+
+def _root(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str], *, masked: Sequence[str]) -> Iterator[str]:
+    """Environment and files.
+
     The order matters. The root is an empty tmpfs, filled while it is still writable and then made read-only, so that
     no mount destination ever lies beneath something the sandbox can write. ``/dev`` is an unsized tmpfs until it is
-    made read-only, after ``/dev/shm`` got a size of its own. The filter is read to its end by each start, so its
-    descriptor is never shared.
+    made read-only, after ``/dev/shm`` got a size of its own.
     """
-    line = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup"]
-    line += ["--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session"]
-    line += ["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", plan.hostname]
-    line += ["--clearenv"]
+    yield from ("--hostname", plan.hostname, "--clearenv")
     for name, value in sorted(plan.env.items()):
-        line += ["--setenv", name, value]
+        yield from ("--setenv", name, value)
     for file, descriptor in zip(plan.files, descriptors.files, strict=True):
-        line += ["--perms", "0444", "--file", str(descriptor), file.path]
+        yield from ("--perms", "0444", "--file", str(descriptor), file.path)
     for bind in plan.binds:
-        line += ["--ro-bind", sources.get(bind.source, bind.source), bind.target]
+        yield from ("--ro-bind", sources.get(bind.source, bind.source), bind.target)
     for link in plan.symlinks:
-        line += ["--symlink", link.target, link.path]
-    line += ["--proc", "/proc"]
-    for path in plan.masked:
-        line += ["--ro-bind", "/dev/null", path]
-    line += ["--dev", "/dev"]
+        yield from ("--symlink", link.target, link.path)
+    yield from ("--proc", "/proc")
+    for path in masked:
+        yield from ("--ro-bind", "/dev/null", path)
+    yield from ("--dev", "/dev")
     for tmpfs in plan.tmpfs:
-        line += ["--perms", "0700", "--size", str(tmpfs.size), "--tmpfs", tmpfs.path]
-    line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan.env["HOME"]]
-    return [*line, "--add-seccomp-fd", str(descriptors.seccomp), "--info-fd", str(descriptors.info)]
+        yield from ("--perms", "0700", "--size", str(tmpfs.size), "--tmpfs", tmpfs.path)
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan.env["HOME"])

@@ -28,6 +28,10 @@ _PERIOD_MICROSECONDS = 100_000
 _PATIENCE_SECONDS = 2.0
 _STEP_SECONDS = 0.001
 CONTROLLERS = ("memory", "pids", "cpu")
+
+BACKGROUND = 1 / 8
+"""Share of what is made ahead of need, against a running program's."""
+
 _ALL = " ".join(f"+{name}" for name in CONTROLLERS)
 
 
@@ -109,6 +113,19 @@ class Group:
             _write_where_present(memory / "memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
             _write(cpu / "cpu.cfs_period_us", _PERIOD_MICROSECONDS)
             _write(cpu / "cpu.cfs_quota_us", quota)
+
+    def lower(self, present: Limits, wanted: Limits) -> None:
+        """Write limits that are lower, if any is."""
+        names = ("memory_bytes", "processes", "cpus")
+        if any(getattr(present, name) != getattr(wanted, name) for name in names):
+            self.limit(wanted)
+
+    def weigh(self, weight: float) -> None:
+        """Set the share of processor time among sandboxes that compete for it: 1 is that of a running program."""
+        if self.version == 2:
+            _write(self.paths["cpu"] / "cpu.weight", round(100 * weight))
+        else:
+            _write(self.paths["cpu"] / "cpu.shares", round(1024 * weight))
 
     def attach(self, pid: int) -> None:
         """Move a process in; what it forks from now on is born inside."""

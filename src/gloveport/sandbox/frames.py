@@ -59,6 +59,18 @@ async def receive(
     return message, pid
 
 
+async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
+    """As ``receive``, where an end is a fault.
+
+    Raises:
+        GuestError: As ``receive``, or the other end is gone.
+    """
+    answer = await receive(channel)
+    if answer is None:
+        raise GuestError("its first process died")
+    return answer
+
+
 async def _exactly(channel: socket.socket, size: int) -> tuple[bytes, int]:
     """So many bytes; fewer, that is none, only at the end. Descriptors that a guest sends are closed, not kept."""
     data, pid = bytearray(), 0

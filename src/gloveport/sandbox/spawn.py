@@ -1,31 +1,37 @@
-"""Builds planned sandboxes with bubblewrap and sees each through to its end.
+"""Starts bubblewrap, and builds sandboxes for one program each with it.
 
-Whatever happens, leaving ``start``'s context means that every process of the sandbox is dead, its cgroup removed and
-its uid free again.
+Whatever happens, leaving a context of these means that every process of the sandbox is dead, its cgroup removed and its
+uid free again.
 """
 
 import contextlib
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
-import anyio.lowlevel
 
 from gloveport.errors import GuestError, SandboxError
-from gloveport.sandbox import bubblewrap, cgroup, identity, launch, seccomp
+from gloveport.model import GUEST
+from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, seccomp
 from gloveport.sandbox.base import Child, Plan
-from gloveport.sandbox.built import Built, pipe
+from gloveport.sandbox.confined import Confined, checked, pipe
 
 _START_SECONDS = 20.0
 _STAGE = "/run"
+_INFORMATION_BYTES = 4096
 _DIAGNOSIS_BYTES = 4096
+
+Options: TypeAlias = Callable[[Plan, bubblewrap.Descriptors, Mapping[str, str]], list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +42,78 @@ class UidRange:
     count: int
 
 
+@dataclass(kw_only=True)
+class Spawned:
+    """Bubblewrap's processes, and the channel to the first process of ours inside.
+
+    Attributes:
+        uid: The host's uid of all of them, where it is not ours.
+        shown: Device and inode of each bind's source, as found before anything was started.
+        inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    channel: socket.socket
+    uid: int | None
+    shown: tuple[tuple[int, int], ...]
+    info: FileIO
+    diagnosis: FileIO
+    inner: FileIO | None = None
+
+    async def find_inner(self) -> FileIO:
+        """Open the pid namespace's init. To be called when the first process of ours has spoken.
+
+        Raises:
+            GuestError: It has died.
+        """
+        told = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
+        self.inner = open_child(told.get("child-pid"), self.process.pid)
+        return self.inner
+
+    @contextlib.contextmanager
+    def diagnosing(self) -> Iterator[None]:
+        """Turn what goes wrong while a sandbox is built into one error, with the words of whoever it went wrong for.
+
+        Raises:
+            SandboxError: Always, when something goes wrong.
+        """
+        try:
+            with anyio.fail_after(_START_SECONDS):
+                yield
+        except (TimeoutError, GuestError, OSError) as error:
+            said = (self.diagnosis.read(_DIAGNOSIS_BYTES) or b"").decode(errors="replace").strip()
+            raise SandboxError(
+                f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
+                hint="`gloveport doctor` names the missing layer and the command that repairs it",
+            ) from error
+
+    async def exit_code(self) -> int | None:
+        """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
+        await self._reap()
+        code = self.process.returncode
+        return code if code >= 0 else None
+
+    async def end(self) -> None:
+        """Kill all that is left and wait until nothing is."""
+        if self.process.returncode is None:  # once it is reaped the number may be anybody's
+            os.killpg(self.process.pid, signal.SIGKILL)  # also a bubblewrap that has not built its namespaces yet
+        if self.inner is not None:
+            await kill(self.inner)
+            with contextlib.suppress(ChildProcessError):  # ours only where we are whom orphans are given to
+                os.waitid(os.P_PIDFD, self.inner.fileno(), os.WEXITED | os.WNOHANG)  # noqa: ASYNC222 - does not wait
+            self.inner.close()
+        await self._reap()
+
+    async def _reap(self) -> None:
+        if self.process.returncode is None:
+            with FileIO(os.pidfd_open(self.process.pid)) as descriptor:
+                await anyio.wait_readable(descriptor)
+            self.process.wait()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bubblewrap:
-    """The bubblewrap backend.
+    """The bubblewrap backend: builds a sandbox for each program.
 
     Attributes:
         program: Path of bubblewrap.
@@ -55,55 +130,99 @@ class Bubblewrap:
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
         """See ``sandbox.base.Sandbox``."""
+        async with self.build(plan) as child:
+            yield child
+
+    @contextlib.asynccontextmanager
+    async def build(self, plan: Plan) -> AsyncIterator[Confined]:
+        """As ``start``, for those who do more with it than run a program.
+
+        Raises:
+            SandboxError: A wall of the plan can't be built on this host.
+        """
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
+            async with self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments) as spawned:
+                with spawned.diagnosing():
+                    setup = {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]}
+                    await frames.send(spawned.channel, setup)
+                    ready, pid = await frames.expect(spawned.channel)
+                    walls = checked(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
+                    inner = await spawned.find_inner()
+                    if group is not None:
+                        group.attach(pid)
+                child = Confined(
+                    plan=plan,
+                    channel=spawned.channel,
+                    inner=inner,
+                    walls=walls,
+                    group=group,
+                    uid=spawned.uid,
+                    over=inner,
+                    ends_with_report=False,
+                    exit_code=spawned.exit_code,
+                )
+                with contextlib.closing(child):
+                    yield child
+
+    @contextlib.asynccontextmanager
+    async def spawned(self, plan: Plan, script: str, options: Options) -> AsyncIterator[Spawned]:
+        """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
+
+        Raises:
+            SandboxError: They can't be started.
+        """
         with contextlib.ExitStack() as stack:
             uid = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
-            name = f"run-{os.urandom(8).hex()}"
-            group = stack.enter_context(self.tree.group(name, plan.limits)) if self.tree else None
             try:
-                built, info, diagnosis = self._begin(plan, uid, group, stack)
+                spawned = self._spawn(plan, script, options, uid, stack)
             except OSError as error:
                 raise SandboxError(f"the sandbox could not be built: {error}") from error
             try:
-                await self._confine(built, info, diagnosis)
-                yield built
+                yield spawned
             finally:
                 with anyio.CancelScope(shield=True):
-                    await built.end()
+                    await spawned.end()
 
-    def _begin(
-        self, plan: Plan, uid: int | None, group: cgroup.Group | None, stack: contextlib.ExitStack
-    ) -> tuple[Built, FileIO, FileIO]:
-        """Start its processes; with it come the ends of the pipes for bubblewrap's information and complaints."""
+    def _spawn(
+        self, plan: Plan, script: str, options: Options, uid: int | None, stack: contextlib.ExitStack
+    ) -> Spawned:
         shown = tuple(_identity(bind.source) for bind in plan.binds)
-        channel, theirs = socket.socketpair()
-        stack.enter_context(channel)
-        channel.settimeout(0)
-        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
+        channel, theirs = socketpair(stack)
         with theirs:
             diagnosis, stderr = pipe(stack)
             info, info_end = pipe(stack)
-            with stderr, info_end:
-                process = self._spawn(plan, uid, theirs.fileno(), stderr.fileno(), info_end.fileno())
-        return Built(plan=plan, process=process, channel=channel, group=group, uid=uid, shown=shown), info, diagnosis
+            with stderr, info_end, contextlib.ExitStack() as passed:
+                descriptors = bubblewrap.Descriptors(
+                    seccomp=_memory(passed, seccomp.compile_filter(os.uname().machine, plan.families)),
+                    info=info_end.fileno(),
+                    control=theirs.fileno(),
+                    files=tuple(_memory(passed, file.text.encode()) for file in plan.files),
+                )
+                process = self._launch(plan, script, options, descriptors, uid, stderr)
+        return Spawned(process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis)
 
-    def _spawn(self, plan: Plan, uid: int | None, control: int, stderr: int, info: int) -> "subprocess.Popen[bytes]":
-        """Start launch → bubblewrap → init. The descriptors named here are all that they inherit."""
+    def _launch(
+        self,
+        plan: Plan,
+        script: str,
+        options: Options,
+        descriptors: bubblewrap.Descriptors,
+        uid: int | None,
+        stderr: FileIO,
+    ) -> "subprocess.Popen[bytes]":
+        """Start the processes. The descriptors named here are all that they inherit."""
         program = str(self.program)
         sources = list(dict.fromkeys([program, *(bind.source for bind in plan.binds)]))
         staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
+        command = (*plan.interpreter, script, str(descriptors.control))
         with contextlib.ExitStack() as stack:
-            descriptors = bubblewrap.Descriptors(
-                seccomp=_memory(stack, seccomp.compile_filter(os.uname().machine, plan.families)),
-                info=info,
-                control=control,
-                files=tuple(_memory(stack, file.text.encode()) for file in plan.files),
-            )
-            options = "\0".join(bubblewrap.arguments(plan, descriptors, staged))
             # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
-            arguments = _memory(stack, options.encode())
-            argv = [staged.get(program, program), "--args", str(arguments), "--", *plan.init, str(control)]
+            arguments = _memory(stack, "\0".join(options(plan, descriptors, staged)).encode())
+            argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
             spec = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
             specification = _memory(stack, json.dumps(spec).encode())
+            passed = (descriptors.seccomp, descriptors.info, descriptors.control, *descriptors.files)
             # In the thread that lives as long as the server: bubblewrap dies with the thread that started it.
             return subprocess.Popen(  # noqa: S603 - every word of the command line is ours
                 [sys.executable, "-I", "-S", launch.__file__, str(specification)],
@@ -112,23 +231,57 @@ class Bubblewrap:
                 stderr=stderr,
                 env={},
                 cwd="/",
-                pass_fds=(specification, arguments, descriptors.seccomp, info, control, *descriptors.files),
+                pass_fds=(specification, arguments, *passed),
                 start_new_session=True,
             )
 
-    async def _confine(self, built: Built, info: FileIO, diagnosis: FileIO) -> None:
-        """Wait until the sandbox stands; what went wrong becomes one error with bubblewrap's own words in it."""
+
+def new_name(kind: str) -> str:
+    """A name for a cgroup."""
+    return f"{kind}-{os.urandom(8).hex()}"
+
+
+def socketpair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Our end, which does not block and tells the process that sends, and theirs."""
+    ours, theirs = socket.socketpair()
+    stack.enter_context(ours)
+    ours.settimeout(0)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
+    return ours, theirs
+
+
+async def kill(inner: FileIO) -> None:
+    """Kill a pid namespace by its init and wait until nothing of it is left."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(inner.fileno(), signal.SIGKILL)
+    await anyio.wait_readable(inner)
+
+
+def is_dead(inner: FileIO) -> bool:
+    """Whether all of a pid namespace is dead, by its init's process descriptor."""
+    poll = select.poll()
+    poll.register(inner, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def open_child(pid: object, parent: int) -> FileIO:
+    """A process descriptor of a process whose number and parent are known.
+
+    Raises:
+        GuestError: There is no such child: it has died, and its number may belong to somebody else by now.
+    """
+    if not isinstance(pid, int):
+        raise GuestError("bubblewrap told no process id")
+    with contextlib.ExitStack() as stack:
         try:
-            with anyio.fail_after(_START_SECONDS):
-                await built.confine(info, self.landlock_abi)
-        except (TimeoutError, GuestError, OSError) as error:
-            with anyio.CancelScope(shield=True):
-                await built.end()
-            said = (diagnosis.read(_DIAGNOSIS_BYTES) or b"").decode(errors="replace").strip()
-            raise SandboxError(
-                f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
-                hint="`gloveport doctor` names the missing layer and the command that repairs it",
-            ) from error
+            descriptor = stack.enter_context(FileIO(os.pidfd_open(pid)))
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError as error:
+            raise GuestError("it died while it was built") from error
+        if int(status.rpartition(")")[2].split()[1]) != parent:
+            raise GuestError("it died while it was built")
+        stack.pop_all()
+    return descriptor
 
 
 def _identity(source: str) -> tuple[int, int]:

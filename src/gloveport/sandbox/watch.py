@@ -45,13 +45,13 @@ class Watch:
                 try:
                     self._check(self.group.counters())
                 except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
-                    self._end()
+                    self.end()
                     return
 
     def kill(self, limit: LimitName) -> None:
         """End the whole sandbox for this limit; the first one named is the cause."""
         self.broken = self.broken or limit
-        self._end()
+        self.end()
 
     def finish(self) -> cgroup.Counters | None:
         """The final accounts. A program that the kernel's memory killer ended may be gone before anybody looked."""
@@ -61,7 +61,8 @@ class Watch:
         self._check(counters)
         return counters
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Kill what is left of the sandbox."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.inner, signal.SIGKILL)
 
@@ -89,3 +90,9 @@ async def drain(stream: FileIO, sink: Sink, watch: Watch) -> None:
             await (anyio.sleep(_GATHER_SECONDS) if small > _SMALL_READS else anyio.lowlevel.checkpoint())
         else:
             return
+
+
+def drain_rest(stream: FileIO, sink: Sink) -> None:
+    """Move what stands in a stream now, when nobody is left who may write more."""
+    while (data := stream.read(_CHUNK_BYTES)) and not sink.full():
+        sink.write(data)

@@ -18,8 +18,11 @@ from gloveport.limits import Admission
 from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.sandbox import cgroup, host, probe
-from gloveport.sandbox.base import System, make_plan
+from gloveport.sandbox.base import Plan, System, make_plan
+from gloveport.sandbox.booter import Booter
+from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.output import Archive
+from gloveport.sandbox.pool import Maker, Pool, Stock
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap, UidRange
 
@@ -29,6 +32,9 @@ _GREETINGS: Mapping[Language, str] = {
     "javascript": "console.log('hello')",
     "shell": "echo hello",
 }
+
+_KINDS = ("", "import pandas")
+"""Programs of each kind that a runtime tells apart."""
 
 
 @contextlib.asynccontextmanager
@@ -47,17 +53,20 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
         stack.callback(archive.close)
         audit = AuditLog.open(audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes)
         stack.enter_context(audit)
-        yield Engine(
-            policy=config.policy,
-            sandbox=_bubblewrap(config, tree),
-            system=_system(config, tree),
-            runtimes=runtimes,
-            missing=missing,
-            spool=_spool(),
-            audit=audit,
-            admission=Admission(**dict(config.admission)),
-            archive=archive,
-        )
+        system = _system(config, tree)
+        pool = Pool(cold=_bubblewrap(config, tree), stocks=stocks(config, _bubblewrap(config, tree), system, runtimes))
+        async with pool.open():
+            yield Engine(
+                policy=config.policy,
+                sandbox=pool,
+                system=system,
+                runtimes=runtimes,
+                missing=missing,
+                spool=_spool(),
+                audit=audit,
+                admission=Admission(**dict(config.admission)),
+                archive=archive,
+            )
 
 
 async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
@@ -126,6 +135,30 @@ async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) 
             if language in config.policy.languages:
                 tasks.start_soon(check, language)
     return [checks[language] for language in LANGUAGES if language in checks]
+
+
+def stocks(
+    config: Config, backend: Bubblewrap, system: System, runtimes: Mapping[Language, Runtime]
+) -> tuple[Stock, ...]:
+    """What waits for a program: a stock for each kind of sandbox that the languages of the policy need."""
+    grant = _whole_grant(config)
+    settings = config.pool
+    plans: list[Plan] = []
+    made: list[Stock] = []
+    for language in LANGUAGES:
+        for source in _KINDS if language in runtimes and language in grant.languages else ():
+            program = runtimes[language].prepare(source, grant)
+            plan = make_plan(program, grant, system)
+            size = settings.forked if program.ahead == "fork" else settings.booted
+            if size and plan not in plans:
+                plans.append(plan)
+                maker: Maker = (
+                    ForkServer(backend=backend, plan=plan, forks=settings.forks)
+                    if program.ahead == "fork"
+                    else Booter(backend=backend, plan=plan, program=program)
+                )
+                made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))
+    return tuple(made)
 
 
 async def _data_check(config: Config, sandbox: Bubblewrap, system: System) -> Check:

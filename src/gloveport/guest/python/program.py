@@ -103,6 +103,30 @@ def run(source: str, name: str, value_bytes: int) -> dict:
     return report
 
 
+REHEARSAL = """
+import sys
+def double(number: int) -> int:
+    return 2 * number
+class Pair(tuple):
+    pass
+numbers = [double(number) for number in range(3) if number]
+print(f"{numbers[0]:>4}", {"sum": sum(numbers)}, Pair("ab"), file=sys.stderr and stream)
+{"numbers": numbers, "text": "".join(["a", "b"])}
+"""
+
+
+def rehearse() -> None:
+    """Do once what every program needs. A forked process then owns the memory this writes to, before its program comes.
+
+    The program can't tell: nothing is kept.
+    """
+    stream = io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8", write_through=True)
+    value = execute(REHEARSAL, "program.py", {"__name__": "__main__", "__builtins__": builtins, "stream": stream})
+    json.dumps(describe_value(value, TEXT_BYTES))
+    stream.close()
+    gc.collect()
+
+
 def open_streams() -> None:
     """Open the standard streams anew, as ``python -u`` does: what was printed before a SIGKILL has left the process."""
     for number, stream in ((1, "stdout"), (2, "stderr")):

@@ -1,0 +1,91 @@
+"""Keeps a fork server of one profile running: starts it, replaces it when it is worn or dead, ends it with the server.
+
+A worn one is kept until its last child has ended. Its successor has another layout of the address space and another
+hash seed, which all children of one fork server share.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gloveport.errors import SandboxError
+from gloveport.sandbox import zygote
+from gloveport.sandbox.base import Plan, same_walls
+from gloveport.sandbox.confined import Confined
+from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.sandbox.zygote import Zygote
+
+_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+@dataclass(kw_only=True)
+class ForkServer:
+    """A ``pool.Maker``: forks sandboxes of one profile.
+
+    Attributes:
+        forks: How many sandboxes a fork server forks before it is replaced.
+    """
+
+    backend: Bubblewrap
+    plan: Plan
+    forks: int
+    _current: Zygote | None = None
+    _up: anyio.Event = field(default_factory=anyio.Event)
+
+    def fits(self, plan: Plan) -> bool:
+        """See ``pool.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out."""
+        return same_walls(self.plan, plan)
+
+    def is_quick(self) -> bool:
+        """See ``pool.Maker``."""
+        return self._current is not None
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Confined]:
+        """See ``pool.Maker``. Waits for a fork server where there is none."""
+        while (current := self._current) is None:
+            await self._up.wait()
+        if current.forks + 1 >= self.forks:
+            current.worn.set()
+        async with current.fork() as child:
+            yield child
+
+    async def keep(self) -> None:
+        """See ``pool.Maker``."""
+        pause = _PAUSE_SECONDS
+        async with anyio.create_task_group() as tasks:
+            while True:
+                previous = self._current
+                try:
+                    self._current = await tasks.start(self._see_through)
+                    self._up.set()
+                except SandboxError:
+                    # Who wants a program run hears what is wrong: it is then built cold, and fails the same way.
+                    await anyio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                    continue
+                pause = _PAUSE_SECONDS
+                if previous is not None:
+                    previous.retired.set()
+                await self._current.worn.wait()
+                if not self._current.is_alive():
+                    self._current, self._up = None, anyio.Event()
+
+    async def _see_through(self, *, task_status: TaskStatus[Zygote]) -> None:
+        """One fork server, until it is dead, or retired and its last child gone."""
+        async with zygote.start(self.backend, self.plan) as current, anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_dead, current, tasks.cancel_scope)
+            task_status.started(current)
+            await current.retired.wait()
+            await current.until_childless()
+            tasks.cancel_scope.cancel()
+
+
+async def _until_dead(current: Zygote, scope: anyio.CancelScope) -> None:
+    await current.until_dead()
+    current.worn.set()
+    scope.cancel()

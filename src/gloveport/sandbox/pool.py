@@ -1,0 +1,231 @@
+"""Sandboxes that wait for a program, made ahead of need, so that a run need not wait for one.
+
+Strength never depends on warmth: a waiting sandbox has passed the same checks as one that is built for a program, runs
+one program and is gone. What fits no waiting sandbox, or finds none, is built cold.
+"""
+
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gloveport.errors import SandboxError
+from gloveport.sandbox.base import Child, Plan, Sandbox
+from gloveport.sandbox.confined import Confined
+from gloveport.sandbox.spawn import is_dead
+
+_LOOK_SECONDS = 2.0
+_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_MOST_BURIALS = 32
+
+_log = logging.getLogger(__name__)
+
+
+class Maker(Protocol):
+    """Makes sandboxes of one profile that wait for their program."""
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether one of them, narrowed, is what ``plan`` asks for."""
+
+    def is_quick(self) -> bool:
+        """Whether making one now takes less time than building one cold."""
+
+    def make(self) -> AbstractAsyncContextManager[Confined]:
+        """One of them; on leaving, nothing is left of it.
+
+        Raises:
+            SandboxError: It can't be made.
+        """
+
+    async def keep(self) -> None:
+        """Keep up what ``make`` needs, until cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A sandbox that waits, and what ends it."""
+
+    child: Confined
+    grave: contextlib.AsyncExitStack
+
+
+@dataclass(kw_only=True)
+class Stock:
+    """The waiting sandboxes of one profile.
+
+    Attributes:
+        size: How many there shall be.
+        idle_seconds: After so long without a taker, one is enough.
+    """
+
+    maker: Maker
+    size: int
+    idle_seconds: float
+    _waiting: deque[Waiting] = field(default_factory=deque)
+    _last_taken: float = field(default_factory=time.monotonic)
+    _change: anyio.Event = field(default_factory=anyio.Event)
+    _full: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def waiting(self) -> int:
+        """How many there are."""
+        return len(self._waiting)
+
+    async def filled(self) -> None:
+        """Return when as many wait as shall."""
+        while len(self._waiting) < self._wanted():
+            if self._full.is_set():
+                self._full = anyio.Event()
+            await self._full.wait()
+
+    async def take(self, plan: Plan) -> Waiting | None:
+        """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
+        self._last_taken = time.monotonic()
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            self._change.set()
+            if await _handed_out(waiting, plan):
+                return waiting
+        if not self.maker.is_quick():
+            return None
+        try:
+            waiting = await self._make()
+        except SandboxError:  # if it is this host that fails, building it cold fails too, and says why
+            return None
+        return waiting if await _handed_out(waiting, plan) else None
+
+    async def fill(self) -> None:
+        """Keep it filled, one after the other, until cancelled; then end what waits."""
+        pause = _PAUSE_SECONDS
+        try:
+            while True:
+                if len(self._waiting) < self._wanted():
+                    try:
+                        self._waiting.append(await self._make())
+                        pause = _PAUSE_SECONDS
+                    except SandboxError as error:
+                        _log.warning("no sandbox can be made ahead of need: %s", error.args[0])
+                        await anyio.sleep(pause)
+                        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                    continue
+                self._full.set()
+                self._change = anyio.Event()
+                with anyio.move_on_after(_LOOK_SECONDS):
+                    await self._change.wait()
+                    continue
+                await self._look_through()
+        finally:
+            with anyio.CancelScope(shield=True):
+                while self._waiting:
+                    await self._waiting.pop().grave.aclose()
+
+    async def _look_through(self) -> None:
+        """Remove those that died waiting, and what is too many."""
+        surplus = [waiting for waiting in self._waiting if is_dead(waiting.child.inner)]
+        alive = [waiting for waiting in self._waiting if waiting not in surplus]
+        surplus += alive[self._wanted() :]
+        self._waiting = deque(alive[: self._wanted()])
+        for waiting in surplus:
+            await waiting.grave.aclose()
+
+    def _wanted(self) -> int:
+        return self.size if time.monotonic() - self._last_taken < self.idle_seconds else min(1, self.size)
+
+    async def _make(self) -> Waiting:
+        async with contextlib.AsyncExitStack() as stack:
+            child = await stack.enter_async_context(self.maker.make())
+            return Waiting(child=child, grave=stack.pop_all())
+
+
+async def _handed_out(waiting: Waiting, plan: Plan) -> bool:
+    """Narrow a waiting sandbox to ``plan``. One that is dead, or can't be narrowed, is buried."""
+    try:
+        if not is_dead(waiting.child.inner):
+            waiting.child.narrow(plan)
+            return True
+    except OSError:  # it holds more memory already than the plan allows
+        pass
+    await waiting.grave.aclose()
+    return False
+
+
+@dataclass(kw_only=True)
+class Pool:
+    """A ``sandbox.base.Sandbox`` that hands out waiting sandboxes where one fits.
+
+    Attributes:
+        cold: Builds the others.
+        stocks: One for each profile.
+    """
+
+    cold: Sandbox
+    stocks: tuple[Stock, ...]
+    _tasks: TaskGroup | None = None
+    _burials: int = 0
+    _buried: anyio.Event = field(default_factory=anyio.Event)
+
+    async def cleared(self) -> None:
+        """Return when nothing is left of any run that has ended."""
+        while self._burials:
+            if self._buried.is_set():
+                self._buried = anyio.Event()
+            await self._buried.wait()
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Fill the stocks in the background; on leaving, nothing is left of any sandbox."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            for stock in self.stocks:
+                tasks.start_soon(stock.maker.keep)
+                tasks.start_soon(stock.fill)
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    @contextlib.asynccontextmanager
+    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+        """See ``sandbox.base.Sandbox``.
+
+        After a run that has ended, what is left of its sandbox has been killed and is cleared away in the background.
+        """
+        waiting = await self._take(plan)
+        if waiting is None:
+            async with self.cold.start(plan) as child:
+                yield child
+            return
+        try:
+            yield waiting.child
+        except BaseException:
+            await waiting.grave.aclose()
+            raise
+        if self._tasks is None or self._burials >= _MOST_BURIALS:
+            await waiting.grave.aclose()
+        else:
+            self._burials += 1
+            self._tasks.start_soon(self._bury, waiting)
+
+    async def _take(self, plan: Plan) -> Waiting | None:
+        for stock in self.stocks if self._tasks else ():
+            if stock.maker.fits(plan):
+                return await stock.take(plan)
+        return None
+
+    async def _bury(self, waiting: Waiting) -> None:
+        try:
+            await waiting.grave.aclose()
+        except SandboxError as error:
+            _log.warning("a sandbox could not be cleared away: %s", error.args[0])
+        finally:
+            self._burials -= 1
+            self._buried.set()

@@ -1,0 +1,169 @@
+"""The host's side of a fork server: one bubblewrap sandbox in which sandboxes of one profile are forked.
+
+The fork server is ``guest/zygote.py``; what it does to a child is checked here by the child's own word, as with a
+sandbox built for one program, before the child is handed to anybody.
+"""
+
+import base64
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from io import FileIO
+
+import anyio
+
+from gloveport.errors import SandboxError
+from gloveport.model import GUEST, Limits
+from gloveport.sandbox import bubblewrap, cgroup, frames, seccomp
+from gloveport.sandbox.base import Plan
+from gloveport.sandbox.confined import Confined, checked, wait_status
+from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, open_child, socketpair
+
+_STATUS_BYTES = 4
+# Of the fork server itself, which runs our code alone: far above what it needs.
+_LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
+
+
+@dataclass(kw_only=True)
+class Zygote:
+    """A running fork server.
+
+    Attributes:
+        inner: Process descriptor of its pid namespace's init.
+        pid: Its process id on the host.
+        forks: How many children it has forked.
+        worn: Set when it should be replaced, or is dead.
+        retired: Set when it has been replaced.
+    """
+
+    backend: Bubblewrap
+    plan: Plan
+    spawned: Spawned
+    inner: FileIO
+    pid: int
+    forks: int = 0
+    worn: anyio.Event = field(default_factory=anyio.Event)
+    retired: anyio.Event = field(default_factory=anyio.Event)
+    _children: int = 0
+    _child_ended: anyio.Event = field(default_factory=anyio.Event)
+
+    @contextlib.asynccontextmanager
+    async def fork(self) -> AsyncIterator[Confined]:
+        """A confined sandbox that waits for its program; on leaving, nothing is left of it.
+
+        Raises:
+            SandboxError: The fork server is dead, or a wall is missing.
+        """
+        self.forks += 1
+        self._children += 1
+        try:
+            with contextlib.ExitStack() as stack:
+                tree = self.backend.tree
+                group = stack.enter_context(tree.group(new_name("run"), self.plan.limits)) if tree else None
+                channel, their_channel = socketpair(stack)
+                status, their_status = socketpair(stack)
+                with self.spawned.diagnosing():
+                    with their_channel, their_status:
+                        descriptors = their_channel.fileno(), their_status.fileno()
+                        await frames.send(self.spawned.channel, {"fork": {}}, descriptors)
+                    ready, pid = await frames.expect(channel)
+                    inner = stack.enter_context(open_child(pid, self.pid))
+                async with _killed(inner):
+                    with self.spawned.diagnosing():
+                        landlock_abi = self.backend.landlock_abi
+                        walls = checked(ready.get("ready"), landlock_abi=landlock_abi, shown=self.spawned.shown)
+                        if group is not None:
+                            group.attach(pid)
+                        await frames.send(channel, {"fork": {}})
+
+                    async def exit_code() -> int | None:
+                        return self._told(status)
+
+                    child = Confined(
+                        plan=self.plan,
+                        channel=channel,
+                        inner=inner,
+                        walls=walls,
+                        group=group,
+                        uid=self.spawned.uid,
+                        over=status,
+                        ends_with_report=True,
+                        exit_code=exit_code,
+                    )
+                    with contextlib.closing(child):
+                        yield child
+        finally:
+            self._children -= 1
+            self._child_ended.set()
+
+    def is_alive(self) -> bool:
+        """Whether it can fork."""
+        return not is_dead(self.inner)
+
+    async def until_dead(self) -> None:
+        """Return when it is dead."""
+        await anyio.wait_readable(self.inner)
+
+    async def until_childless(self) -> None:
+        """Return when none of its children is left."""
+        while self._children:
+            self._child_ended = anyio.Event()
+            await self._child_ended.wait()
+
+    def _told(self, status: socket.socket) -> int | None:
+        """What the child's first process has told of its worker's end.
+
+        Raises:
+            SandboxError: Nothing, and the fork server is dead: with it the child, whatever the program was doing.
+        """
+        try:
+            data = status.recv(_STATUS_BYTES)
+        except BlockingIOError:
+            data = b""
+        if not data and not self.is_alive():
+            raise SandboxError("the fork server died and took the program with it", hint="run the program again")
+        return wait_status(data)
+
+
+@contextlib.asynccontextmanager
+async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
+    """A fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
+
+    Raises:
+        SandboxError: It can't be built on this host.
+    """
+    with contextlib.ExitStack() as stack:
+        tree = backend.tree
+        group = stack.enter_context(tree.group(new_name("zygote"), _LIMITS)) if tree else None
+        async with backend.spawned(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
+            with spawned.diagnosing():
+                await frames.send(spawned.channel, {"zygote": _profile(plan)})
+                _, pid = await frames.expect(spawned.channel)
+                inner = await spawned.find_inner()
+                if group is not None:
+                    group.attach(pid)
+                    group.weigh(cgroup.BACKGROUND)
+            yield Zygote(backend=backend, plan=plan, spawned=spawned, inner=inner, pid=pid)
+
+
+def _profile(plan: Plan) -> dict[str, object]:
+    """What the fork server is told of all its children."""
+    return {
+        "preload": plan.preload,
+        "setup": {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]},
+        "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
+        "masked": plan.masked,
+        "filter": base64.b64encode(seccomp.compile_filter(os.uname().machine, plan.families)).decode(),
+    }
+
+
+@contextlib.asynccontextmanager
+async def _killed(inner: FileIO) -> AsyncIterator[None]:
+    """On leaving, the pid namespace whose init this is is dead."""
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await kill(inner)
