@@ -13,36 +13,59 @@ from deno import find_deno_bin
 RUN = Path(__file__).parents[2] / "src/gloveport/guest/deno/run.mjs"
 FLAGS = ("--no-prompt", "--no-check", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock")
 LIMIT = 1000
+COLD, WAITING = (), ("wait",)
 
 
-def spawn(directory, language, source):
+def start(directory, *arguments):
+    """Start the runner as the sandbox does, with a scratch directory and a report's path beneath ``directory``."""
+    scratch = directory / "scratch"
+    scratch.mkdir(parents=True)
+    permissions = (f"--allow-read={scratch}", f"--allow-write={scratch},{directory / 'report'}")
+    return subprocess.Popen(
+        [find_deno_bin(), "run", *FLAGS, *permissions, str(RUN), *arguments],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=scratch,
+        env={"DENO_DIR": str(directory.parent / "cache"), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"},
+    )
+
+
+def finish(process, text):
+    """Let a waiting runner say so, send it ``text``, and return what the process left."""
+    with process:
+        if "wait" in process.args:
+            assert process.stdout.read(1) == b"R", process.stderr.read()
+        stdout, stderr = process.communicate(text.encode(), timeout=30)
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout.decode(), stderr.decode())
+
+
+def spawn(directory, mode, language, source):
     """Run one program; return its report and what the process returned."""
-    directory.mkdir()
-    (directory / "scratch").mkdir()
+    process = start(directory, *mode)
     report = directory / "report"
     name = "program.ts" if language == "typescript" else "program.js"
     job = {"source": source, "name": name, "language": language, "value_bytes": LIMIT, "report": str(report)}
-    scratch = directory / "scratch"
-    done = subprocess.run(
-        [find_deno_bin(), "run", *FLAGS, f"--allow-read={scratch}", f"--allow-write={scratch},{report}", str(RUN)],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        cwd=scratch,
-        env={"DENO_DIR": str(directory.parent / "cache"), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"},
-        check=False,
-        timeout=30,
-    )
+    done = finish(process, json.dumps(job))
     assert report.exists(), done.stderr
     return json.loads(report.read_text()), done
 
 
 @pytest.fixture(scope="module")
-def run_all(tmp_path_factory):
-    """Run many programs, two at a time; return pairs of report and process."""
+def run_in(tmp_path_factory):
+    """Run many programs in one mode, two at a time; return pairs of report and process."""
     base, numbers = tmp_path_factory.mktemp("deno"), count()
     with ThreadPoolExecutor(2) as pool:
-        yield lambda jobs: list(pool.map(lambda job: spawn(base / str(next(numbers)), *job), jobs, timeout=60))
+        yield lambda mode, jobs: list(
+            pool.map(lambda job: spawn(base / str(next(numbers)), mode, *job), jobs, timeout=60)
+        )
+
+
+@pytest.fixture(scope="module", params=[COLD, WAITING], ids=["cold", "waiting"])
+def run_all(request, run_in):
+    """Run many programs in either mode: what a program does must not depend on it."""
+    return lambda jobs: run_in(request.param, jobs)
 
 
 @pytest.fixture
@@ -229,7 +252,7 @@ def test_the_event_loop_is_drained_before_the_end(run):
 
 def test_standard_input_is_at_its_end(run):
     report, _ = run("Deno.stdin.readSync(new Uint8Array(9))")
-    assert report["value"] is None
+    assert (report["value"], report["error"]) == (None, None)
 
 
 def test_stacks_that_the_program_prints_name_its_lines(run):
@@ -253,3 +276,93 @@ def test_a_large_value_is_cut(run):
     report, _ = run("Array.from({ length: 1e7 }, (_, i) => i)", JS)
     assert (report["value_type"], report["value_truncated"]) == ("Array", True)
     assert len(report["value"].encode()) <= LIMIT
+
+
+def test_all_listeners_of_the_end_run_before_the_process_ends(run_all):
+    """Those of the global and those of node's process, which may still set the exit code."""
+    listen = """
+        import process from "node:process";
+        addEventListener("unload", () => console.log("unload"));
+        onunload = () => console.log("onunload");
+        process.on("exit", (code) => console.log("exit", code));
+        """
+    jobs = [
+        (JS, listen),
+        (JS, f"{listen} process.exitCode = 3"),
+        (JS, f"{listen} process.on('exit', () => {{ process.exitCode = 4 }})"),
+        (JS, f"{listen} process.on('exit', () => process.exit(5))"),
+        (JS, f"{listen} setTimeout(() => process.exit(6), 1)"),
+    ]
+    ends = [(done.returncode, done.stdout.replace("\n", " ").strip()) for _, done in run_all(jobs)]
+    assert ends == [
+        (0, "unload onunload exit 0"),
+        (3, "unload onunload exit 3"),
+        (4, "unload onunload exit 0"),
+        (5, "unload onunload exit 0"),
+        (6, "exit 6 unload onunload"),
+    ]
+
+
+def test_the_end_waits_for_workers(run):
+    report, done = run("""
+        const text = "postMessage(typeof Deno.args); setTimeout(() => { console.log('worker'); close() }, 5)";
+        const worker = new Worker(URL.createObjectURL(new Blob([text])), { type: "module" });
+        await new Promise((resolve) => worker.onmessage = ({ data }) => resolve(data));
+        """)
+    assert (report["error"], done.stdout) == (None, "worker\n")
+
+
+def test_a_program_larger_than_a_pipe_is_read_whole(run):
+    report, _ = run(f"const text: string = `{'é' * 200_000}`;\ntext.length")
+    assert report["value"] == 200_000
+
+
+# What a program could tell a warm-up by that no object shows.
+STATE = """
+console.log(JSON.stringify({
+  matched: [RegExp.input, RegExp.$1], frames: Error.stackTraceLimit, marks: performance.getEntries().length,
+  args: Deno.args, argv: process.argv, events: process.eventNames(), exitCode: Deno.exitCode, main: import.meta.main,
+  meta: Object.keys(import.meta), resources: Deno[Deno.internal].core.resources(), files: [...Deno.readDirSync(".")],
+  timer: +setTimeout(() => {}), input: Deno.stdin.readSync(new Uint8Array(1)),
+}));
+addEventListener("load", () => console.log("load"));
+"""
+
+# Whatever can be reached from the global object, getters not asked.
+WORLD = """
+const show = (value) => Object(value) !== value ? JSON.stringify(value) ?? String(value)
+  : typeof value === "function" ? `function ${value.name}` : Object.prototype.toString.call(value);
+const queue = [[globalThis, "globalThis"]], paths = new Map(queue), lines = [];
+for (const [object, path] of queue) {
+  const note = (part, name, flags = "") => {
+    lines.push(`${name} ${flags} ${paths.get(part) ?? show(part)}`);
+    if (Object(part) === part && !paths.has(part)) paths.set(part, name), queue.push([part, name]);
+  };
+  note(Object.getPrototypeOf(object), `${path}.[[Prototype]]`);
+  for (const key of Reflect.ownKeys(object)) {
+    const { value, get, set, ...flags } = Object.getOwnPropertyDescriptor(object, key);
+    for (const [kind, part] of Object.entries({ value, get, set })) {
+      note(part, `${path}.${String(key)} ${kind}`, JSON.stringify(flags));
+    }
+  }
+}
+console.log(lines.join("\\n"));
+"""
+
+
+def test_a_program_finds_nothing_of_the_warm_up(run_in):
+    """It finds what it finds after a cold start, once node's modules are loaded, as the eraser of types loads them."""
+    typed = "const typed: boolean = true;"
+    jobs = [(JS, STATE), (TS, typed + STATE), (JS, f"import 'node:module';{WORLD}"), (TS, typed + WORLD)]
+    cold, waiting = ([done.stdout.splitlines() for _, done in run_in(mode, jobs)] for mode in (COLD, WAITING))
+    assert [len(lines) > least for lines, least in zip(cold, (0, 0, 10_000, 10_000), strict=True)] == [True] * 4
+    assert waiting == cold
+
+
+@pytest.mark.parametrize("mode", [COLD, WAITING], ids=["cold", "waiting"])
+def test_a_runner_that_gets_no_job_ends_quietly(tmp_path, mode):
+    """So a pool that shrinks just closes the pipe."""
+    done = finish(start(tmp_path, *mode), "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
+    assert not list((tmp_path / "scratch").iterdir())

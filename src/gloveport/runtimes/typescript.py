@@ -55,6 +55,7 @@ class Deno(Value):
             binds=(Mount(source=self.executable, target=_DENO),),
             env={"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"},
             reserved_bytes=_RESERVED_BYTES,
+            ahead="boot",  # its threads rule out a fork
         )
 
 

@@ -3,14 +3,18 @@
  *
  * The job comes on standard input as JSON `{source, name, language, value_bytes, report}` and is read to its end; the report
  * goes to the file `report`, and its shape is that of `guest/python/program.py`. It is written when Deno ends the program.
+ * Started as `run.mjs wait`, this goes once through all that a program needs, writes the byte "R" to standard output, and only
+ * then reads. No job at all is the quiet end of one that waits in vain.
  *
  * The program is a module of its own (a blob: no permission is needed to load it, and what it imports is checked against
  * Deno's). Types are erased and its last expression becomes its default export, which is its value; an inline source map
  * turns positions in stacks back into `name:line:column`. A program with a top-level `return` becomes an async function.
  * What acorn can't read (decorators) runs as it is, without a value.
  *
- * Invariants: nothing of this module is reachable from the program's globals, and what the report needs is taken from the
- * globals before the program is loaded. The program shares this process, so the report is worth no more than its word.
+ * Invariants: nothing of this module is reachable from the program's globals but its listeners, which Deno shows, and what the
+ * report needs is taken from the globals before the program is loaded. A program finds the same whether this has waited or not,
+ * but for its clocks, node's modules, which are loaded already, and `Deno.args` of its workers. The program shares this process,
+ * so the report is worth no more than its word.
  *
  * What counts as JSON: null, booleans, finite numbers, well-formed strings, arrays without holes, and plain objects with
  * string keys and no accessors, nested at most 100 deep; members that are undefined are left out. Anything else is shown as
@@ -19,14 +23,14 @@
 import { parse } from "./vendor/acorn.mjs";
 
 const { parse: fromJson, stringify } = JSON;
-const { exit, inspect, openSync, SeekMode, stdin } = Deno;
+const { args, exit, inspect, openSync, SeekMode, stdin, stdout } = Deno;
 const getExitCode = Object.getOwnPropertyDescriptor(Deno, "exitCode").get;
 const { assign, getPrototypeOf, setPrototypeOf, prototype: PLAIN_OBJECT } = Object;
 const { getOwnPropertyDescriptor, ownKeys } = Reflect;
 const { isArray, prototype: PLAIN_ARRAY } = Array;
 const { isFinite, isInteger } = Number;
 const { Blob, Error, ErrorEvent, PromiseRejectionEvent, SyntaxError, URL } = globalThis;
-const createObjectURL = URL.createObjectURL;
+const { createObjectURL, revokeObjectURL } = URL;
 const addEventListener = globalThis.addEventListener.bind(globalThis);
 const dispatchEvent = globalThis.dispatchEvent.bind(globalThis);
 const [encoder, decoder] = [new TextEncoder(), new TextDecoder()];
@@ -43,7 +47,13 @@ const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 
 // -- Compile ----------------------------------------------------------------------------------------------------------
 
-/** The module to load: `{ text, type }`. Throws SyntaxError. */
+/** The URL of the module to load. Throws SyntaxError. */
+async function moduleOf(job) {
+  const { text, type } = await compile(job);
+  return createObjectURL(new Blob([text], { type }));
+}
+
+/** The module: `{ text, type }`. Throws SyntaxError. */
 async function compile({ source, name, language }) {
   const typed = language === "typescript";
   let program = typed && hasCallWithTypes(source) ? null : tree(source);
@@ -370,6 +380,7 @@ function readJob() {
   for (let size; (size = stdin.readSync(buffer)) !== null;) chunks.push(buffer.slice(0, size));
   const bytes = new Uint8Array(chunks.reduce((total, chunk) => total + chunk.length, 0));
   chunks.reduce((at, chunk) => (bytes.set(chunk, at), at + chunk.length), 0);
+  if (!bytes.length) exit(0);
   return fromJson(decode(bytes));
 }
 
@@ -418,7 +429,8 @@ function reporter(path) {
   };
 }
 
-async function main(job) {
+/** Run the program. `leave` is called when the report is written, before the program's own listeners of the end. */
+async function main(job, leave) {
   const write = reporter(job.report);
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
   let url = job.name; // the module's, once it has one
@@ -431,12 +443,12 @@ async function main(job) {
     if (!report.error && pending !== undefined) assign(report, describeValue(pending, job.value_bytes));
     report.exit_code = getExitCode();
     write(report);
+    leave();
   });
   catchUncaught(fail);
   try {
     job.source = job.source.replace(/^\uFEFF/, "");
-    const { text, type } = await compile(job);
-    url = createObjectURL(new Blob([text], { type }));
+    url = await moduleOf(job);
     if (job.source.includes("await") || job.source.includes("return")) {
       // Deno ends such a program without a last event, so this report stands unless another comes.
       const never = { type: "Error", message: NEVER, traceback: `Error: ${NEVER}\n`, errno: null };
@@ -451,4 +463,67 @@ async function main(job) {
   }
 }
 
-main(readJob());
+// -- Wait -------------------------------------------------------------------------------------------------------------
+
+/** Programs that are read, run and fail in the ways that most are. */
+const SAMPLES = [
+  "const x: number = 1;\nx",
+  "const f = async (x: number): Promise<number> => { await null; return x; };\nreturn [await f(1)]",
+  `type T = { a: string };
+   function f<U>(x: U[], y = \`\${1}\`): U | null { return x?.[0] ?? null; }
+   f<T>([{ a: "b" }])`,
+  `interface A<T> extends Iterable<T> { readonly a: number; b?: string }
+   class B<T> {
+     static z: number = 2;
+     #x = 1;
+     constructor(private y: T) {}
+     get x(): number { return this.#x; }
+     async f() {}
+   }
+   for (const [k, v] of Object.entries({ a: 1, ["b"]: 2 })) if (k !== "a" && v > 1) [k, v].map((x) => x).join(", ");
+   for (let i = 0; i < 1; i++) { try { JSON.parse("{"); } catch { continue; } finally { i += 1; } }
+   while (false) switch (1 as number) { case 1: break; default: delete ({} as any).a; }
+   let { c, ...d }: any = { c: /x/g.test("x") ? -1 : !0 }, e: unknown = typeof c;
+   new Map([["a", [new B<number>(1), d, e]]])`,
+  "null.x",
+];
+
+/**
+ * Go once through what a program will need: what V8 has not compiled yet and Deno has not loaded takes most of the time of a
+ * short one. No listener, global, resource or output may be left of it.
+ */
+async function warmUp() {
+  for (const source of SAMPLES) {
+    const job = { source, name: "program.ts", language: "typescript" };
+    const url = await moduleOf(job);
+    try {
+      describeValue((await import(url)).default, TEXT_BYTES);
+    } catch (error) {
+      describeError(error, job, url);
+    }
+    revokeObjectURL(url);
+  }
+  const target = new EventTarget();
+  target.addEventListener("warm", () => {}, { once: true });
+  target.dispatchEvent(new Event("warm"));
+  try {
+    console.log({
+      [Symbol.for("Deno.customInspect")]: () => {
+        throw null;
+      },
+    });
+  } catch { /* so nothing is printed */ }
+}
+
+/** Get ready, say so, and run the program that comes. */
+async function wait() {
+  await warmUp();
+  const { EventEmitter } = await import("node:events");
+  stdout.writeSync(encode("R"));
+  // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
+  main(readJob(), EventEmitter.prototype.on.bind(process, "exit", () => exit()));
+}
+
+// The argument is taken away before node's process copies it. This module must end before a program begins, as "load" tells.
+if (args.pop() === "wait") wait();
+else main(readJob(), () => {});
