@@ -5,7 +5,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -16,10 +16,22 @@ from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied
 from gloveport.guard import Ending, Guard
 from gloveport.limits import Admission
-from gloveport.model import Execute, Failure, Grant, Language, LimitName, Output, Policy, Request, Result, Usage
+from gloveport.model import (
+    Execute,
+    Failure,
+    Grant,
+    Language,
+    LimitName,
+    Output,
+    Policy,
+    Program,
+    Request,
+    Result,
+    Usage,
+)
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
-from gloveport.sandbox.base import Outcome, Sandbox, System, make_plan
+from gloveport.sandbox.base import Outcome, Plan, Sandbox, System, make_plan
 from gloveport.sandbox.output import Archive, Capture
 from gloveport.sandbox.verdict import judge
 
@@ -27,6 +39,7 @@ Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
 
+_MOST_PLANS = 64
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
@@ -55,6 +68,7 @@ class Engine:
     audit: AuditLog
     admission: Admission
     archive: Archive
+    _plans: dict[tuple[Language, tuple[str, ...], Grant], Plan] = field(default_factory=dict)
 
     async def execute(
         self, request: Request, *, caller: str, share: str | None = None, on_output: OnOutput | None = None
@@ -92,7 +106,7 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         program = runtime.prepare(request.code, grant)
-        plan = make_plan(program, grant, self.system)
+        plan = self._plan(request.language, program, grant)
         limits = grant.limits
         with contextlib.ExitStack() as spooled:
             streams = {
@@ -112,6 +126,16 @@ class Engine:
             spooled.pop_all()  # what the answer can't show belongs to the archive now
         ending.fields.update(_facts(result))
         return result
+
+    def _plan(self, language: Language, program: Program, grant: Grant) -> Plan:
+        """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""
+        key = language, program.preload, grant
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:  # a caller may ask for any limits
+                self._plans.clear()
+            plan = self._plans[key] = make_plan(program, grant, self.system)
+        return plan
 
     def _result(
         self, run_id: str, request: Request, grant: Grant, outcome: Outcome, streams: Mapping[Stream, Capture]

@@ -12,21 +12,26 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import anyio
 from tests.escape import header, host
+from tests.escape.warm import Warm
 
 from gloveport.config import Config
+from gloveport.config.schema import Pool
 from gloveport.engine import Engine
 from gloveport.errors import SandboxError
-from gloveport.model import Limits, Policy, Request, Result
+from gloveport.model import Limits, Policy, Result
+from gloveport.policy.grant import grant_for
+from gloveport.sandbox.base import make_plan
 from gloveport.server import app
 
+TEMPERATURES = ("cold", "warm")
 AT_ONCE = 4
-_HANG_SECONDS = 30
-_FOLLOW_UP = Request(language="python", code="sum(range(10))")
+_HANG_SECONDS = 60
+_PLAIN = header.parse("plain.py", "# expect: value 45\n# proves: E9\n# tries: nothing\nsum(range(10))")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,7 @@ class Verdict:
 
     case: str
     identity: str
+    temperature: str
     tries: str
     proves: str
     expected: str
@@ -42,88 +48,142 @@ class Verdict:
     held: bool
 
 
+@dataclass(kw_only=True)
+class Trial:
+    """One program at one temperature, and what came of it."""
+
+    case: header.Case
+    temperature: str
+    results: list[Result | None] = field(default_factory=list)
+    outcome: str = ""
+    faults: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Battery:
-    """Engines, one for each set of mounts, and the host's side."""
+    """An engine, the host's side, and the sandboxes that wait.
 
-    engines: dict[str, Engine]
+    Attributes:
+        engine: Builds each sandbox for its program, and mounts nothing.
+        warm: The backend that never does.
+    """
+
+    engine: Engine
+    warm: Warm
     side: host.FarSide
     directory: Path
     cgroups: bool
 
     async def run(self, cases: Sequence[header.Case]) -> AsyncIterator[Verdict]:
-        """Run all, a few at a time, and look after each few what is left on the host."""
-        await self.follow_up()  # what the first run leaves in memory is no leak
-        before = self.traces()
+        """Run all, a few at a time, each cold and warm, and look after each few what is left on the host."""
+        for temperature in TEMPERATURES:  # what the first run leaves in memory is no leak
+            await self.follow_up(temperature)
         for start in range(0, len(cases), AT_ONCE):
-            batch = cases[start : start + AT_ONCE]
-            faults: dict[str, list[str]] = {case.name: [] for case in batch}
-            outcomes: dict[str, str] = {}
+            trials = [
+                Trial(case=case, temperature=temperature)
+                for case in cases[start : start + AT_ONCE]
+                for temperature in TEMPERATURES
+            ]
+            await self.prepare(trials)
+            await self.warm.settled()
+            before = self.traces()
             async with anyio.create_task_group() as tasks:
-                for case in batch:
-                    tasks.start_soon(self.judge, case, faults[case.name], outcomes)
-            after = [*self.side.reached(), *await self.follow_up()]
+                for trial in trials:
+                    tasks.start_soon(self.judge, trial)
+            after = self.side.reached()
+            for temperature in TEMPERATURES:
+                after += await self.follow_up(temperature)
+            await self.warm.settled()
             now = self.traces()
             after += [f"{name}: {before[name]} became {now[name]}" for name in before if before[name] != now[name]]
-            for case in batch:
-                wrong = [*faults[case.name], *(f"in this batch: {fault}" for fault in after)]
-                yield Verdict(
-                    case=case.name,
-                    identity="root" if os.geteuid() == 0 else "user",
-                    tries=case.tries,
-                    proves=", ".join(case.proves),
-                    expected=case.expectation(cgroups=self.cgroups),
-                    outcome="; ".join([outcomes[case.name], *wrong]),
-                    held=not wrong,
-                )
+            for trial in trials:
+                trial.faults += [f"in this batch: {fault}" for fault in after]
+                if not self.alike(trial, trials):
+                    trial.faults.append("not the same cold and warm")
+                yield self.verdict(trial)
 
-    async def judge(self, case: header.Case, faults: list[str], outcomes: dict[str, str]) -> None:
+    async def prepare(self, trials: Sequence[Trial]) -> None:
+        """Have sandboxes wait for all that will be run warm."""
+        for case in [_PLAIN, *(trial.case for trial in trials)]:
+            policy = self.policy(case.mounts)
+            grant = grant_for(policy, case.request(case.source))
+            program = self.engine.runtimes[case.language].prepare(case.source, grant)
+            with contextlib.suppress(SandboxError):  # no sandbox can be planned: the engine is to refuse it
+                await self.warm.prepare(make_plan(program, grant, self.engine.system), policy)
+
+    async def judge(self, trial: Trial) -> None:
         """Run one program as often as it asks for and find fault with what comes of it."""
-        words = self.side.words
+        case, words = trial.case, self.side.words
         source = re.sub(f"@({'|'.join(words)})@", lambda found: words[found[1]], case.source)
-        engine = self.engines[case.mounts]
-        witness = host.Witness(engine.sandbox)
-        engine = replace(engine, sandbox=witness)
-        request = Request(language=case.language, code=source, limits=case.limits)
+        witness = host.Witness(self.warm if trial.temperature == "warm" else self.engine.sandbox)
+        engine = replace(self.engine, policy=self.policy(case.mounts), sandbox=witness)
         for _ in range(case.runs):
             result: Result | None = None
-            outcome = "hangs"
+            trial.outcome = "hangs"
             with anyio.move_on_after(_HANG_SECONDS):
                 try:
-                    result = await engine.execute(request, caller="escape")
-                    outcome = _told(result)
+                    result = await engine.execute(case.request(source), caller="escape")
+                    trial.outcome = _told(result)
                 except SandboxError as error:
-                    outcome = f"refused: {error.args[0]}"
+                    trial.outcome = f"refused: {error.args[0]}"
                 except Exception as error:  # noqa: BLE001 - an engine that raises is what is looked for
-                    outcome = f"the engine raised {error!r}"
-                    faults.append("no result")
-            outcomes[case.name] = outcome
+                    trial.outcome = f"the engine raised {error!r}"
+                    trial.faults.append("no result")
             text = "" if result is None else result.model_dump_json(exclude={"grant"})
-            met = any(expected.met_by(result) for expected in case.expectations(cgroups=self.cgroups))
-            if not met or outcome == "hangs":
-                faults.append("not as expected")
+            expectations = case.expectations(cgroups=self.cgroups)
+            met = any(expected.met_by(result, trial.results) for expected in expectations)
+            trial.results.append(result)
+            if not met or trial.outcome == "hangs":
+                trial.faults.append("not as expected")
             if "ESCAPED" in text:
-                faults.append("it got through")
+                trial.faults.append("it got through")
             if os.environ[host.CANARY] in text:
-                faults.append("it knows the secret")
-        faults += witness.left
+                trial.faults.append("it knows the secret")
+        if trial.temperature == "warm":
+            await self.warm.cleared()
+        trial.faults += witness.found()
 
-    async def follow_up(self) -> list[str]:
+    def verdict(self, trial: Trial) -> Verdict:
+        """What is to be said of a trial."""
+        return Verdict(
+            case=trial.case.name,
+            identity="root" if os.geteuid() == 0 else "user",
+            temperature=trial.temperature,
+            tries=trial.case.tries,
+            proves=", ".join(trial.case.proves),
+            expected=trial.case.expectation(cgroups=self.cgroups),
+            outcome="; ".join([trial.outcome, *trial.faults]),
+            held=not trial.faults,
+        )
+
+    async def follow_up(self, temperature: str) -> list[str]:
         """A plain program must run as if nothing had happened."""
-        result = await self.engines["none"].execute(_FOLLOW_UP, caller="escape")
-        return [] if (result.status, result.value) == ("ok", 45) else [f"the next run: {_told(result)}"]
+        if temperature == "warm":
+            await self.prepare([])
+        engine = replace(self.engine, sandbox=self.warm if temperature == "warm" else self.engine.sandbox)
+        result = await engine.execute(_PLAIN.request(_PLAIN.source), caller="escape")
+        return [] if (result.status, result.value) == ("ok", 45) else [f"the next run, {temperature}: {_told(result)}"]
+
+    def alike(self, trial: Trial, trials: Sequence[Trial]) -> bool:
+        """Whether a program's values are the same at every temperature, if it asks for that."""
+        if all(expected.kind != "alike" for expected in trial.case.expectations(cgroups=self.cgroups)):
+            return True
+        return all(_values(other) == _values(trial) for other in trials if other.case == trial.case)
+
+    def policy(self, mounts: str) -> Policy:
+        """The operator's policy with these mounts."""
+        return self.engine.policy.model_copy(update={"mounts": host.mounts(mounts, self.side)})
 
     def traces(self) -> dict[str, object]:
         """See ``host.traces``; kept output is forgotten first, its files are ours by right."""
-        for engine in self.engines.values():
-            engine.archive.close()
-        groups = [
-            path
-            for engine in self.engines.values()
-            if engine.sandbox.tree is not None
-            for path in engine.sandbox.tree.directories.values()
-        ]
-        return host.traces(self.directory, groups)
+        self.engine.archive.close()
+        tree = self.engine.sandbox.cold.tree
+        return host.traces(self.directory, [] if tree is None else [*tree.directories.values()])
+
+
+def _values(trial: Trial) -> list[object]:
+    """The values of a trial's runs."""
+    return [None if result is None else result.value for result in trial.results]
 
 
 def _told(result: Result) -> str:
@@ -140,18 +200,21 @@ def _told(result: Result) -> str:
 
 @contextlib.asynccontextmanager
 async def assembled(directory: Path) -> AsyncIterator[Battery]:
-    """A battery on this host."""
+    """A battery on this host, of which nothing may be left in the end."""
     async with contextlib.AsyncExitStack() as stack:
         side = stack.enter_context(host.far_side(directory))
-        engines = {}
-        for name in ("none", "hostile", "beneath"):
-            policy = Policy(
-                mounts=host.mounts(name, side), limits=Limits(stored_output_bytes="4MiB", memory_bytes="1GiB")
-            )
-            environ = {"GLOVEPORT_STATE": str(directory / f"audit/{name}")}
-            engines[name] = await stack.enter_async_context(app.assemble(Config(policy=policy), environ))
-        cgroups = engines["none"].sandbox.tree is not None
-        yield Battery(engines=engines, side=side, directory=directory, cgroups=cgroups)
+        policy = Policy(limits=Limits(stored_output_bytes="4MiB", memory_bytes="1GiB"))
+        config = Config(policy=policy, pool=Pool(forked=0, booted=0))
+        engine = await stack.enter_async_context(app.assemble(config, {"GLOVEPORT_STATE": str(directory / "audit")}))
+        warm = Warm(engine=engine)
+        cgroups = engine.sandbox.cold.tree is not None
+        battery = Battery(engine=engine, warm=warm, side=side, directory=directory, cgroups=cgroups)
+        await battery.follow_up("cold")
+        before = battery.traces()
+        async with contextlib.aclosing(warm):
+            yield battery
+        if (now := battery.traces()) != before:
+            raise RuntimeError(f"when nothing waits any more: {before} became {now}")
 
 
 async def main(report: int, names: list[str]) -> None:

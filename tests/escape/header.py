@@ -9,6 +9,8 @@ The first line is ``expect``; ``expect``, ``proves`` and ``tries`` are always th
 
 expect            what must come of the program; alternatives are joined by `` or ``:
                     value JSON   it ended well, and this is its value
+                    alike        it ended well, with the same value whether its sandbox was built for it or has waited
+                    fresh        it ended well; its value is an object, of which no entry is that of an earlier run
                     killed LIMIT the whole sandbox was killed for this limit
                     timeout      it ran into the wall clock
                     error TYPE   it failed with this exception, ``exit`` or ``signal``
@@ -28,13 +30,14 @@ server's user).
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import pydantic_core
 
-from gloveport.model import Language, LimitName, Narrowing, Result
+from gloveport.model import Language, LimitName, Narrowing, Request, Result
 
 CASES = Path(__file__).parent / "cases"
 LANGUAGES: dict[str, tuple[Language, str]] = {
@@ -55,20 +58,35 @@ class Expectation:
     kind: str
     argument: object
 
-    def met_by(self, result: Result | None) -> bool:
-        """Whether this is what came of the program; None when no sandbox was built."""
+    def met_by(self, result: Result | None, earlier: Sequence[Result | None]) -> bool:
+        """Whether this is what came of the program, after ``earlier`` runs of it; None when no sandbox was built."""
+        if result is None:
+            return self.kind == "refused"
+        limits, error = result.limits_hit[:1], result.error
         match self.kind:
-            case "refused":
-                return result is None
-            case _ if result is None:
-                return False
             case "value":
-                return result.status == "ok" and result.value == self.argument
+                met = result.status == "ok" and result.value == self.argument
+            case "alike":
+                met = result.status == "ok"
+            case "fresh":
+                entries = _entries(result)
+                met = bool(entries) and all(entries.isdisjoint(_entries(one)) for one in earlier)
             case "killed":
-                return result.status == "killed" and result.limits_hit[:1] == (self.argument,)
+                met = result.status == "killed" and limits == (self.argument,)
             case "timeout":
-                return result.status == "timeout" and result.limits_hit[:1] == ("wall_seconds",)
-        return result.status == "error" and result.error is not None and result.error.type == self.argument
+                met = result.status == "timeout" and limits == ("wall_seconds",)
+            case "error":
+                met = result.status == "error" and error is not None and error.type == self.argument
+            case _:
+                met = False
+        return met
+
+
+def _entries(result: Result | None) -> set[tuple[str, str]]:
+    """Keys and values of the object that a run ended well with; none, if that is not how it ended."""
+    if result is None or result.status != "ok" or not isinstance(result.value, dict):
+        return set()
+    return {(key, repr(value)) for key, value in result.value.items()}
 
 
 @dataclass(frozen=True)
@@ -86,6 +104,10 @@ class Case:
     mounts: str
     runs: int
 
+    def request(self, source: str) -> Request:
+        """What the program asks of an engine; ``source`` is its text with the names filled in."""
+        return Request(language=self.language, code=source, limits=self.limits)
+
     def expectations(self, *, cgroups: bool) -> list[Expectation]:
         """What may come of it on this host, any of these."""
         return _expectations(self.expectation(cgroups=cgroups))
@@ -96,13 +118,17 @@ class Case:
 
 
 def read(path: Path) -> Case:
-    """Read one hostile program.
+    """Read one hostile program. Raises as ``parse``."""
+    return parse(path.name, path.read_text())
+
+
+def parse(file: str, source: str) -> Case:
+    """One hostile program, by its file's name and text.
 
     Raises:
         ValueError: Its header is missing or wrong; the text says how.
     """
-    language, mark = LANGUAGES[path.suffix]
-    source = path.read_text()
+    language, mark = LANGUAGES[Path(file).suffix]
     fields: dict[str, str] = {}
     for line in source.splitlines():
         found = _FIELD.fullmatch(line.removeprefix(mark)) if line.startswith(mark) else None
@@ -110,20 +136,20 @@ def read(path: Path) -> Case:
             break
         name, text = found.groups()
         if name not in _KNOWN or name in fields or (not fields and name != "expect"):
-            raise ValueError(f"{path.name}: the header's {name!r} is unknown, said twice, or stands before `expect`")
+            raise ValueError(f"{file}: the header's {name!r} is unknown, said twice, or stands before `expect`")
         fields[name] = text
     if missing := [name for name in _NEEDED if name not in fields]:
-        raise ValueError(f"{path.name}: the header lacks {', '.join(missing)}")
+        raise ValueError(f"{file}: the header lacks {', '.join(missing)}")
     proves = tuple(fields["proves"].split(", "))
     if wrong := [name for name in proves if not re.fullmatch(r"[A-Z]{1,2}\d+", name)]:
-        raise ValueError(f"{path.name}: {', '.join(wrong)}: not the id of a requirement")
+        raise ValueError(f"{file}: {', '.join(wrong)}: not the id of a requirement")
     if fields.get("mounts", "none") not in _MOUNTS:
-        raise ValueError(f"{path.name}: unknown mounts: {fields['mounts']}")
+        raise ValueError(f"{file}: unknown mounts: {fields['mounts']}")
     for name in ("expect", "without-cgroups"):
         if name in fields:
             _expectations(fields[name])
     return Case(
-        name=path.name,
+        name=file,
         language=language,
         source=source,
         expect=fields["expect"],
@@ -131,7 +157,7 @@ def read(path: Path) -> Case:
         proves=proves,
         tries=fields["tries"],
         limits=Narrowing.model_validate(
-            {"wall_seconds": 10, "memory_bytes": "512MiB"}
+            {"wall_seconds": 25, "memory_bytes": "512MiB"}
             | dict(pair.split("=", 1) for pair in fields.get("limits", "").split())
         ),
         mounts=fields.get("mounts", "none"),
@@ -153,6 +179,6 @@ def _expectation(text: str) -> Expectation:
             return Expectation(kind, argument)
         case "error" if argument:
             return Expectation(kind, argument)
-        case "timeout" | "refused" if not argument:
+        case "timeout" | "refused" | "alike" | "fresh" if not argument:
             return Expectation(kind, None)
     raise ValueError(f"not an expectation: {text!r}")

@@ -151,33 +151,53 @@ def mounts(name: str, side: FarSide) -> tuple[Mount, ...]:
     return {"none": (), "hostile": (hostile,), "beneath": (hostile, beneath)}[name]
 
 
+@dataclass(frozen=True)
+class Remains:
+    """What identifies a sandbox after it has ended."""
+
+    namespace: int
+    groups: frozenset[Path]
+
+
 @dataclass
 class Witness:
-    """A sandbox backend that looks whether anything is left of a sandbox when it says that nothing is."""
+    """A sandbox backend that looks at each sandbox that it hands on, and afterwards whether anything is left of it."""
 
     sandbox: Sandbox
-    left: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    ended: list[Remains] = field(default_factory=list)
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
         """See ``sandbox.base.Sandbox``."""
-        with contextlib.ExitStack() as stack:
-            async with self.sandbox.start(plan) as child:
-                namespace = os.open(f"/proc/{_pid(child.inner.fileno())}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-                stack.callback(os.close, namespace)  # while it is open, no other namespace gets its number
-                process, group = child.process, child.group
-                yield child
-            if process.returncode is None:
-                self.left.append("bubblewrap is left")
-            self.left += [f"process {pid} is left" for pid in _members(os.fstat(namespace).st_ino)]
-            if group is not None:
-                self.left += [f"{path} is left" for path in group.paths.values() if path.exists()]
+        async with self.sandbox.start(plan) as child:
+            init = _pid(child.inner.fileno())
+            namespace = os.open(f"/proc/{init}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            groups = frozenset() if child.group is None else frozenset(map(Path, child.group.paths.values()))
+            self.ended.append(Remains(namespace, groups))
+            members = set(_members(os.fstat(namespace).st_ino))
+            if not members:
+                self.faults.append("the witness sees nothing of the sandbox")
+            for path in groups:  # all but the init, which is bubblewrap's where bubblewrap has built it for one program
+                if outside := members - {init} - set((path / "cgroup.procs").read_text().split()):
+                    self.faults.append(f"before the program comes, {outside} are not in {path}")
+            yield child
+
+    def found(self) -> list[str]:
+        """What was wrong, and what is left now that all has been cleared away."""
+        for remains in self.ended:
+            # While it is open, no other namespace gets its number.
+            self.faults += [f"process {pid} is left" for pid in _members(os.fstat(remains.namespace).st_ino)]
+            self.faults += [f"{path} is left" for path in remains.groups if path.exists()]
+            os.close(remains.namespace)
+        self.ended.clear()
+        return self.faults
 
 
-def _pid(descriptor: int) -> int:
+def _pid(descriptor: int) -> str:
     """The process of a process descriptor."""
     lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("Pid:")).split()[1])
+    return next(line for line in lines if line.startswith("Pid:")).split()[1]
 
 
 def _members(namespace: int) -> list[str]:
@@ -203,7 +223,10 @@ def adopt_orphans() -> None:
 
 
 def traces(directory: Path, groups: list[Path]) -> dict[str, object]:
-    """What must be the same before and after, when no program is running."""
+    """What must be the same before and after, when no program is running.
+
+    Numbers where names are new each time: a sandbox that waited is followed by another one.
+    """
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
@@ -215,9 +238,9 @@ def traces(directory: Path, groups: list[Path]) -> dict[str, object]:
                 if _status(entry)[1] == me:
                     children.append(entry.name)
     return {
-        "children": sorted(children),
+        "children": len(children),
         "mounts": Path("/proc/self/mountinfo").read_text(),
-        "cgroups": sorted(str(path) for group in groups for path in group.iterdir() if path.name.startswith("run-")),
+        "cgroups": sum(path.is_dir() for group in groups for path in group.iterdir()),
         "files": sorted(str(path) for path in directory.rglob("*") if "audit" not in path.parts),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
     }

@@ -1,4 +1,5 @@
-"""T2, E9, E4, T4: each hostile program in ``cases`` is held, as root and as an ordinary user, and leaves nothing.
+"""T2, E9, E4, T4: each hostile program in ``cases`` is held, as root and as an ordinary user, in a sandbox built
+for it and in one that waited, and leaves nothing.
 
 ``header`` says how a program states what is expected of it; ``battery`` runs them. Adding one needs no code.
 """
@@ -13,26 +14,29 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = sorted(path.name for path in (Path(__file__).parent / "cases").iterdir())
+TEMPERATURES = ("cold", "warm")
+_KEY = ("identity", "temperature", "case")
 IDENTITIES = ("root", "user") if os.geteuid() == 0 else ("user",)
 
 
 @pytest.fixture(scope="session")
-def verdicts() -> dict[tuple[str, str], dict[str, str]]:
-    """What came of every program, by identity and name."""
+def verdicts() -> dict[tuple[str, ...], dict[str, str]]:
+    """What came of every program, by ``_KEY``."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.escape", "--json"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.stdout, done.stderr
-    found = {(verdict["identity"], verdict["case"]): verdict for verdict in json.loads(done.stdout)}
-    strays = [verdict for (_, case), verdict in found.items() if case not in CASES]
+    found = {tuple(verdict[name] for name in _KEY): verdict for verdict in json.loads(done.stdout)}
+    strays = [verdict for (*_, case), verdict in found.items() if case not in CASES]
     assert not strays, strays
     return found
 
 
 @pytest.mark.parametrize("identity", IDENTITIES)
+@pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize("case", CASES)
-def test_the_attack_is_held(verdicts, identity, case):
-    verdict = verdicts[identity, case]
+def test_the_attack_is_held(verdicts, identity, temperature, case):
+    verdict = verdicts[identity, temperature, case]
     assert verdict["held"], f"{verdict['tries']}\nexpected: {verdict['expected']}\noutcome: {verdict['outcome']}"
 
 

@@ -81,7 +81,8 @@ def test_every_limit_stands_in_the_kernels_own_files(tree):
     """E4."""
     limits = Limits(memory_bytes=64 * MIB, processes=9, cpus=0.5)
     with tree.group("run-limits", limits) as group:
-        read = {path: (group.paths[path.partition(".")[0]] / path).read_text().split() for path in FILES[tree.version]}
+        places = {path: group.paths[path.partition(".")[0]] for path in FILES[tree.version]}
+        read = {path: Path(place, path).read_text().split() for path, place in places.items()}
     assert read == FILES[tree.version]
 
 
@@ -140,13 +141,13 @@ def test_leaving_a_group_kills_what_lives_in_it_and_removes_it(tree, start):
     assert child.wait() == -signal.SIGKILL
     assert select.select([descriptor], [], [], 10)[0]  # readable: dead
     os.close(descriptor)
-    assert not any(path.exists() for path in group.paths.values())
+    assert not any(Path(path).exists() for path in group.paths.values())
 
 
 def test_a_group_that_somebody_else_removed_is_an_error_of_this_host_and_no_crash(tree):
     with tree.group("run-gone", Limits()) as group:
         for path in set(group.paths.values()):
-            path.rmdir()
+            Path(path).rmdir()
         with pytest.raises(SandboxError, match="cgroup accounts"):
             group.counters()
 
@@ -250,7 +251,7 @@ def test_version_2_leaves_a_group_that_others_share_and_moves_nobody_out_of_it(v
         return server, server.stdout.readline().strip()
 
     with version_2.group("run-place", Limits()) as group:
-        place, leaf = group.paths["pids"], group.paths["pids"] / "gloveport-server"
+        place, leaf = Path(group.paths["pids"]), Path(group.paths["pids"]) / "gloveport-server"
         shell = start("")
         group.attach(shell.pid)
         refused, answer = serve(place)

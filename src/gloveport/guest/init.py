@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -72,14 +73,19 @@ def close_all_but(keep):
                 os.close(descriptor)
 
 
+def identities(paths):
+    """Device and inode of what lies at each path."""
+    return [[status.st_dev, status.st_ino] for status in map(os.stat, paths)]
+
+
 def confine(setup):
     """Close the walls a process closes on itself, and tell what is in force, as the kernel says it."""
-    mounts = [[status.st_dev, status.st_ino] for status in map(os.stat, setup["mounts"])]
     version = load("landlock", "landlock.py").restrict(setup["landlock"])
-    with open("/proc/self/status") as status:
-        fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+    status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+    lines = os.read(status, 1 << 16).decode().splitlines()
+    os.close(status)
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     return {
-        "mounts": mounts,
         "landlock": version,
         "seccomp": fields["Seccomp"] == "2",
         "no_new_privs": fields["NoNewPrivs"] == "1",
@@ -122,20 +128,64 @@ def execute(program, text):
 
 
 def run_child(program, text):
-    """Run an interpreter as a child, wait for its end, and read its report."""
+    """Run an interpreter as a child until it has ended, or has written its last report."""
+    os.mkfifo(program["report"], 0o600)
+    reports = os.open(program["report"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
         execute(program, text)
     os.close(text)
+    report = last_report(reports, os.pidfd_open(child))
+    if report is not None and report.pop("last", None):
+        return report
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
-    if code >= 0:  # what a killed interpreter has written is not its last word
-        with contextlib.suppress(OSError, ValueError), open(program["report"], "rb") as file:
-            report = json.load(file)
-    if isinstance(report, dict):
-        report["exit_code"], report["signal"] = (code, None) if code >= 0 else (128 - code, -code)
+    if report is None or code < 0:  # what a killed interpreter has written is not its last word
+        report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
+    report["exit_code"], report["signal"] = (code, None) if code >= 0 else (128 - code, -code)
     return report
+
+
+def last_report(reports, ended):
+    """The report that says that it is the last, or else the last of a process that has ended; each is a line."""
+    events = select.poll()
+    events.register(reports, select.POLLIN)
+    events.register(ended, select.POLLIN)
+    report, rest, alive = None, b"", True
+    while alive:
+        ready = dict(events.poll())
+        alive = ended not in ready
+        while data := ready.get(reports) and read_available(reports):
+            *lines, rest = (rest + data).split(b"\n")
+            if lines:
+                report = parsed(lines[-1])
+                alive = alive and not (report and report.get("last"))
+        if ready.get(reports) == select.POLLHUP:
+            events.unregister(reports)
+    return report
+
+
+def parsed(line):
+    """A report, or None where it is none."""
+    with contextlib.suppress(ValueError):
+        report = json.loads(line)
+        return report if isinstance(report, dict) else None
+
+
+def read_available(reports):
+    """What stands in a pipe that does not block; nothing when it is empty."""
+    try:
+        return os.read(reports, 1 << 16)
+    except BlockingIOError:
+        return b""
+
+
+def rehearse():
+    """Do once what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
+    json.loads(json.dumps({"program": {"text": "", "rlimits": {"RLIMIT_NOFILE": [1, 2]}}}).encode())
+    resource.setrlimit(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE))
+    os.close(sealed(""))
+    dict(os.environ)
 
 
 def run(host):
@@ -169,7 +219,8 @@ def main():
     with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
         os.dup2(null.fileno(), 0)
     setup, _ = receive(host)
-    send(host, {"ready": confine(setup)})
+    mounts = identities(setup["mounts"])
+    send(host, {"ready": {"mounts": mounts, **confine(setup)}})
     run(host)
 
 

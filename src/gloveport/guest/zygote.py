@@ -1,12 +1,13 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
     host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "filter"}}    the profile of all its children
-    zygote → host   {"ready": {"preloaded": [module…]}}                              carries our pid as credentials
-    host → zygote   {"fork": {}}    with the child's two sockets
-    child → host    {"ready": …}    as ``init.py`` says it, on the first; carries the child's pid as credentials
-    host → child    {"fork": {}}    the host has put it in its cgroup
-    host → worker   {"program": …}  and so on as ``init.py``, on the first socket
-    child → host    the worker's wait status, a native int, on the second
+    zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
+    host → zygote   {"fork": {}}              with the child's two sockets, channel and status
+    zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
+    child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
+    host → child    {"wait": {"rehearse"}}    the host has put it in its cgroup
+    host → child    {"program": …}            and so on as ``init.py``
+    zygote → host   a wait status, on status: a native int, when the child has ended
 
 The zygote is uid 0 of the sandbox's user namespace, with the capabilities to make namespaces and mount in them and no
 other. It runs no program, and reads nothing but the frames above, which come from the host alone: each child closes the
@@ -14,7 +15,11 @@ zygote's socket first and gets sockets of its own.
 
 A child makes its walls itself, in this order, each step taking away what the next can do without: namespaces by
 ``clone``; mounts, while it may mount; a user namespace of its own, which owns none of the others; no capability; the
-filter and Landlock. Then it is pid 1, forks the worker that runs the program, and does nothing but reap.
+filter and Landlock. Only then it says that it is ready, and waits.
+
+A program must not be pid 1, which no signal ends that it does not handle. So each pid namespace begins with a keeper,
+which does nothing: the kernel itself reaps what it is left. It is forked not by the zygote but, since what a fork costs
+goes by the memory of who forks, by a process that has imported nothing.
 
 Memory is shared with the zygote until it is written to. So is what a fork copies and a program might guess: the layout
 of the address space and the seed of ``hash`` are those of one zygote, which is why the host replaces it after a while.
@@ -29,6 +34,7 @@ import gc
 import importlib
 import importlib.util
 import os
+import select
 import signal
 import socket
 import struct
@@ -40,7 +46,7 @@ MAX_FRAME_BYTES = 1 << 20
 SYS_CLONE = {"x86_64": 56}
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # and that of processes
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
     1,
     2,
@@ -83,18 +89,42 @@ def mount(source, target, kind, flags, data=None):
     check(_libc.mount(source.encode(), target.encode(), kind and kind.encode(), flags, data), f"mount {target}")
 
 
-def clone():
-    """Fork into new namespaces. ``os.fork`` takes no flags, and ``unshare`` would move later children, not one.
+def clone(flags):
+    """Fork with flags, which ``os.fork`` does not take. Nothing of Python's own, or libc's, is done at the fork."""
+    return check(_libc.syscall(SYS_CLONE[os.uname().machine], flags | signal.SIGCHLD, 0, 0, 0, 0), "clone")
 
-    libc's own handlers at a fork do not run. They matter to threads, of which there are none here.
+
+def start_keepers():
+    """Fork the process that makes pid namespaces, with a keeper in each, while there is little memory to copy.
+
+    Returns a socket: for each byte a descriptor of a keeper comes back.
     """
-    ctypes.pythonapi.PyOS_BeforeFork()
-    pid = _libc.syscall(SYS_CLONE[os.uname().machine], NAMESPACES | signal.SIGCHLD, 0, 0, 0, 0)
-    if pid == 0:
-        ctypes.pythonapi.PyOS_AfterFork_Child()
-        return 0
-    ctypes.pythonapi.PyOS_AfterFork_Parent()
-    return check(pid, "clone")
+    ours, theirs = socket.socketpair()
+    if os.fork():
+        theirs.close()
+        return ours
+    try:
+        ours.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then the kernel reaps what is left to a keeper
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while theirs.recv(1):
+            pid = clone(CLONE_NEWPID)
+            if pid == 0:
+                keep()
+            keeper = os.pidfd_open(pid)
+            socket.send_fds(theirs, [b"K"], [keeper])
+            os.close(keeper)
+    finally:
+        os._exit(0)
+
+
+def keep():
+    """Be the pid 1 of a namespace, and nothing else, until killed. Signals are blocked."""
+    _libc.setsid()  # or a program could signal our process group, and with it the zygote's
+    give_up_capabilities()
+    os.closerange(0, 1 << 16)
+    while True:
+        _libc.pause()
 
 
 def furnish(profile):
@@ -120,77 +150,79 @@ def furnish(profile):
 def give_up_privileges(settings):
     """Enter a user namespace that owns none of the other namespaces and can have none below it, and drop everything.
 
-    Of its own, since processes and pending signals are counted per user namespace: children do not use up each other's.
+    One of its own, since processes and pending signals are counted per user namespace: children use up their own alone.
     """
     check(_libc.unshare(CLONE_NEWUSER), "unshare")
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{INSIDE} 0 1"), ("gid_map", f"{INSIDE} 0 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
-    limit = os.open("user/max_user_namespaces", os.O_WRONLY | os.O_CLOEXEC, dir_fd=settings)
-    os.write(limit, b"0")
-    os.close(limit)
+    write("/proc/self/setgroups", b"deny")
+    write("/proc/self/uid_map", b"%d 0 1" % INSIDE)
+    write("/proc/self/gid_map", b"%d 0 1" % INSIDE)
+    write("user/max_user_namespaces", b"0", dir_fd=settings)
     os.close(settings)
-    for capability in range(64):
-        if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:  # EINVAL after the last one
-            break
+    give_up_capabilities()
+
+
+def write(path, data, dir_fd=None):
+    """Write a setting of the kernel."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=dir_fd)
+    os.write(descriptor, data)
+    os.close(descriptor)
+
+
+def give_up_capabilities():
+    """Drop every capability of every set."""
+    capability = 0
+    while _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:  # EINVAL after the last one; EPERM shows in the walls
+        capability += 1
     check(_libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "ambient capabilities")
     check(_libc.capset(struct.pack("Ii", CAPABILITY_VERSION_3, 0), bytes(24)), "capset")
 
 
-def filter_calls(program):
-    """Load the system call filter, an array of ``struct sock_filter``."""
+def compiled(program):
+    """A system call filter, an array of ``struct sock_filter``, as ``PR_SET_SECCOMP`` takes it, and what keeps it."""
     code = ctypes.create_string_buffer(program, len(program))
-    head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))  # struct sock_fprog
-    check(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, head, 0, 0), "seccomp")
+    return struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)), code  # struct sock_fprog
 
 
 def renew():
-    """Seed anew what would otherwise give each child of the zygote the same numbers. ``random`` sees to itself."""
-    if "ssl" in sys.modules:  # OpenSSL knows a fork by its process id, which is the same in every pid namespace
-        sys.modules["ssl"].RAND_add(os.urandom(32), 32)
+    """Seed anew what would otherwise give each child of the zygote the same numbers.
+
+    ``random`` sees to itself. OpenSSL has no state yet: it gathers some when it is first asked for a number.
+    """
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 
 
-def become_child(init, profile, host, status):
+def become_child(init, profile, channel):
     """All of a child's life. Ends the process."""
-    with open("/dev/null", "r+b") as null:
+    ctypes.pythonapi.PyOS_AfterFork_Child()
+    os.setsid()  # the zygote's process group is not ours to signal
+    os.closerange(3, channel.fileno())
+    os.closerange(channel.fileno() + 1, 1 << 16)
+    with open("/dev/null", "r+b", buffering=0) as null:
         os.dup2(null.fileno(), 0)
         os.dup2(null.fileno(), 1)
     give_up_privileges(furnish(profile))
-    filter_calls(profile["filter"])
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited SIG_IGN would make every child's exit code 0
-    init.send(host, {"ready": init.confine(profile["setup"])})
-    init.receive(host)
+    check(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, profile["filter"][0], 0, 0), "seccomp")
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    init.send(channel, {"ready": init.confine(profile["setup"])})
+    message, _ = init.receive(channel)
     os.dup2(1, 2)
-    worker = os.fork()
-    if worker == 0:
-        status.close()
-        renew()
+    renew()
+    if message["wait"]["rehearse"]:
+        rehearse(init, profile)
+    init.run(channel)
+
+
+def rehearse(init, profile):
+    """Do once what every program of this profile needs."""
+    init.rehearse()
+    if profile["preload"]:  # or it is not Python that comes
         init.load("program", "python/program.py").rehearse()
-        init.run(host)
-    host.close()
-    # Nothing of pid 1 can be opened below /proc, the socket it tells the end on least of all.
-    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    reap(worker, status)
-
-
-def reap(worker, status):
-    """Be the init of the pid namespace until the worker has ended; then end all that is left, tell, and end."""
-    pid = how = None
-    while pid != worker:
-        pid, how = os.waitpid(-1, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGKILL)  # all but this process
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.waitpid(-1, 0)
-    status.send(struct.pack("i", how))  # so whoever reads it knows that nobody is left to write to the streams
-    os._exit(0)
 
 
 def preload(modules):
-    """Import what programs will, as far as it is there, and leave no trace but the modules. Returns those imported."""
+    """Import what programs will, as far as it is there, and leave no trace but the modules."""
     # A library that starts threads at its import could not be forked.
     environment = dict(os.environ)
     os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
@@ -204,7 +236,66 @@ def preload(modules):
     alive = os.listdir("/proc/self/task")
     if len(alive) != 1:
         sys.exit(f"zygote: {len(alive)} threads after importing {', '.join(done)}: such a process can't be forked")
-    return done
+
+
+class Zygote:
+    """Forks children, and tells how they ended."""
+
+    def __init__(self, init, host, profile, keepers):
+        self.init = init
+        self.host = host
+        self.profile = profile
+        self.keepers = keepers
+        self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.statuses = {}  # process id → the socket on which its end is told
+
+    def serve(self):
+        """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
+        ended, wake = socket.socketpair()
+        ended.settimeout(0)
+        wake.settimeout(0)
+        signal.set_wakeup_fd(wake.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        events = select.poll()
+        events.register(self.host, select.POLLIN)
+        events.register(ended, select.POLLIN)
+        while True:
+            for descriptor, _ in events.poll():
+                if descriptor == ended.fileno():
+                    ended.recv(4096)
+                    self.reap()
+                else:
+                    _, (channel, status) = self.init.receive(self.host)
+                    self.fork(socket.socket(fileno=channel), socket.socket(fileno=status))
+
+    def fork(self, channel, status):
+        """Fork a child into a pid namespace of its own."""
+        self.keepers.send(b"K")
+        _, (keeper,), _, _ = socket.recv_fds(self.keepers, 1, 1)
+        check(_libc.setns(keeper, CLONE_NEWPID), "setns")
+        pid = clone(NAMESPACES)
+        if pid == 0:
+            try:
+                become_child(self.init, self.profile, channel)
+            except OSError as error:
+                os.write(2, f"zygote: {error}\n".encode())
+            finally:
+                os._exit(1)  # never back into the zygote's loop
+        check(_libc.setns(self.own_namespace, CLONE_NEWPID), "setns")
+        channel.close()
+        self.statuses[pid] = status
+        try:
+            socket.send_fds(status, [b"K"], [keeper])
+        except OSError:  # the host wants it no more
+            signal.pidfd_send_signal(keeper, signal.SIGKILL)
+        os.close(keeper)
+
+    def reap(self):
+        """Tell how children ended."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                with contextlib.suppress(KeyError, OSError), self.statuses.pop(ended[0]) as status:
+                    status.send(struct.pack("i", ended[1]))
 
 
 def main():
@@ -213,29 +304,22 @@ def main():
     host = socket.socket(fileno=int(sys.argv[1]))
     host.set_inheritable(False)
     init.close_all_but(host.fileno())
+    with open("/dev/null", "r+b", buffering=0) as null:
+        os.dup2(null.fileno(), 0)
+        os.dup2(null.fileno(), 1)
+    keepers = start_keepers()
     profile = init.receive(host)[0]["zygote"]
-    profile["filter"] = base64.b64decode(profile["filter"])
+    profile["filter"] = compiled(base64.b64decode(profile["filter"]))
     for name, path in (("landlock", "landlock.py"), ("program", "python/program.py")):
         init.load(name, path)
     init.add_packages()
-    preloaded = preload(profile["preload"])
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps; each child tells its end itself
-    init.send(host, {"ready": {"preloaded": preloaded}})
+    preload(profile["preload"])
+    init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
+    for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes
+        rehearse(init, profile)
     gc.collect()
     gc.freeze()
-    while True:
-        _, descriptors = init.receive(host)
-        sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        if clone() == 0:
-            try:
-                host.close()
-                become_child(init, profile, *sockets)
-            except OSError as error:
-                os.write(2, f"zygote: {error}\n".encode())
-            finally:
-                os._exit(1)  # never back into the zygote's loop
-        for one in sockets:
-            one.close()
+    Zygote(init, host, profile, keepers).serve()
 
 
 if __name__ == "__main__":

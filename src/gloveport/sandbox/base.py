@@ -3,10 +3,12 @@
 ``make_plan`` is pure and complete: a backend adds nothing to a plan and drops nothing from it, or refuses to start.
 """
 
+import hashlib
 import math
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeAlias
 
@@ -85,6 +87,11 @@ class Plan(Value):
     """Soft and hard limit of each process."""
 
     limits: Limits
+
+    @cached_property
+    def walls(self) -> str:
+        """Digest of all but the limits of processes and cgroups, which can be lowered in a sandbox that stands."""
+        return hashlib.sha256(self.model_dump_json(exclude={"rlimits", "limits"}).encode()).hexdigest()
 
 
 _FILES = (
@@ -189,7 +196,7 @@ def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
 
 def same_walls(one: Plan, other: Plan) -> bool:
     """Whether two plans differ in nothing but limits that can be lowered in a sandbox that stands. Pure."""
-    return one.model_copy(update={"limits": other.limits, "rlimits": other.rlimits}) == other
+    return one.walls == other.walls
 
 
 class Outcome(Value):

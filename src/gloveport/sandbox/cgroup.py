@@ -27,6 +27,7 @@ _LEAF = f"{_PREFIX}server"
 _PERIOD_MICROSECONDS = 100_000
 _PATIENCE_SECONDS = 2.0
 _STEP_SECONDS = 0.001
+_FILE_BYTES = 4096
 CONTROLLERS = ("memory", "pids", "cpu")
 
 BACKGROUND = 1 / 8
@@ -63,11 +64,11 @@ class Tree:
         """
         with contextlib.ExitStack() as made:
             try:
-                paths: dict[str, Path] = {}
+                paths: dict[str, str] = {}
                 for controller, directory in self.directories.items():
-                    path = directory / name
+                    path = f"{directory}/{name}"
                     if path not in paths.values():  # one directory may serve several controllers
-                        path.mkdir()
+                        os.mkdir(path)  # noqa: PTH102 - on the way of each run: pathlib takes longer than the kernel
                         made.callback(_empty_and_remove, path)
                     paths[controller] = path
                 group = Group(version=self.version, paths=paths)
@@ -94,25 +95,25 @@ class Group:
     """The group of one sandbox."""
 
     version: Literal[1, 2]
-    paths: Mapping[str, Path]
+    paths: Mapping[str, str]
 
     def limit(self, limits: Limits) -> None:
         """Write the limits. Swap is closed: it would be memory beyond the limit."""
         quota = max(1000, int(limits.cpus * _PERIOD_MICROSECONDS))
         memory, pids, cpu = (self.paths[name] for name in CONTROLLERS)
-        _write(pids / "pids.max", limits.processes)
+        _write(f"{pids}/pids.max", limits.processes)
         if self.version == 2:
-            _write(memory / "memory.max", int(limits.memory_bytes))
-            _write_where_present(memory / "memory.swap.max", 0)
-            _write(memory / "memory.oom.group", 1)
-            _write(cpu / "cpu.max", f"{quota} {_PERIOD_MICROSECONDS}")
+            _write(f"{memory}/memory.max", int(limits.memory_bytes))
+            _write_where_present(f"{memory}/memory.swap.max", 0)
+            _write(f"{memory}/memory.oom.group", 1)
+            _write(f"{cpu}/cpu.max", f"{quota} {_PERIOD_MICROSECONDS}")
         else:
-            _write(memory / "memory.limit_in_bytes", int(limits.memory_bytes))
-            _write_where_present(memory / "memory.memsw.limit_in_bytes", int(limits.memory_bytes))
+            _write(f"{memory}/memory.limit_in_bytes", int(limits.memory_bytes))
+            _write_where_present(f"{memory}/memory.memsw.limit_in_bytes", int(limits.memory_bytes))
             # Version 1 counts the buffers of sockets apart. Unbounded, one sandbox uses up the TCP memory of the host.
-            _write_where_present(memory / "memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
-            _write(cpu / "cpu.cfs_period_us", _PERIOD_MICROSECONDS)
-            _write(cpu / "cpu.cfs_quota_us", quota)
+            _write_where_present(f"{memory}/memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
+            _write(f"{cpu}/cpu.cfs_period_us", _PERIOD_MICROSECONDS)
+            _write(f"{cpu}/cpu.cfs_quota_us", quota)
 
     def lower(self, present: Limits, wanted: Limits) -> None:
         """Write limits that are lower, if any is."""
@@ -123,14 +124,14 @@ class Group:
     def weigh(self, weight: float) -> None:
         """Set the share of processor time among sandboxes that compete for it: 1 is that of a running program."""
         if self.version == 2:
-            _write(self.paths["cpu"] / "cpu.weight", round(100 * weight))
+            _write(f"{self.paths['cpu']}/cpu.weight", round(100 * weight))
         else:
-            _write(self.paths["cpu"] / "cpu.shares", round(1024 * weight))
+            _write(f"{self.paths['cpu']}/cpu.shares", round(1024 * weight))
 
     def attach(self, pid: int) -> None:
         """Move a process in; what it forks from now on is born inside."""
         for path in dict.fromkeys(self.paths.values()):
-            _write(path / "cgroup.procs", pid)
+            _write(f"{path}/cgroup.procs", pid)
 
     def counters(self) -> Counters:
         """Read the accounts.
@@ -144,21 +145,21 @@ class Group:
             raise SandboxError(f"cgroup accounts: {error}") from error
 
     def _counters(self) -> Counters:
-        pids = _fields(self.paths["pids"] / "pids.events")
+        refused_forks = _fields(f"{self.paths['pids']}/pids.events")[b"max"]
+        memory = self.paths["memory"]
         if self.version == 2:
-            memory = self.paths["memory"]
-            peak = memory / "memory.peak"
+            peak = Path(f"{memory}/memory.peak")
             return Counters(
-                oom_kills=_fields(memory / "memory.events")["oom_kill"],
-                refused_forks=pids["max"],
-                cpu_seconds=_fields(self.paths["cpu"] / "cpu.stat")["usage_usec"] / 1e6,
+                oom_kills=_fields(f"{memory}/memory.events")[b"oom_kill"],
+                refused_forks=refused_forks,
+                cpu_seconds=_fields(f"{self.paths['cpu']}/cpu.stat")[b"usage_usec"] / 1e6,
                 peak_memory_bytes=int(peak.read_text()) if peak.exists() else None,
             )
         return Counters(
-            oom_kills=_fields(self.paths["memory"] / "memory.oom_control")["oom_kill"],
-            refused_forks=pids["max"],
-            cpu_seconds=int((self.paths["cpuacct"] / "cpuacct.usage").read_text()) / 1e9,
-            peak_memory_bytes=int((self.paths["memory"] / "memory.max_usage_in_bytes").read_text()),
+            oom_kills=_fields(f"{memory}/memory.oom_control")[b"oom_kill"],
+            refused_forks=refused_forks,
+            cpu_seconds=int(_read(f"{self.paths['cpuacct']}/cpuacct.usage")) / 1e9,
+            peak_memory_bytes=int(_read(f"{memory}/memory.max_usage_in_bytes")),
         )
 
 
@@ -202,7 +203,7 @@ def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
     directory = base / _own_name()
     directory.mkdir()
     try:
-        _write(directory / "cgroup.subtree_control", _ALL)
+        (directory / "cgroup.subtree_control").write_text(_ALL)
     except OSError:
         directory.rmdir()
         raise
@@ -214,7 +215,7 @@ def _hand_on(base: Path) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            _write(base / "cgroup.subtree_control", _ALL)
+            (base / "cgroup.subtree_control").write_text(_ALL)
         except OSError as error:
             # Busy: processes live in it. Kernels say so for a moment even after the last one has left.
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
@@ -236,7 +237,7 @@ def _step_aside(base: Path) -> None:
         raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
     leaf = base / _LEAF
     leaf.mkdir(exist_ok=True)
-    _write(leaf / "cgroup.procs", os.getpid())
+    (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
@@ -321,12 +322,19 @@ def _sweep(base: Path) -> None:
                     below.rmdir()
 
 
-def _empty_and_remove(directory: Path) -> None:
+def _empty_and_remove(directory: str | Path) -> None:
     """Kill what still lives in a group of sandboxes and remove it. One that is gone already is well.
 
     Raises:
         SandboxError: It does not become empty: a process hangs in the kernel.
     """
+    try:
+        os.rmdir(directory)  # noqa: PTH106 - as a rule nobody is left in it, and that is all
+    except OSError:
+        _empty(Path(directory))
+
+
+def _empty(directory: Path) -> None:
     for child in directory.glob("*/"):
         _empty_and_remove(child)
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -364,15 +372,27 @@ def _processes(directory: Path) -> set[int]:
     return set(map(int, (directory / "cgroup.procs").read_text().split()))
 
 
-def _write(path: Path, value: object) -> None:
-    path.write_text(str(value))
+def _write(path: str, value: object) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, str(value).encode())
+    finally:
+        os.close(descriptor)
 
 
-def _write_where_present(path: Path, value: object) -> None:
+def _write_where_present(path: str, value: object) -> None:
     """There is no such file where the kernel does not account for swap."""
-    if path.exists():
+    with contextlib.suppress(FileNotFoundError):
         _write(path, value)
 
 
-def _fields(path: Path) -> dict[str, int]:
-    return {name: int(value) for name, value in (line.split() for line in path.read_text().splitlines())}
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _FILE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _fields(path: str) -> dict[bytes, int]:
+    return {name: int(value) for name, value in (line.split() for line in _read(path).splitlines())}

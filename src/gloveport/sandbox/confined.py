@@ -42,7 +42,7 @@ class Confined:
         channel: Socket to the process inside that will run the program, or start its interpreter.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
         uid: The host's uid of its processes, where that is not ours.
-        over: Readable when the run is over: the program has ended, and so has all that it left behind.
+        over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
         exit_code: Tells the program's exit code when it is over, 128 + the signal that ended it; None if nobody knows.
@@ -73,6 +73,7 @@ class Confined:
         await anyio.wait_readable(self._streams.stdout)
         if self._streams.stdout.read(1) != _READY:
             raise GuestError("the interpreter did not say that it is ready")
+        self.ends_with_report = True
 
     def narrow(self, plan: Plan) -> None:
         """Make it a sandbox of ``plan``, which has the same walls and narrower limits, before the run.
@@ -106,10 +107,10 @@ class Confined:
                 await anyio.wait_readable(self.over)
                 running.cancel_scope.cancel()
             reported = bool(report) and self.ends_with_report
+            watch.end()
             if reported:
-                watch.end()
                 tasks.cancel_scope.cancel()
-            # Nobody is left to write; what is still to be read stands in the kernel's buffers. But a stream need
+            # All that could write is dead or killed by now, and with the last of it the streams end. But a stream need
             # not end: a descriptor that was sent over a socket and never received outlives its sender.
             tasks.cancel_scope.deadline = anyio.current_time() + _GRACE_SECONDS
         for stream, sink in sinks:

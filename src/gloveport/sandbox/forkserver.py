@@ -16,7 +16,7 @@ from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Plan, same_walls
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import Bubblewrap
-from gloveport.sandbox.zygote import Zygote
+from gloveport.sandbox.zygote import Urgency, Zygote
 
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -45,13 +45,13 @@ class ForkServer:
         return self._current is not None
 
     @asynccontextmanager
-    async def make(self) -> AsyncIterator[Confined]:
+    async def make(self, urgency: Urgency) -> AsyncIterator[Confined]:
         """See ``pool.Maker``. Waits for a fork server where there is none."""
         while (current := self._current) is None:
             await self._up.wait()
         if current.forks + 1 >= self.forks:
             current.worn.set()
-        async with current.fork() as child:
+        async with current.fork(urgency) as child:
             yield child
 
     async def keep(self) -> None:

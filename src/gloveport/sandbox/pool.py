@@ -20,8 +20,10 @@ from gloveport.errors import SandboxError
 from gloveport.sandbox.base import Child, Plan, Sandbox
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import is_dead
+from gloveport.sandbox.zygote import Urgency
 
 _LOOK_SECONDS = 2.0
+_BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _MOST_BURIALS = 32
@@ -38,7 +40,7 @@ class Maker(Protocol):
     def is_quick(self) -> bool:
         """Whether making one now takes less time than building one cold."""
 
-    def make(self) -> AbstractAsyncContextManager[Confined]:
+    def make(self, urgency: Urgency) -> AbstractAsyncContextManager[Confined]:
         """One of them; on leaving, nothing is left of it.
 
         Raises:
@@ -97,7 +99,7 @@ class Stock:
         if not self.maker.is_quick():
             return None
         try:
-            waiting = await self._make()
+            waiting = await self._make("now")
         except SandboxError:  # if it is this host that fails, building it cold fails too, and says why
             return None
         return waiting if await _handed_out(waiting, plan) else None
@@ -109,7 +111,7 @@ class Stock:
             while True:
                 if len(self._waiting) < self._wanted():
                     try:
-                        self._waiting.append(await self._make())
+                        self._waiting.append(await self._make("ahead"))
                         pause = _PAUSE_SECONDS
                     except SandboxError as error:
                         _log.warning("no sandbox can be made ahead of need: %s", error.args[0])
@@ -120,6 +122,7 @@ class Stock:
                 self._change = anyio.Event()
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await self._change.wait()
+                    await anyio.sleep(_BEHIND_SECONDS)
                     continue
                 await self._look_through()
         finally:
@@ -139,9 +142,9 @@ class Stock:
     def _wanted(self) -> int:
         return self.size if time.monotonic() - self._last_taken < self.idle_seconds else min(1, self.size)
 
-    async def _make(self) -> Waiting:
+    async def _make(self, urgency: Urgency) -> Waiting:
         async with contextlib.AsyncExitStack() as stack:
-            child = await stack.enter_async_context(self.maker.make())
+            child = await stack.enter_async_context(self.maker.make(urgency))
             return Waiting(child=child, grave=stack.pop_all())
 
 

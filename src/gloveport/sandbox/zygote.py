@@ -8,20 +8,27 @@ import base64
 import contextlib
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from io import FileIO
+from typing import Literal, TypeAlias
 
 import anyio
+from pydantic import JsonValue
 
-from gloveport.errors import SandboxError
+from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST, Limits
 from gloveport.sandbox import bubblewrap, cgroup, frames, seccomp
-from gloveport.sandbox.base import Plan
+from gloveport.sandbox.base import Plan, Walls
 from gloveport.sandbox.confined import Confined, checked, wait_status
-from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, open_child, socketpair
+from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
+
+Urgency: TypeAlias = Literal["ahead", "now"]
+"""Whether somebody waits for it."""
 
 _STATUS_BYTES = 4
+_CREDENTIALS_BYTES, _DESCRIPTOR = 12, struct.Struct("i")
 # Of the fork server itself, which runs our code alone: far above what it needs.
 _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
@@ -32,7 +39,6 @@ class Zygote:
 
     Attributes:
         inner: Process descriptor of its pid namespace's init.
-        pid: Its process id on the host.
         forks: How many children it has forked.
         worn: Set when it should be replaced, or is dead.
         retired: Set when it has been replaced.
@@ -42,7 +48,6 @@ class Zygote:
     plan: Plan
     spawned: Spawned
     inner: FileIO
-    pid: int
     forks: int = 0
     worn: anyio.Event = field(default_factory=anyio.Event)
     retired: anyio.Event = field(default_factory=anyio.Event)
@@ -50,7 +55,7 @@ class Zygote:
     _child_ended: anyio.Event = field(default_factory=anyio.Event)
 
     @contextlib.asynccontextmanager
-    async def fork(self) -> AsyncIterator[Confined]:
+    async def fork(self, urgency: Urgency) -> AsyncIterator[Confined]:
         """A confined sandbox that waits for its program; on leaving, nothing is left of it.
 
         Raises:
@@ -68,15 +73,14 @@ class Zygote:
                     with their_channel, their_status:
                         descriptors = their_channel.fileno(), their_status.fileno()
                         await frames.send(self.spawned.channel, {"fork": {}}, descriptors)
-                    ready, pid = await frames.expect(channel)
-                    inner = stack.enter_context(open_child(pid, self.pid))
+                    inner = stack.enter_context(await _received(status))
                 async with _killed(inner):
                     with self.spawned.diagnosing():
-                        landlock_abi = self.backend.landlock_abi
-                        walls = checked(ready.get("ready"), landlock_abi=landlock_abi, shown=self.spawned.shown)
+                        ready, pid = await frames.expect(channel)
+                        walls = self._checked(ready.get("ready"))
                         if group is not None:
                             group.attach(pid)
-                        await frames.send(channel, {"fork": {}})
+                        await frames.send(channel, {"wait": {"rehearse": urgency == "ahead"}})
 
                     async def exit_code() -> int | None:
                         return self._told(status)
@@ -98,6 +102,11 @@ class Zygote:
             self._children -= 1
             self._child_ended.set()
 
+    @property
+    def shown(self) -> tuple[tuple[int, int], ...]:
+        """Device and inode of what is mounted in it and all its children."""
+        return self.spawned.shown
+
     def is_alive(self) -> bool:
         """Whether it can fork."""
         return not is_dead(self.inner)
@@ -112,8 +121,13 @@ class Zygote:
             self._child_ended = anyio.Event()
             await self._child_ended.wait()
 
+    def _checked(self, ready: JsonValue) -> Walls:
+        """The walls that a child tells of. Its mounts are those of the fork server, which has told them."""
+        told = {**ready, "mounts": [list(identity) for identity in self.shown]} if isinstance(ready, dict) else ready
+        return checked(told, landlock_abi=self.backend.landlock_abi, shown=self.shown)
+
     def _told(self, status: socket.socket) -> int | None:
-        """What the child's first process has told of its worker's end.
+        """What the fork server has told of the child's end.
 
         Raises:
             SandboxError: Nothing, and the fork server is dead: with it the child, whatever the program was doing.
@@ -140,12 +154,14 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
         async with backend.spawned(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
             with spawned.diagnosing():
                 await frames.send(spawned.channel, {"zygote": _profile(plan)})
-                _, pid = await frames.expect(spawned.channel)
+                ready, pid = await frames.expect(spawned.channel)
+                if ready.get("ready") != {"mounts": [list(identity) for identity in spawned.shown]}:
+                    raise GuestError("what is mounted in it is not what was named")
                 inner = await spawned.find_inner()
                 if group is not None:
                     group.attach(pid)
                     group.weigh(cgroup.BACKGROUND)
-            yield Zygote(backend=backend, plan=plan, spawned=spawned, inner=inner, pid=pid)
+            yield Zygote(backend=backend, plan=plan, spawned=spawned, inner=inner)
 
 
 def _profile(plan: Plan) -> dict[str, object]:
@@ -157,6 +173,21 @@ def _profile(plan: Plan) -> dict[str, object]:
         "masked": plan.masked,
         "filter": base64.b64encode(seccomp.compile_filter(os.uname().machine, plan.families)).decode(),
     }
+
+
+async def _received(status: socket.socket) -> FileIO:
+    """The process descriptor that the fork server sends of a child's pid 1.
+
+    Raises:
+        GuestError: It sends none: it could not fork.
+    """
+    await anyio.wait_readable(status)
+    space = socket.CMSG_SPACE(_CREDENTIALS_BYTES) + socket.CMSG_SPACE(_DESCRIPTOR.size)
+    _, ancillary, _, _ = status.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
+    for _, kind, data in ancillary:
+        if kind == socket.SCM_RIGHTS:
+            return FileIO(_DESCRIPTOR.unpack(data)[0])
+    raise GuestError("the fork server could not fork")
 
 
 @contextlib.asynccontextmanager

@@ -148,7 +148,10 @@ def stocks(
     for language in LANGUAGES:
         for source in _KINDS if language in runtimes and language in grant.languages else ():
             program = runtimes[language].prepare(source, grant)
-            plan = make_plan(program, grant, system)
+            try:
+                plan = make_plan(program, grant, system)
+            except SandboxError:  # a run hears why
+                continue
             size = settings.forked if program.ahead == "fork" else settings.booted
             if size and plan not in plans:
                 plans.append(plan)

@@ -2,7 +2,8 @@
  * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
  *
  * The job comes on standard input as JSON `{source, name, language, value_bytes, report}` and is read to its end; the report
- * goes to the file `report`, and its shape is that of `guest/python/program.py`. It is written when Deno ends the program.
+ * goes to the file `report`, a line each time there is one, of which the last counts. Its shape is that of
+ * `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the program.
  * Started as `run.mjs wait`, this goes once through all that a program needs, writes the byte "R" to standard output, and only
  * then reads. No job at all is the quiet end of one that waits in vain.
  *
@@ -23,7 +24,7 @@
 import { parse } from "./vendor/acorn.mjs";
 
 const { parse: fromJson, stringify } = JSON;
-const { args, exit, inspect, openSync, SeekMode, stdin, stdout } = Deno;
+const { args, exit, inspect, openSync, stdin, stdout } = Deno;
 const getExitCode = Object.getOwnPropertyDescriptor(Deno, "exitCode").get;
 const { assign, getPrototypeOf, setPrototypeOf, prototype: PLAIN_OBJECT } = Object;
 const { getOwnPropertyDescriptor, ownKeys } = Reflect;
@@ -420,16 +421,17 @@ function handledByProcess(type) {
 /** A function that writes the report. The file is open from now on: a program may use up every other descriptor. */
 function reporter(path) {
   const file = openSync(path, { create: true, write: true });
-  const [truncate, seek, write] = [file.truncateSync, file.seekSync, file.writeSync].map((method) => method.bind(file));
+  const write = file.writeSync.bind(file);
   return (report) => {
-    const bytes = encode(stringify(setPrototypeOf({ ...report }, null)));
-    truncate(0);
-    seek(0, SeekMode.Start);
+    const bytes = encode(stringify(setPrototypeOf({ ...report }, null)) + "\n");
     for (let sent = 0; sent < bytes.length;) sent += write(bytes.subarray(sent));
   };
 }
 
-/** Run the program. `leave` is called when the report is written, before the program's own listeners of the end. */
+/**
+ * Run the program. `leave` is called when the report is written, before the program's own listeners of the end, with a
+ * function that writes it for the last time.
+ */
 async function main(job, leave) {
   const write = reporter(job.report);
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
@@ -443,7 +445,7 @@ async function main(job, leave) {
     if (!report.error && pending !== undefined) assign(report, describeValue(pending, job.value_bytes));
     report.exit_code = getExitCode();
     write(report);
-    leave();
+    leave(() => write({ ...report, exit_code: getExitCode(), last: true }));
   });
   catchUncaught(fail);
   try {
@@ -521,7 +523,13 @@ async function wait() {
   const { EventEmitter } = await import("node:events");
   stdout.writeSync(encode("R"));
   // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
-  main(readJob(), EventEmitter.prototype.on.bind(process, "exit", () => exit()));
+  const onExit = EventEmitter.prototype.on.bind(process, "exit");
+  const leave = (writeLast) =>
+    onExit(() => {
+      writeLast();
+      exit();
+    });
+  main(readJob(), leave);
 }
 
 // The argument is taken away before node's process copies it. This module must end before a program begins, as "load" tells.

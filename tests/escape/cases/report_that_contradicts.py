@@ -1,0 +1,22 @@
+# expect: error exit or error signal
+# proves: E2
+# tries: forge the wait status: report an exit by a signal and a code beyond a byte
+import json, os, socket
+channel = next(
+    socket.socket(fileno=os.dup(int(name)))
+    for name in os.listdir("/proc/self/fd")
+    if os.path.lexists(f"/proc/self/fd/{name}") and os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+)
+
+
+def frame(body):
+    return len(body).to_bytes(4, "big") + body
+
+
+def report(**fields):
+    base = {"value": None, "value_type": None, "value_truncated": False, "error": None, "exit_code": 0}
+    return frame(json.dumps({"report": base | fields}).encode())
+
+
+channel.sendall(report(value="ESCAPED", exit_code=0x1FF01, signal=9))
+os._exit(1)

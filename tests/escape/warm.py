@@ -1,0 +1,93 @@
+"""A sandbox backend whose sandboxes have all waited for their program: none is ever built for one.
+
+A kind of sandbox that the operator's settings make ahead is taken from there. Where a program's limits fit none of
+these, the operator is one who has set just these limits, so that no program is left out.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import anyio
+
+from gloveport.config import Config
+from gloveport.config.schema import Pool as Sizes
+from gloveport.engine import Engine
+from gloveport.model import Policy
+from gloveport.sandbox.base import Child, Plan
+from gloveport.sandbox.pool import Pool, Stock
+from gloveport.server import app
+
+_SIZES = Sizes(forked=2, booted=1)
+_FILL_SECONDS = 60
+
+
+class Nothing:
+    """A sandbox backend that must not be asked."""
+
+    def start(self, _plan: Plan) -> NoReturn:
+        """See ``sandbox.base.Sandbox``."""
+        raise AssertionError("this was to be run in a sandbox that waited")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shelf:
+    """Waiting sandboxes of one kind. Who takes one waits until there is one."""
+
+    stock: Stock
+    pool: Pool
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warm:
+    """See the module.
+
+    Attributes:
+        engine: Whose host and languages they are for.
+    """
+
+    engine: Engine
+    _shelves: list[Shelf] = field(default_factory=list)
+    _open: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    async def prepare(self, plan: Plan, policy: Policy) -> None:
+        """Have sandboxes wait for ``plan``, which is one under ``policy``."""
+        if not any(shelf.stock.maker.fits(plan) for shelf in self._shelves):
+            exact = policy.model_copy(update={"limits": plan.limits})
+            stocks = [stock for one in (policy, exact) for stock in self._stocks(one) if stock.maker.fits(plan)]
+            shelf = Shelf(stock=stocks[0], pool=Pool(cold=Nothing(), stocks=(stocks[0],)))
+            await self._open.enter_async_context(shelf.pool.open())
+            self._shelves.append(shelf)
+
+    async def settled(self) -> None:
+        """Return when nothing is left of any run that has ended, and all that shall wait does."""
+        with anyio.fail_after(_FILL_SECONDS):
+            await self.cleared()
+            for shelf in self._shelves:
+                await shelf.stock.filled()
+
+    async def cleared(self) -> None:
+        """Return when nothing is left of any run that has ended."""
+        for shelf in self._shelves:
+            await shelf.pool.cleared()
+
+    @contextlib.asynccontextmanager
+    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+        """See ``sandbox.base.Sandbox``."""
+        shelf = next(shelf for shelf in self._shelves if shelf.stock.maker.fits(plan))
+        async with contextlib.AsyncExitStack() as stack:
+            async with shelf.turn:
+                await shelf.stock.filled()
+                child = await stack.enter_async_context(shelf.pool.start(plan))
+            yield child
+
+    async def aclose(self) -> None:
+        """End all that waits."""
+        await self._open.aclose()
+        self._shelves.clear()
+
+    def _stocks(self, policy: Policy) -> tuple[Stock, ...]:
+        engine = self.engine
+        return app.stocks(Config(policy=policy, pool=_SIZES), engine.sandbox.cold, engine.system, engine.runtimes)
