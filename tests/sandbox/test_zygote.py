@@ -1,0 +1,179 @@
+"""Children of one fork server: what they share, what they must not, and that they end as any program does."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from gloveport.config import Config
+from gloveport.config.schema import Pool as PoolSize
+from gloveport.model import Policy, Request
+from gloveport.sandbox import zygote
+from gloveport.server import app
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def forks(environ):
+    """A fork server for Python, of an engine that has no other."""
+    config = Config(policy=Policy(languages={"python"}), pool={"forked": 0, "booted": 0})
+    async with app.assemble(config, environ) as engine:
+        waiting = config.model_copy(update={"pool": PoolSize(forked=1)})
+        plan = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes)[0].maker.plan
+        async with zygote.start(engine.sandbox.cold, plan) as running:
+            yield running
+
+
+def below(pid):
+    """Host process ids of the processes below one."""
+    found = []
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(child), *below(int(child))]
+    return found
+
+
+# --- What a fork shares ----------------------------------------------------------------------------------------------
+
+DRAW = """
+import os, random, ssl, tempfile, uuid
+[random.random(), ssl.RAND_bytes(16).hex(), str(uuid.uuid4()), str(uuid.uuid1().clock_seq),
+ os.path.basename(tempfile.mkdtemp()), os.urandom(16).hex(), random.SystemRandom().random()]
+"""
+
+
+async def test_random_numbers_of_siblings_differ(engine_with):
+    """P9: no program can guess another's, whatever was drawn before the fork."""
+    async with engine_with() as engine:
+        drawn = []
+        for _ in range(6):
+            result = await engine.execute(Request(language="python", code=DRAW), caller="test")
+            drawn.append(result.value)
+    random, tls, uuid4, _, name, system, secret = zip(*drawn, strict=True)
+    for numbers in (random, tls, uuid4, name, system, secret):
+        assert len(set(numbers)) == 6
+
+
+async def test_no_memory_is_shared_that_can_be_written(run):
+    """P9: what a fork shares is copied when it is written to."""
+    maps = (await run("python", "open('/proc/self/maps').read()")).value
+    assert [line for line in maps.splitlines() if line.split()[1][1] == "w" and line.split()[1][3] == "s"] == []
+
+
+async def test_a_child_that_is_given_up_before_it_is_ready_is_gone(forks):
+    """E5, P9."""
+    before = len(below(os.getpid()))
+    for turns in range(6):
+        async with anyio.create_task_group() as tasks:
+
+            async def fork():
+                async with forks.fork("now"):
+                    await anyio.sleep_forever()
+
+            tasks.start_soon(fork)
+            for _ in range(turns):
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            await forks.until_childless()
+            while len(below(os.getpid())) > before:
+                await anyio.sleep(0.005)
+    async with forks.fork("now") as child:
+        assert child.walls.seccomp
+
+
+# --- How a program ends ----------------------------------------------------------------------------------------------
+
+
+ENDINGS = [
+    ("import os; os._exit(3)", 3, "exit code 3"),
+    ("import sys; sys.exit(4)", 4, None),
+    ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137, "ended by SIGKILL"),
+    ("import os; os.abort()", 134, "ended by SIGABRT"),
+    ("import ctypes; ctypes.string_at(0)", 139, "ended by SIGSEGV"),
+    ("import os, signal; signal.raise_signal(signal.SIGTERM)", 143, "ended by SIGTERM"),
+]
+
+
+async def test_a_program_ends_as_it_ends(engine_with):
+    """E2."""
+    async with engine_with() as engine:
+        for code, exit_code, message in ENDINGS:
+            result = await engine.execute(Request(language="python", code=code), caller="test")
+            assert (result.status, result.exit_code) == ("error", exit_code), code
+            assert message in (None, result.error.message)
+
+
+async def test_a_program_learns_how_its_children_end(run):
+    """E1: the fork server ignores the end of its own; a program does not."""
+    code = """
+import os, signal, subprocess
+[subprocess.run(['false']).returncode, subprocess.run(['sh', '-c', 'exit 7']).returncode,
+ subprocess.run(['sh', '-c', 'kill -9 $$']).returncode,
+ str(signal.getsignal(signal.SIGCHLD)), str(signal.getsignal(signal.SIGINT).__name__),
+ [number for number in range(1, 65) if signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {number}]]
+"""
+    assert (await run("python", code)).value == [1, 7, -9, "0", "default_int_handler", []]
+
+
+async def test_orphans_are_reaped(run):
+    """E4: what is dead does not count against the limit."""
+    code = """
+import os
+for _ in range(200):
+    if (child := os.fork()) == 0:
+        if os.fork() == 0:
+            os._exit(0)
+        os._exit(0)
+    os.waitpid(child, 0)
+'done'
+"""
+    result = await run("python", code, processes=64)
+    assert (result.status, result.value, result.limits_hit) == ("ok", "done", ())
+
+
+async def test_what_others_print_before_the_end_is_there_and_after_it_nobody_prints(run):
+    """E2, E5: threads and children that the program leaves behind."""
+    code = """
+import os, subprocess, sys, threading
+out, done = os.pipe()
+def chatter():
+    os.write(1, b'thread\\n')
+    os.write(done, b'.')
+    threading.Event().wait()
+threading.Thread(target=chatter, daemon=True).start()
+os.read(out, 1)
+subprocess.Popen(['sh', '-c', 'echo child; echo . >&%d; sleep 1000' % done], pass_fds=[done])
+os.read(out, 1)
+subprocess.Popen(['sh', '-c', 'trap "" TERM; sleep 2; echo too late'], start_new_session=True)
+print('last')
+"""
+    result = await run("python", code)
+    assert result.status == "ok"
+    assert result.stdout.text == "thread\nchild\nlast\n"
+    assert result.usage.wall_ms < 2000
+
+
+SHELL_ENDINGS = [
+    ("echo $$", "ok", 0, "2\n"),
+    ("exit 3", "error", 3, ""),
+    ("kill -9 $$", "error", 137, ""),
+    ("kill -TERM $$", "error", 143, ""),
+    ("false | true; echo ${PIPESTATUS[@]}", "ok", 0, "1 0\n"),
+    ("(exit 5) & wait $!; echo $?", "ok", 0, "5\n"),
+    ("sleep 1000 & kill $!; wait $!; echo $?", "ok", 0, "143\n"),
+    ("trap 'echo caught' USR1; kill -USR1 $$; echo on", "ok", 0, "caught\non\n"),
+    ("(trap '' HUP TERM; sleep 3; echo late) & echo now", "ok", 0, "now\n"),
+    ("yes | head -n 1", "ok", 0, "y\n"),
+]
+
+
+async def test_a_shell_program_ends_as_it_ends(engine_with):
+    """E1, E2, E5: the same process number, exit codes and signals, and no job outlives it."""
+    async with engine_with() as engine:
+        for code, *expected in SHELL_ENDINGS:
+            result = await engine.execute(Request(language="shell", code=code), caller="test")
+            assert [result.status, result.exit_code, result.stdout.text] == expected, (code, result.stderr.text)
