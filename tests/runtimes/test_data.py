@@ -174,11 +174,15 @@ def test_the_server_imports_none_of_them():
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("print(1)", python.COMMON),
+        ("print(1)", python.LIGHT),
+        ("import json, re", python.LIGHT),
+        ("await nothing()", python.COMMON),
+        ("import os, subprocess", python.COMMON),
+        ("import urllib.request", python.COMMON),
         ("import pandas as pd", python.WITH_DATA),
         ("from matplotlib import pyplot", python.WITH_DATA),
         ("__import__('numpy')", python.WITH_DATA),
-        ("mynumpy = 1", python.COMMON),
+        ("mynumpy = 1", python.LIGHT),
     ],
 )
 def test_what_is_imported_ahead_follows_from_what_the_program_speaks_of(source, expected):
@@ -188,4 +192,4 @@ def test_what_is_imported_ahead_follows_from_what_the_program_speaks_of(source, 
 def test_nothing_is_imported_ahead_that_is_not_there(environment):
     interpreter, site = environment
     (site / "numpy.py").touch()
-    assert python.find(interpreter).prepare("import numpy", Grant()).preload == python.COMMON
+    assert python.find(interpreter).prepare("import numpy", Grant()).preload == python.LIGHT

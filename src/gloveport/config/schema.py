@@ -53,7 +53,7 @@ class Admission(Value):
 
 
 _MEMORY_OF_THE_WAITING = 1 / 16
-_FORKED_BYTES, _BOOTED_BYTES = 8 * MIB, 64 * MIB
+_FORKED_BYTES, _BOOTED_BYTES = 16 * MIB, 64 * MIB  # of one each of all kinds
 
 
 def _fitting(most: int, size: int) -> int:
@@ -63,7 +63,7 @@ def _fitting(most: int, size: int) -> int:
 
 
 def _default_forked() -> int:
-    return _fitting(min(16, 4 * len(os.sched_getaffinity(0))), _FORKED_BYTES)
+    return _fitting(min(16, 8 * len(os.sched_getaffinity(0))), _FORKED_BYTES)
 
 
 def _default_booted() -> int:
@@ -73,9 +73,9 @@ def _default_booted() -> int:
 class Pool(Value):
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
-    forked: Annotated[int, Field(ge=0, le=256)] = Field(default_factory=_default_forked)
-    """How many wait for each of shell, plain Python, and Python with data packages; 0 builds each when it is asked for.
-    Default: four for each processor, at most 16, less where memory is small."""
+    forked: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_forked)
+    """How many wait for shell, and for Python with no, some, and data packages imported; 0 builds each when it is asked
+    for. Default: eight of each kind for each processor, at most 16, less where memory is small."""
 
     booted: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_booted)
     """How many wait for TypeScript and JavaScript, with Deno running in each; 0 builds each when it is asked for.

@@ -5,7 +5,8 @@
     host → zygote   {"fork": {}}              with the child's two sockets, channel and status
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
     child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
-    host → child    {"wait": {"rehearse"}}    the host has put it in its cgroup
+    host → child    {"wait": {}}              the host has put it in its cgroup, or gives descriptors of it to enter by
+    child → host    {"waiting": {}}
     host → child    {"program": …}            and so on as ``init.py``
     zygote → host   a wait status, on status: a native int, when the child has ended
 
@@ -61,7 +62,9 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT
 SECCOMP_MODE_FILTER = 2
 CAPABILITY_VERSION_3 = 0x20080522
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
+RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
 INSIDE = 1000
+REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
 
 # PyDLL, not CDLL: it would let go of the interpreter's lock around the call, and a child would come back without it.
 _libc = ctypes.PyDLL(None, use_errno=True)
@@ -85,12 +88,15 @@ def load_init():
 
 def mount(source, target, kind, flags, data=None):
     """Mount, or raise the kernel's error with the target in it."""
-    data = data and data.encode()
-    check(_libc.mount(source.encode(), target.encode(), kind and kind.encode(), flags, data), f"mount {target}")
+    check(_libc.mount(source, target, kind, flags, data), target)
 
 
 def clone(flags):
-    """Fork with flags, which ``os.fork`` does not take. Nothing of Python's own, or libc's, is done at the fork."""
+    """Fork with flags, which ``os.fork`` does not take.
+
+    What Python and libc do at a fork is for the sake of threads, of which there are none here, and of random numbers,
+    for which see ``renew``. Left out, since it would write to as much memory as a short program.
+    """
     return check(_libc.syscall(SYS_CLONE[os.uname().machine], flags | signal.SIGCHLD, 0, 0, 0, 0), "clone")
 
 
@@ -127,23 +133,37 @@ def keep():
         _libc.pause()
 
 
+def furniture(profile):
+    """The mounts of a child before ``/proc/sys`` is made read-only, and after: arguments of ``mount``."""
+    cover = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    masks = [(b"/proc/sys", b"/proc/sys"), *((b"/dev/null", path.encode()) for path in profile["masked"])]
+    first = [
+        (b"none", b"/", None, MS_REC | MS_PRIVATE),
+        *(
+            (b"tmpfs", path.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0700,size=%d" % size)
+            for path, size in profile["tmpfs"]
+        ),
+        (b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, b"newinstance,ptmxmode=0666,mode=0620"),
+        (b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC),
+    ]
+    bound = [((source, path, None, MS_BIND), (b"none", path, None, cover)) for source, path in masks]
+    return first, [step for pair in bound for step in pair]
+
+
 def furnish(profile):
     """File systems and loopback of the new namespaces. The root and what is bound in it are the zygote's, read-only.
 
     Returns a descriptor of ``/proc/sys`` as it was before it was made read-only.
     """
-    mount("none", "/", None, MS_REC | MS_PRIVATE)
-    for path, size in profile["tmpfs"]:
-        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=0700,size={size}")
-    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
-    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    first, covers = profile["furniture"]
+    for step in first:
+        mount(*step)
     settings = os.open("/proc/sys", os.O_PATH | os.O_CLOEXEC)
-    for source, target in (("/proc/sys", "/proc/sys"), *(("/dev/null", path) for path in profile["masked"])):
-        mount(source, target, None, MS_BIND)
-        mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    os.chdir(os.environ["HOME"])
+    for step in covers:
+        mount(*step)
+    os.chdir(profile["home"])
     with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING))
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, RAISE_LOOPBACK)
     return settings
 
 
@@ -186,15 +206,15 @@ def compiled(program):
 def renew():
     """Seed anew what would otherwise give each child of the zygote the same numbers.
 
-    ``random`` sees to itself. OpenSSL has no state yet: it gathers some when it is first asked for a number.
+    OpenSSL has no state yet: it gathers some when it is first asked for a number.
     """
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
+    for name in ("random", "numpy.random"):
+        if name in sys.modules:
+            sys.modules[name].seed()
 
 
 def become_child(init, profile, channel):
     """All of a child's life. Ends the process."""
-    ctypes.pythonapi.PyOS_AfterFork_Child()
     os.setsid()  # the zygote's process group is not ours to signal
     os.closerange(3, channel.fileno())
     os.closerange(channel.fileno() + 1, 1 << 16)
@@ -206,16 +226,20 @@ def become_child(init, profile, channel):
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     init.send(channel, {"ready": init.confine(profile["setup"])})
-    message, _ = init.receive(channel)
+    _, groups = init.receive(channel)
+    for group in groups:
+        os.write(group, b"0")
+        os.close(group)
+    init.send(channel, {"waiting": {}})
     os.dup2(1, 2)
     renew()
-    if message["wait"]["rehearse"]:
+    if not select.select([channel], [], [], REHEARSAL_SECONDS)[0]:
         rehearse(init, profile)
     init.run(channel)
 
 
 def rehearse(init, profile):
-    """Do once what every program of this profile needs."""
+    """Do once what every program of this profile needs, while there is none: it starts the sooner."""
     init.rehearse()
     if profile["preload"]:  # or it is not Python that comes
         init.load("program", "python/program.py").rehearse()
@@ -247,22 +271,22 @@ class Zygote:
         self.profile = profile
         self.keepers = keepers
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self.statuses = {}  # process id → the socket on which its end is told
+        self.children = {}  # process id → the socket on which its end is told, and the pid 1 of its namespace
+        self.ended, self.wake = socket.socketpair()
+        self.ended.settimeout(0)
+        self.wake.settimeout(0)
 
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
-        ended, wake = socket.socketpair()
-        ended.settimeout(0)
-        wake.settimeout(0)
-        signal.set_wakeup_fd(wake.fileno())
+        signal.set_wakeup_fd(self.wake.fileno())
         signal.signal(signal.SIGCHLD, lambda *_: None)
         events = select.poll()
         events.register(self.host, select.POLLIN)
-        events.register(ended, select.POLLIN)
+        events.register(self.ended, select.POLLIN)
         while True:
             for descriptor, _ in events.poll():
-                if descriptor == ended.fileno():
-                    ended.recv(4096)
+                if descriptor == self.ended.fileno():
+                    self.ended.recv(4096)
                     self.reap()
                 else:
                     _, (channel, status) = self.init.receive(self.host)
@@ -276,6 +300,9 @@ class Zygote:
         pid = clone(NAMESPACES)
         if pid == 0:
             try:
+                statuses = (one for one, _ in self.children.values())
+                for own in (self.host, self.keepers, self.ended, self.wake, status, *statuses):
+                    own.detach()  # or what is left of it would one day close a descriptor of the program
                 become_child(self.init, self.profile, channel)
             except OSError as error:
                 os.write(2, f"zygote: {error}\n".encode())
@@ -283,19 +310,21 @@ class Zygote:
                 os._exit(1)  # never back into the zygote's loop
         check(_libc.setns(self.own_namespace, CLONE_NEWPID), "setns")
         channel.close()
-        self.statuses[pid] = status
-        try:
+        self.children[pid] = status, keeper
+        with contextlib.suppress(OSError):  # the host wants it no more: the child sees that as well, and ends
             socket.send_fds(status, [b"K"], [keeper])
-        except OSError:  # the host wants it no more
-            signal.pidfd_send_signal(keeper, signal.SIGKILL)
-        os.close(keeper)
 
     def reap(self):
-        """Tell how children ended."""
-        with contextlib.suppress(ChildProcessError):
+        """End what children have left behind, and tell how they ended."""
+        with contextlib.suppress(ChildProcessError):  # when none is left
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                with contextlib.suppress(KeyError, OSError), self.statuses.pop(ended[0]) as status:
-                    status.send(struct.pack("i", ended[1]))
+                if ended[0] in self.children:  # and not the process that makes keepers
+                    status, keeper = self.children.pop(ended[0])
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(keeper, signal.SIGKILL)
+                    os.close(keeper)
+                    with contextlib.suppress(OSError), status:
+                        status.send(struct.pack("i", ended[1]))
 
 
 def main():
@@ -310,6 +339,8 @@ def main():
     keepers = start_keepers()
     profile = init.receive(host)[0]["zygote"]
     profile["filter"] = compiled(base64.b64decode(profile["filter"]))
+    profile["furniture"] = furniture(profile)
+    profile["home"] = os.environ["HOME"]
     for name, path in (("landlock", "landlock.py"), ("program", "python/program.py")):
         init.load(name, path)
     init.add_packages()

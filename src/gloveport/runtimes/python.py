@@ -12,13 +12,29 @@ from gloveport.model import Grant, Mount, Program, Value
 from gloveport.runtimes import data
 from gloveport.runtimes.data import Data
 
-COMMON = (
-    *("asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures", "copy", "csv", "dataclasses"),
-    *("datetime", "decimal", "fractions", "functools", "glob", "hashlib", "heapq", "inspect", "itertools", "json"),
-    *("logging", "math", "operator", "pathlib", "pprint", "random", "re", "shutil", "statistics", "string"),
-    *("subprocess", "tempfile", "textwrap", "threading", "time", "traceback", "typing", "urllib.parse", "uuid"),
+LIGHT = (
+    "collections",
+    "copy",
+    "csv",
+    "datetime",
+    "functools",
+    "itertools",
+    "json",
+    "math",
+    "random",
+    "re",
+    "string",
+    "time",
 )
-"""What programs often import. 8 MB and 40 ms, of which asyncio, and with it ssl, are a third."""
+"""What takes little memory: a fork copies the tables of all of it, which each program would pay for."""
+
+COMMON = (
+    *LIGHT,
+    *("asyncio", "base64", "bisect", "calendar", "concurrent.futures", "dataclasses", "decimal", "fractions", "glob"),
+    *("hashlib", "heapq", "inspect", "logging", "operator", "pathlib", "pprint", "shutil", "statistics", "subprocess"),
+    *("tempfile", "textwrap", "threading", "traceback", "typing", "urllib.parse", "uuid"),
+)
+"""For programs that speak of one of these, or of ``await``. 8 MB and 40 ms, of which asyncio and ssl are a third."""
 
 WITH_DATA = (*COMMON, "numpy", "pandas", "matplotlib.pyplot")
 """For programs that speak of one of these. 65 MB and half a second more."""
@@ -37,7 +53,8 @@ print(json.dumps({{
     "packages": {{name: spec.origin for name in {data.NAMES} if (spec := importlib.util.find_spec(name))}},
 }}))
 """
-_WORD = re.compile(rf"\b(?:{'|'.join(data.NAMES)})\b")
+_DATA_WORD = re.compile(rf"\b(?:{'|'.join(data.NAMES)})\b")
+_COMMON_WORD = re.compile(rf"\b(?:await|{'|'.join(name.partition('.')[0] for name in COMMON[len(LIGHT) :])})\b")
 _ANSWER_SECONDS = 20
 
 
@@ -53,8 +70,12 @@ class Python(Value):
 
     def prepare(self, source: str, grant: Grant) -> Program:  # noqa: ARG002 - every runtime is asked the same way
         """The program that runs ``source`` inside the init process. Pure."""
-        with_data = self.data.modules == data.NAMES and _WORD.search(source)
-        return Program(name="program.py", source=source, preload=WITH_DATA if with_data else COMMON)
+        preload: tuple[str, ...] = LIGHT
+        if self.data.modules == data.NAMES and _DATA_WORD.search(source):
+            preload = WITH_DATA
+        elif _COMMON_WORD.search(source):
+            preload = COMMON
+        return Program(name="program.py", source=source, preload=preload)
 
 
 def find(configured: str | None) -> Python:

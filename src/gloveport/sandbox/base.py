@@ -200,7 +200,7 @@ def same_walls(one: Plan, other: Plan) -> bool:
 
 
 class Outcome(Value):
-    """What a backend saw of one run. ``report`` is the guest's word; the rest is the host's."""
+    """What a backend saw of one run. ``report``, and an exit code that came with it, are the guest's word."""
 
     exit_code: int | None
     """Exit code of the sandbox: 128 + signal number when the program died by one. None when it was killed by us."""

@@ -11,7 +11,6 @@ from gloveport.model import Program
 from gloveport.sandbox.base import Plan, same_walls
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import Bubblewrap
-from gloveport.sandbox.zygote import Urgency
 
 _BOOT_SECONDS = 20.0
 
@@ -37,7 +36,7 @@ class Booter:
         return False
 
     @asynccontextmanager
-    async def make(self, urgency: Urgency) -> AsyncIterator[Confined]:  # noqa: ARG002 - it takes its time anyway
+    async def make(self) -> AsyncIterator[Confined]:
         """See ``pool.Maker``."""
         async with self.backend.build(self.plan) as child:
             try:

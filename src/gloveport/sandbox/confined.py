@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import socket
 import struct
 import time
@@ -59,6 +60,7 @@ class Confined:
     exit_code: Callable[[], Awaitable[int | None]]
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _streams: Streams | None = None
+    _spent: float = 0.0
 
     async def boot(self, program: Program) -> None:
         """Start the program's interpreter ahead of the program, behind running programs, and wait until it waits.
@@ -75,21 +77,29 @@ class Confined:
             raise GuestError("the interpreter did not say that it is ready")
         self.ends_with_report = True
 
+    def is_over(self) -> bool:
+        """Whether it has ended, or some of it has."""
+        poll = select.poll()
+        for sign in (self.inner, self.over):
+            poll.register(sign, select.POLLIN)
+        return bool(poll.poll(0))
+
     def narrow(self, plan: Plan) -> None:
         """Make it a sandbox of ``plan``, which has the same walls and narrower limits, before the run.
 
         Raises:
-            OSError: A limit can't be lowered so far any more.
+            OSError, SandboxError: A limit can't be lowered so far any more, or its cgroup is gone.
         """
         if self.group is not None:
             self.group.lower(self.plan.limits, plan.limits)
             if self._streams is not None:
                 self.group.weigh(1)
+                self._spent = self.group.counters().cpu_seconds
         self.plan = plan
 
     async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
         """See ``sandbox.base.Child``."""
-        watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno())
+        watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno(), spent=self._spent)
         try:
             streams = self._streams or await self._hand_over(program, value_bytes, with_stdin=False)
         except OSError as error:
@@ -121,7 +131,7 @@ class Confined:
             killed_by=watch.broken,
             report=report[0] if report else None,
             wall_seconds=time.monotonic() - watch.started,
-            cpu_seconds=counters.cpu_seconds if counters else None,
+            cpu_seconds=counters.cpu_seconds - self._spent if counters else None,
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
             refused_forks=counters.refused_forks if counters else None,
         )

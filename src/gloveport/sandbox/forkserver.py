@@ -4,6 +4,7 @@ A worn one is kept until its last child has ended. Its successor has another lay
 hash seed, which all children of one fork server share.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Plan, same_walls
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import Bubblewrap
-from gloveport.sandbox.zygote import Urgency, Zygote
+from gloveport.sandbox.zygote import Zygote
 
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -45,13 +48,13 @@ class ForkServer:
         return self._current is not None
 
     @asynccontextmanager
-    async def make(self, urgency: Urgency) -> AsyncIterator[Confined]:
+    async def make(self) -> AsyncIterator[Confined]:
         """See ``pool.Maker``. Waits for a fork server where there is none."""
         while (current := self._current) is None:
             await self._up.wait()
         if current.forks + 1 >= self.forks:
             current.worn.set()
-        async with current.fork(urgency) as child:
+        async with current.fork() as child:
             yield child
 
     async def keep(self) -> None:
@@ -61,28 +64,38 @@ class ForkServer:
             while True:
                 previous = self._current
                 try:
-                    self._current = await tasks.start(self._see_through)
+                    current = await tasks.start(self._see_through)
+                except SandboxError as error:
+                    # Who wants a program run hears it as well: it is then built cold, and fails the same way.
+                    _log.warning("no fork server can be started: %s", error.args[0])
+                else:
+                    self._current = current
                     self._up.set()
-                except SandboxError:
-                    # Who wants a program run hears what is wrong: it is then built cold, and fails the same way.
-                    await anyio.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-                    continue
-                pause = _PAUSE_SECONDS
-                if previous is not None:
-                    previous.retired.set()
-                await self._current.worn.wait()
-                if not self._current.is_alive():
+                    if previous is not None:
+                        previous.retired.set()
+                    await current.worn.wait()
+                    if current.is_alive():
+                        pause = _PAUSE_SECONDS
+                        continue
                     self._current, self._up = None, anyio.Event()
+                    _log.warning("a fork server died after %d sandboxes; another takes its place", current.forks)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _see_through(self, *, task_status: TaskStatus[Zygote]) -> None:
         """One fork server, until it is dead, or retired and its last child gone."""
-        async with zygote.start(self.backend, self.plan) as current, anyio.create_task_group() as tasks:
-            tasks.start_soon(_until_dead, current, tasks.cancel_scope)
-            task_status.started(current)
-            await current.retired.wait()
-            await current.until_childless()
-            tasks.cancel_scope.cancel()
+        current = None
+        try:
+            async with zygote.start(self.backend, self.plan) as current, anyio.create_task_group() as tasks:
+                tasks.start_soon(_until_dead, current, tasks.cancel_scope)
+                task_status.started(current)
+                await current.retired.wait()
+                await current.until_childless()
+                tasks.cancel_scope.cancel()
+        except SandboxError as error:
+            if current is None:
+                raise
+            _log.warning("a fork server could not be cleared away: %s", error.args[0])
 
 
 async def _until_dead(current: Zygote, scope: anyio.CancelScope) -> None:

@@ -19,8 +19,6 @@ from anyio.abc import TaskGroup
 from gloveport.errors import SandboxError
 from gloveport.sandbox.base import Child, Plan, Sandbox
 from gloveport.sandbox.confined import Confined
-from gloveport.sandbox.spawn import is_dead
-from gloveport.sandbox.zygote import Urgency
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
@@ -40,7 +38,7 @@ class Maker(Protocol):
     def is_quick(self) -> bool:
         """Whether making one now takes less time than building one cold."""
 
-    def make(self, urgency: Urgency) -> AbstractAsyncContextManager[Confined]:
+    def make(self) -> AbstractAsyncContextManager[Confined]:
         """One of them; on leaving, nothing is left of it.
 
         Raises:
@@ -57,6 +55,13 @@ class Waiting:
 
     child: Confined
     grave: contextlib.AsyncExitStack
+
+    async def bury(self) -> None:
+        """End what is left of it. What can't be ended is nobody's fault who waits, so it is only logged."""
+        try:
+            await self.grave.aclose()
+        except (SandboxError, OSError) as error:
+            _log.warning("a sandbox could not be cleared away: %s", error.args[0])
 
 
 @dataclass(kw_only=True)
@@ -99,7 +104,7 @@ class Stock:
         if not self.maker.is_quick():
             return None
         try:
-            waiting = await self._make("now")
+            waiting = await self._make()
         except SandboxError:  # if it is this host that fails, building it cold fails too, and says why
             return None
         return waiting if await _handed_out(waiting, plan) else None
@@ -110,8 +115,10 @@ class Stock:
         try:
             while True:
                 if len(self._waiting) < self._wanted():
+                    if 2 * len(self._waiting) > self._wanted():
+                        await anyio.sleep(_BEHIND_SECONDS)
                     try:
-                        self._waiting.append(await self._make("ahead"))
+                        self._waiting.append(await self._make())
                         pause = _PAUSE_SECONDS
                     except SandboxError as error:
                         _log.warning("no sandbox can be made ahead of need: %s", error.args[0])
@@ -122,41 +129,39 @@ class Stock:
                 self._change = anyio.Event()
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await self._change.wait()
-                    await anyio.sleep(_BEHIND_SECONDS)
                     continue
                 await self._look_through()
         finally:
             with anyio.CancelScope(shield=True):
                 while self._waiting:
-                    await self._waiting.pop().grave.aclose()
+                    await self._waiting.pop().bury()
 
     async def _look_through(self) -> None:
         """Remove those that died waiting, and what is too many."""
-        surplus = [waiting for waiting in self._waiting if is_dead(waiting.child.inner)]
-        alive = [waiting for waiting in self._waiting if waiting not in surplus]
-        surplus += alive[self._wanted() :]
-        self._waiting = deque(alive[: self._wanted()])
-        for waiting in surplus:
-            await waiting.grave.aclose()
+        for waiting in [waiting for waiting in self._waiting if waiting.child.is_over()]:
+            self._waiting.remove(waiting)
+            await waiting.bury()
+        while len(self._waiting) > self._wanted():
+            await self._waiting.pop().bury()
 
     def _wanted(self) -> int:
         return self.size if time.monotonic() - self._last_taken < self.idle_seconds else min(1, self.size)
 
-    async def _make(self, urgency: Urgency) -> Waiting:
+    async def _make(self) -> Waiting:
         async with contextlib.AsyncExitStack() as stack:
-            child = await stack.enter_async_context(self.maker.make(urgency))
+            child = await stack.enter_async_context(self.maker.make())
             return Waiting(child=child, grave=stack.pop_all())
 
 
 async def _handed_out(waiting: Waiting, plan: Plan) -> bool:
     """Narrow a waiting sandbox to ``plan``. One that is dead, or can't be narrowed, is buried."""
     try:
-        if not is_dead(waiting.child.inner):
+        if not waiting.child.is_over():
             waiting.child.narrow(plan)
             return True
-    except OSError:  # it holds more memory already than the plan allows
+    except (OSError, SandboxError):  # it holds more memory already than the plan allows, say
         pass
-    await waiting.grave.aclose()
+    await waiting.bury()
     return False
 
 
@@ -210,10 +215,10 @@ class Pool:
         try:
             yield waiting.child
         except BaseException:
-            await waiting.grave.aclose()
+            await waiting.bury()
             raise
         if self._tasks is None or self._burials >= _MOST_BURIALS:
-            await waiting.grave.aclose()
+            await waiting.bury()
         else:
             self._burials += 1
             self._tasks.start_soon(self._bury, waiting)
@@ -226,9 +231,7 @@ class Pool:
 
     async def _bury(self, waiting: Waiting) -> None:
         try:
-            await waiting.grave.aclose()
-        except SandboxError as error:
-            _log.warning("a sandbox could not be cleared away: %s", error.args[0])
+            await waiting.bury()
         finally:
             self._burials -= 1
             self._buried.set()

@@ -81,7 +81,8 @@ class Spawned:
             with anyio.fail_after(_START_SECONDS):
                 yield
         except (TimeoutError, GuestError, OSError) as error:
-            said = (self.diagnosis.read(_DIAGNOSIS_BYTES) or b"").decode(errors="replace").strip()
+            data = b"" if self.diagnosis.closed else self.diagnosis.read(_DIAGNOSIS_BYTES) or b""
+            said = data.decode(errors="replace").strip()
             raise SandboxError(
                 f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
                 hint="`gloveport doctor` names the missing layer and the command that repairs it",

@@ -25,12 +25,14 @@ class Watch:
 
     Attributes:
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
+        spent: Processor seconds that were spent before the program came.
         broken: The limit for which the sandbox was killed.
     """
 
     limits: Limits
     group: cgroup.Group | None
     inner: int
+    spent: float = 0.0
     started: float = field(default_factory=time.monotonic)
     broken: LimitName | None = None
 
@@ -69,7 +71,7 @@ class Watch:
     def _check(self, counters: cgroup.Counters) -> None:
         if counters.oom_kills:
             self.kill("memory_bytes")
-        elif counters.cpu_seconds >= self.limits.cpu_seconds:
+        elif counters.cpu_seconds - self.spent >= self.limits.cpu_seconds:
             self.kill("cpu_seconds")
 
 

@@ -6,13 +6,14 @@ sandbox built for one program, before the child is handed to anybody.
 
 import base64
 import contextlib
+import functools
 import os
+import signal
 import socket
 import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import Literal, TypeAlias
 
 import anyio
 from pydantic import JsonValue
@@ -23,9 +24,6 @@ from gloveport.sandbox import bubblewrap, cgroup, frames, seccomp
 from gloveport.sandbox.base import Plan, Walls
 from gloveport.sandbox.confined import Confined, checked, wait_status
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
-
-Urgency: TypeAlias = Literal["ahead", "now"]
-"""Whether somebody waits for it."""
 
 _STATUS_BYTES = 4
 _CREDENTIALS_BYTES, _DESCRIPTOR = 12, struct.Struct("i")
@@ -55,7 +53,7 @@ class Zygote:
     _child_ended: anyio.Event = field(default_factory=anyio.Event)
 
     @contextlib.asynccontextmanager
-    async def fork(self, urgency: Urgency) -> AsyncIterator[Confined]:
+    async def fork(self) -> AsyncIterator[Confined]:
         """A confined sandbox that waits for its program; on leaving, nothing is left of it.
 
         Raises:
@@ -67,9 +65,9 @@ class Zygote:
             with contextlib.ExitStack() as stack:
                 tree = self.backend.tree
                 group = stack.enter_context(tree.group(new_name("run"), self.plan.limits)) if tree else None
-                channel, their_channel = socketpair(stack)
-                status, their_status = socketpair(stack)
                 with self.spawned.diagnosing():
+                    channel, their_channel = socketpair(stack)
+                    status, their_status = socketpair(stack)
                     with their_channel, their_status:
                         descriptors = their_channel.fileno(), their_status.fileno()
                         await frames.send(self.spawned.channel, {"fork": {}}, descriptors)
@@ -78,12 +76,9 @@ class Zygote:
                     with self.spawned.diagnosing():
                         ready, pid = await frames.expect(channel)
                         walls = self._checked(ready.get("ready"))
-                        if group is not None:
-                            group.attach(pid)
-                        await frames.send(channel, {"wait": {"rehearse": urgency == "ahead"}})
-
-                    async def exit_code() -> int | None:
-                        return self._told(status)
+                        with group.admitting(pid) if group else contextlib.nullcontext(()) as groups:
+                            await frames.send(channel, {"wait": {}}, groups)
+                            await frames.expect(channel)
 
                     child = Confined(
                         plan=self.plan,
@@ -94,10 +89,14 @@ class Zygote:
                         uid=self.spawned.uid,
                         over=status,
                         ends_with_report=True,
-                        exit_code=exit_code,
+                        exit_code=functools.partial(_told, status),
                     )
                     with contextlib.closing(child):
                         yield child
+        except SandboxError as error:
+            if isinstance(error.__cause__, TimeoutError):  # one that hangs would make everybody wait as long
+                self.kill()
+            raise
         finally:
             self._children -= 1
             self._child_ended.set()
@@ -111,6 +110,11 @@ class Zygote:
         """Whether it can fork."""
         return not is_dead(self.inner)
 
+    def kill(self) -> None:
+        """End it, and all its children."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.inner.fileno(), signal.SIGKILL)
+
     async def until_dead(self) -> None:
         """Return when it is dead."""
         await anyio.wait_readable(self.inner)
@@ -123,22 +127,10 @@ class Zygote:
 
     def _checked(self, ready: JsonValue) -> Walls:
         """The walls that a child tells of. Its mounts are those of the fork server, which has told them."""
-        told = {**ready, "mounts": [list(identity) for identity in self.shown]} if isinstance(ready, dict) else ready
+        told: JsonValue = ready
+        if isinstance(ready, dict):
+            told = {**ready, "mounts": [list(identity) for identity in self.shown]}
         return checked(told, landlock_abi=self.backend.landlock_abi, shown=self.shown)
-
-    def _told(self, status: socket.socket) -> int | None:
-        """What the fork server has told of the child's end.
-
-        Raises:
-            SandboxError: Nothing, and the fork server is dead: with it the child, whatever the program was doing.
-        """
-        try:
-            data = status.recv(_STATUS_BYTES)
-        except BlockingIOError:
-            data = b""
-        if not data and not self.is_alive():
-            raise SandboxError("the fork server died and took the program with it", hint="run the program again")
-        return wait_status(data)
 
 
 @contextlib.asynccontextmanager
@@ -173,6 +165,18 @@ def _profile(plan: Plan) -> dict[str, object]:
         "masked": plan.masked,
         "filter": base64.b64encode(seccomp.compile_filter(os.uname().machine, plan.families)).decode(),
     }
+
+
+async def _told(status: socket.socket) -> int | None:
+    """What the fork server tells of the end of a child.
+
+    Raises:
+        SandboxError: Nothing: it has died, and the child with it, whatever the program was doing.
+    """
+    data = status.recv(_STATUS_BYTES)
+    if not data:
+        raise SandboxError("the fork server died and took the program with it", hint="run the program again")
+    return wait_status(data)
 
 
 async def _received(status: socket.socket) -> FileIO:

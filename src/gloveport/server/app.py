@@ -33,7 +33,7 @@ _GREETINGS: Mapping[Language, str] = {
     "shell": "echo hello",
 }
 
-_KINDS = ("", "import pandas")
+_KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
 
 

@@ -60,13 +60,14 @@ class Loader:
         return self.source
 
 
-def run(source: str, name: str, value_bytes: int) -> dict:
+def run(source: str, name: str, value_bytes: int, end: Callable[[], None] | None = None) -> dict:
     """Run ``source`` as ``__main__`` until its threads and exit handlers have ended.
 
     Args:
         source: The program's text.
         name: Its file name in tracebacks, ``__file__`` and ``sys.argv``; no such file need exist.
         value_bytes: Largest value, in bytes of compact UTF-8 JSON; a larger one is shown by the head of its ``repr``.
+        end: Ends the program's threads and runs its exit handlers; by default as the interpreter does.
 
     Returns:
         ``{"value": JSON, "value_type": str | None, "value_truncated": bool, "error": None | {"type": str,
@@ -97,7 +98,8 @@ def run(source: str, name: str, value_bytes: int) -> dict:
     forked = os.getpid() != pid
     if forked and report["error"]:
         contained(print, report["error"]["traceback"], end="", file=getattr(sys, "stderr", None))
-    finalize(host, loader)
+    (end or end_program)()
+    clear_up(host, loader)
     if forked:  # the program forked and its child came to the end: that is no second report
         os._exit(report["exit_code"])
     return report
@@ -110,7 +112,7 @@ def double(number: int) -> int:
 class Pair(tuple):
     pass
 numbers = [double(number) for number in range(3) if number]
-print(f"{numbers[0]:>4}", {"sum": sum(numbers)}, Pair("ab"), file=sys.stderr and stream)
+print(f"{numbers[0]:>4}", {"sum": sum(numbers)}, Pair("ab"))
 {"numbers": numbers, "text": "".join(["a", "b"])}
 """
 
@@ -118,13 +120,9 @@ print(f"{numbers[0]:>4}", {"sum": sum(numbers)}, Pair("ab"), file=sys.stderr and
 def rehearse() -> None:
     """Do once what every program needs. A forked process then owns the memory this writes to, before its program comes.
 
-    The program can't tell: nothing is kept.
+    To be called while the standard streams lead nowhere. The program can't tell: what is kept is replaced.
     """
-    stream = io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8", write_through=True)
-    value = execute(REHEARSAL, "program.py", {"__name__": "__main__", "__builtins__": builtins, "stream": stream})
-    json.dumps(describe_value(value, TEXT_BYTES))
-    stream.close()
-    gc.collect()
+    json.dumps(run(REHEARSAL, "program.py", TEXT_BYTES, end=lambda: None))
 
 
 def open_streams() -> None:
@@ -518,11 +516,15 @@ def contained(call: Callable, *arguments: object, **options: object) -> object:
 # -- End -------------------------------------------------------------------------------------------------------------
 
 
-def finalize(host: ModuleType, loader: Callable[[], Loader | None]) -> None:
-    """End the program as the interpreter would: threads, exit handlers, then objects, so that files are written."""
+def end_program() -> None:
+    """End the program as the interpreter would: threads, then exit handlers."""
     if "threading" in sys.modules:
         contained(getattr(sys.modules["threading"], "_shutdown", None))
     contained(atexit._run_exitfuncs)  # noqa: SLF001 - the interpreter's own end, which os._exit would skip
+
+
+def clear_up(host: ModuleType, loader: Callable[[], Loader | None]) -> None:
+    """Let go of the program's objects, so that files are written."""
     sys.modules["__main__"] = host
     gc.collect()
     # What a cache elsewhere holds, typing's for one, keeps the namespace alive. A daemon thread may still be using it.
