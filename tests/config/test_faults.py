@@ -243,7 +243,7 @@ bubblewrap = "/opt/bwrap"
 cgroups = "require"
 landlock_abi = 4
 first_uid = 2_000_000_000
-uid_count = 7
+uid_count = 77
 [runtimes]
 python = "/opt/python3"
 deno = "/opt/deno"
@@ -278,7 +278,7 @@ max_file_bytes = "1MiB"
             "cgroups": "require",
             "landlock_abi": 4,
             "first_uid": 2_000_000_000,
-            "uid_count": 7,
+            "uid_count": 77,
         },
         "runtimes": {"python": "/opt/python3", "deno": "/opt/deno", "bash": "/opt/bash"},
         "audit": {"directory": "/srv/audit", "max_file_bytes": 1 << 20},

@@ -39,16 +39,20 @@ def test_a_ceiling_of_the_wrong_shape_is_not_compared():
 
 
 def test_each_concurrent_run_needs_a_user_id():
-    ((keys, problem),) = problems({"admission": {"concurrent_runs": 2000}})
+    """And so does each sandbox that waits: or what waits would take the user ids of runs."""
+    enough = {"sandbox": {"uid_count": 10}, "admission": {"concurrent_runs": 2}}
+    assert problems({**enough, "pool": {"forked": 1, "booted": 0}}) == []
+    assert problems({**enough, "pool": {"forked": 0, "booted": 8}}) == []
+    ((keys, problem),) = problems({**enough, "pool": {"forked": 1, "booted": 1}})
     assert keys == (("sandbox", "uid_count"), ("admission", "concurrent_runs"))
-    assert problem == "expected a user id for each of 2000 concurrent runs, found 1024"
+    assert problem == "expected user ids for 2 concurrent runs and 9 sandboxes made ahead, found 10"
 
 
 def test_the_kernels_no_user_is_never_handed_out():
     last = (1 << 32) - 1
-    runs = {"concurrent_runs": 1}
-    assert problems({"sandbox": {"first_uid": last - 10, "uid_count": 10}, "admission": runs}) == []
-    ((_, problem),) = problems({"sandbox": {"first_uid": last - 10, "uid_count": 11}, "admission": runs})
+    rest = {"admission": {"concurrent_runs": 1}, "pool": {"forked": 0, "booted": 0}}
+    assert problems({"sandbox": {"first_uid": last - 10, "uid_count": 10}, **rest}) == []
+    ((_, problem),) = problems({"sandbox": {"first_uid": last - 10, "uid_count": 11}, **rest})
     assert problem.startswith(f"expected user ids below {last}")
 
 

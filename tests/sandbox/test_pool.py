@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -321,13 +322,15 @@ async def test_many_callers_at_once_find_one_that_waits_and_all_are_served(poole
 # --- What dies while it waits ----------------------------------------------------------------------------------------
 
 
-async def test_one_that_dies_waiting_is_never_handed_out(pooled):
+@pytest.mark.parametrize("victim", ["first process", "worker"])
+async def test_one_that_dies_waiting_is_never_handed_out(pooled, victim):
     """E5, P9: though nobody has looked yet, the request gets a live one, and the dead one is replaced."""
     async with pooled("shell", forked=2) as engine:
         stock = await ready(engine)
         dead = stock._waiting[0]
-        os.kill(pids(stock)[0], signal.SIGKILL)
-        await until(lambda: is_dead(dead.child.inner))
+        first = pids(stock)[0]
+        os.kill(first if victim == "first process" else members(first)[0], signal.SIGKILL)
+        await until(lambda: is_dead(dead.child.inner) or is_dead(dead.child.over))
         assert (await execute(engine, "shell", "echo 1")).value == 1
         await stock.filled()
         assert stock.waiting == 2
@@ -440,6 +443,7 @@ async def test_a_server_that_ends_while_it_fills_leaves_nothing(environ, languag
 
 
 ENDLESS = {
+    "shell": "echo up; sleep 1000",
     "typescript": "console.log('up'); await new Promise((done) => setTimeout(done, 1_000_000))",
 }
 
@@ -550,3 +554,52 @@ async def test_a_run_has_used_what_it_used_and_not_what_waiting_did(pooled, has_
                 assert other.usage.cpu_ms < 200
                 assert other.usage.peak_memory_bytes < 32 * MIB
         assert engine.sandbox.cold.count == 0
+
+
+@pytest.mark.parametrize("victim", ["fork server", "bubblewrap"])
+async def test_a_run_whose_fork_server_dies_is_a_clear_error(pooled, victim):
+    """P9, P12: no outcome is made up for a program that was killed from outside."""
+    async with pooled("shell") as engine:
+        stock = await ready(engine)
+        old = stock.maker._current
+        async with going_on(engine, "shell", "echo up; sleep 1000") as result:
+            killed = {"fork server": children(pid_of(old.inner))[0], "bubblewrap": old.spawned.process.pid}
+            os.kill(killed[victim], signal.SIGKILL)
+        (error,) = result
+        assert isinstance(error, SandboxError), error
+        assert error.hint
+
+
+async def test_a_server_that_has_no_descriptor_left_stands(environ):
+    """P12: what can't be made ahead is tried again; the server goes on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    config = Config(policy=Policy(languages={"shell"}), pool={"forked": 64})
+    try:
+        async with app.assemble(config, environ) as engine:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (80, hard))
+            with anyio.move_on_after(3):
+                await engine.sandbox.stocks[0].filled()
+            assert (await execute(engine, "shell", "echo 1")).value == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("turns", [0, 2, 8])
+async def test_a_request_given_up_while_it_is_forked_for_leaves_nothing(pooled, turns):
+    """E5, P9."""
+    async with pooled("shell") as engine:
+        stock = await ready(engine)
+        await engine.sandbox.cleared()
+        processes, _, before = left_behind()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(execute, engine, "shell", "sleep 1000")
+            for _ in range(turns):
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+        await stock.filled()
+        await engine.sandbox.cleared()
+        assert stock.maker._current._children == stock.waiting == 1
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        await until(lambda: len(left_behind()[0]) == len(processes))
+        assert (await execute(engine, "shell", "echo 1")).value == 1

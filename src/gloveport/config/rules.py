@@ -20,8 +20,13 @@ _MOUNTS: KeyPath = ("policy", "mounts")
 _FIRST_UID: KeyPath = ("sandbox", "first_uid")
 _UID_COUNT: KeyPath = ("sandbox", "uid_count")
 _RUNS: KeyPath = ("admission", "concurrent_runs")
+_FORKED: KeyPath = ("pool", "forked")
+_BOOTED: KeyPath = ("pool", "booted")
 
 _AUDIT: KeyPath = ("audit", "directory")
+
+_FORK_SERVERS = 8
+"""One for each of four kinds of programs, and one that takes its place."""
 
 _NO_UID = (1 << 32) - 1
 """The kernel's "leave it as it is", which is no user."""
@@ -53,11 +58,13 @@ def _wall_faults(data: Table) -> Iterator[Fault]:
 
 def _uid_faults(data: Table) -> Iterator[Fault]:
     first, count, runs = _sound(data, _FIRST_UID), _sound(data, _UID_COUNT), _sound(data, _RUNS)
-    if count and runs and count < runs:
+    forked, booted = _sound(data, _FORKED), _sound(data, _BOOTED)
+    ahead = (booted or 0) + (_FORK_SERVERS if forked else 0)
+    if count and runs and count < runs + ahead:
         yield Fault(
             keys=(_UID_COUNT, _RUNS),
-            problem=f"expected a user id for each of {runs} concurrent runs, found {count}",
-            hint=f"raise {dotted(_UID_COUNT)}, or lower {dotted(_RUNS)}",
+            problem=f"expected user ids for {runs} concurrent runs and {ahead} sandboxes made ahead, found {count}",
+            hint=f"raise {dotted(_UID_COUNT)}, or lower {dotted(_RUNS)}, {dotted(_FORKED)} or {dotted(_BOOTED)}",
         )
     if not (first and count):
         return
