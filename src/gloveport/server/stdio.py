@@ -1,17 +1,23 @@
 """Serves one client over standard input and output. When the input ends, the server ends, and every run with it.
 
-The SDK reads standard input in a thread that nothing can interrupt. So it is given a pipe, and what the client sends is
-passed on to it from here: a signal closes the pipe, and all ends as it does when the client goes away.
+The SDK would read and write in threads: nothing can interrupt the one that reads, and each change of thread costs a
+call time. So lines are read and written here, by the event loop. Meanwhile descriptor 0 is empty and 1 is standard
+error, so that neither a child process nor a stray print gets at the protocol.
 """
 
 import contextlib
 import os
+import select
+from dataclasses import dataclass, field
 from io import FileIO
 from signal import Signals
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import anyio
+import mcp_types as wire
 from mcp.server import MCPServer
+from mcp.shared.message import SessionMessage
 
 from gloveport.server.signals import on_end_signal
 
@@ -19,42 +25,121 @@ _CHUNK_BYTES = 1 << 16
 
 
 async def serve_stdio(server: MCPServer[Any]) -> list[Signals]:
-    """Serve until the client closes its end or a signal comes; return the signals. Takes standard input for good."""
-    passing = anyio.CancelScope()
-    with FileIO(os.dup(0)) as client, _pipe_for_input() as pipe, on_end_signal(passing.cancel) as came:
-
-        async def pass_on() -> None:
-            with passing:
-                await _copy(client, pipe)
-            pipe.close()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(pass_on)
-            await server.run_stdio_async()
-            tasks.cancel_scope.cancel()
+    """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good."""
+    with _taken(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _taken(1, "w", os.dup(2)) as theirs:
+        requests, answers = _Requests(file=ours), _Answers(file=theirs)
+        with on_end_signal(requests.end) as came:
+            lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
+            await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
     return came
 
 
-def _pipe_for_input() -> FileIO:
-    """Put the reading end of a new pipe in the place of standard input; return the writing end."""
-    reading, writing = os.pipe()
-    os.dup2(reading, 0)
-    os.close(reading)
-    os.set_blocking(writing, False)
-    return FileIO(writing, "w")
+def _taken(number: int, mode: str, instead: int) -> FileIO:
+    """A standard stream under another number; ``instead`` comes in its place."""
+    stream = FileIO(os.dup(number), mode)
+    os.dup2(instead, number)
+    os.close(instead)
+    return stream
 
 
-async def _copy(source: FileIO, sink: FileIO) -> None:
-    """Pass bytes on until the source ends."""
-    while data := await _read(source):
-        view = memoryview(data)
-        while view:
-            view = view[sink.write(view) or 0 :]
-            if view:
-                await anyio.wait_writable(sink)
+@dataclass(kw_only=True)
+class _Requests:
+    """What the client sends, message by message: a ``ReadStream`` of the SDK, which takes an error for a bad line."""
+
+    file: FileIO
+    _rest: bytes = b""
+    _ended: bool = False
+
+    def end(self) -> None:
+        """Have done with the client: no more is read."""
+        self._ended = True
+        anyio.notify_closing(self.file)
+
+    async def receive(self) -> SessionMessage | Exception:
+        line = await self._line()
+        if not line:
+            raise anyio.EndOfStream
+        try:
+            message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+        except ValueError as error:
+            return error
+        return SessionMessage(message)
+
+    async def _line(self) -> bytes:
+        """The next line; what comes after the last newline is one too. Empty at the end."""
+        parts, rest = [], self._rest
+        while b"\n" not in rest:
+            parts.append(rest)
+            rest = await self._read()
+            if not rest:
+                break
+        line, newline, self._rest = rest.partition(b"\n")
+        return b"".join((*parts, line, newline))
+
+    async def _read(self) -> bytes:
+        with contextlib.suppress(PermissionError):  # a plain file: epoll takes none, and reading it does not wait
+            if not self._ended:
+                await anyio.wait_readable(self.file)
+        return b"" if self._ended else os.read(self.file.fileno(), _CHUNK_BYTES)
+
+    async def aclose(self) -> None:
+        self.end()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
 
-async def _read(source: FileIO) -> bytes:
-    with contextlib.suppress(PermissionError):  # a plain file: epoll takes none, and reading it does not wait
-        await anyio.wait_readable(source)
-    return os.read(source.fileno(), _CHUNK_BYTES)
+@dataclass(kw_only=True)
+class _Answers:
+    """What the client is sent, one line a message: a ``WriteStream`` of the SDK."""
+
+    file: FileIO
+    _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+
+    async def send(self, item: SessionMessage, /) -> None:
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        try:
+            async with self._turn:
+                await self._room()
+                with anyio.CancelScope(shield=True):  # half a line would spoil the next one
+                    await self._write(memoryview(line))
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+
+    async def _write(self, data: memoryview) -> None:
+        while data:
+            await self._room()
+            # The pipe is the client's as well, so it is not ours to make it one that does not block. But where there is
+            # room, there is room for this much.
+            data = data[self.file.write(data[: select.PIPE_BUF]) or 0 :]
+
+    async def _room(self) -> None:
+        poll = select.poll()
+        poll.register(self.file, select.POLLOUT)
+        if not poll.poll(0):
+            await anyio.wait_writable(self.file)
+
+    async def aclose(self) -> None:
+        """Nothing to do: every line was written when its ``send`` returned."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
+    ) -> None:
+        await self.aclose()
