@@ -238,6 +238,11 @@ code_bytes = 4
 concurrent_runs = 5
 queue_length = 0
 queue_seconds = 6
+[pool]
+forked = 3
+booted = 1
+idle_seconds = 60
+forks = 100
 [sandbox]
 bubblewrap = "/opt/bwrap"
 cgroups = "require"
@@ -273,6 +278,7 @@ max_file_bytes = "1MiB"
             },
         },
         "admission": {"concurrent_runs": 5, "queue_length": 0, "queue_seconds": 6},
+        "pool": {"forked": 3, "booted": 1, "idle_seconds": 60, "forks": 100},
         "sandbox": {
             "bubblewrap": "/opt/bwrap",
             "cgroups": "require",

@@ -60,6 +60,21 @@ class Stdio:
 
 
 @pytest.fixture
+def as_installed(environ) -> dict[str, str]:
+    """The environment of a server with the default configuration."""
+    return {name: value for name, value in environ.items() if name != "GLOVEPORT_CONFIG"}
+
+
+@pytest.fixture
+def environ(environ, tmp_path) -> dict[str, str]:
+    """The environment of a server for which nothing waits ahead of need: most tests start one for a program or two."""
+    path = tmp_path / "nothing-waits.toml"
+    path.write_text("[pool]\nforked = 0\nbooted = 0\n")
+    path.chmod(0o600)
+    return {**environ, "GLOVEPORT_CONFIG": str(path)}
+
+
+@pytest.fixture
 def stdio(environ):
     """Start ``gloveport serve``, or another command that serves stdio."""
     started = []

@@ -22,7 +22,7 @@ def start(directory, *arguments):
     scratch.mkdir(parents=True)
     permissions = (f"--allow-read={scratch}", f"--allow-write={scratch},{directory / 'report'}")
     return subprocess.Popen(
-        [find_deno_bin(), "run", *FLAGS, *permissions, str(RUN), *arguments],
+        [find_deno_bin(), "run", *FLAGS, *permissions, str(RUN), str(directory / "report"), *arguments],
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -46,7 +46,7 @@ def spawn(directory, mode, language, source):
     process = start(directory, *mode)
     report = directory / "report"
     name = "program.ts" if language == "typescript" else "program.js"
-    job = {"source": source, "name": name, "language": language, "value_bytes": LIMIT, "report": str(report)}
+    job = {"source": source, "name": name, "language": language, "value_bytes": LIMIT}
     done = finish(process, json.dumps(job))
     assert report.exists(), done.stderr
     last = json.loads(report.read_text().splitlines()[-1])

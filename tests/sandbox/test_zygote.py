@@ -70,7 +70,7 @@ async def test_a_child_that_is_given_up_before_it_is_ready_is_gone(forks):
         async with anyio.create_task_group() as tasks:
 
             async def fork():
-                async with forks.fork("now"):
+                async with forks.fork():
                     await anyio.sleep_forever()
 
             tasks.start_soon(fork)
@@ -81,7 +81,7 @@ async def test_a_child_that_is_given_up_before_it_is_ready_is_gone(forks):
             await forks.until_childless()
             while len(below(os.getpid())) > before:
                 await anyio.sleep(0.005)
-    async with forks.fork("now") as child:
+    async with forks.fork() as child:
         assert child.walls.seccomp
 
 

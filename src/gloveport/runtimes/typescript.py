@@ -29,7 +29,6 @@ class Deno(Value):
             "name": name,
             "language": self.language,
             "value_bytes": int(grant.limits.output_bytes),
-            "report": _REPORT,
         }
         return Program(
             name=name,
@@ -49,6 +48,7 @@ class Deno(Value):
                 # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
                 f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
                 f"{GUEST}/deno/run.mjs",
+                _REPORT,
             ),
             text=json.dumps(job),
             report=_REPORT,

@@ -190,6 +190,7 @@ class Pool:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Fill the stocks in the background; on leaving, nothing is left of any sandbox."""
+        failure = None
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             for stock in self.stocks:
@@ -197,9 +198,13 @@ class Pool:
                 tasks.start_soon(stock.fill)
             try:
                 yield
+            except Exception as error:  # noqa: BLE001 - whoever uses the pool shall not see it wrapped in a group
+                failure = error
             finally:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:

@@ -423,19 +423,20 @@ function reporter(path) {
   const file = openSync(path, { create: true, write: true });
   const write = file.writeSync.bind(file);
   return (report) => {
-    const bytes = encode(stringify(setPrototypeOf({ ...report }, null)) + "\n");
+    const bytes = encode(stringify(report && setPrototypeOf({ ...report }, null)) + "\n");
     for (let sent = 0; sent < bytes.length;) sent += write(bytes.subarray(sent));
   };
 }
 
 /**
- * Run the program. `leave` is called when the report is written, before the program's own listeners of the end, with a
- * function that writes it for the last time.
+ * Get ready to report, call `ready`, then read the program and run it. `leave` is called when the report is written, before
+ * the program's own listeners of the end, with a function that writes it for the last time.
  */
-async function main(job, leave) {
-  const write = reporter(job.report);
+async function main(path, ready, leave) {
+  const write = reporter(path);
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
-  let url = job.name; // the module's, once it has one
+  let job;
+  let url; // the module's, once it has one
   let pending; // a value that is a promise, while it is one
   const fail = (error) => {
     report.error = setPrototypeOf(describeError(error, job, url), null);
@@ -448,6 +449,9 @@ async function main(job, leave) {
     leave(() => write({ ...report, exit_code: getExitCode(), last: true }));
   });
   catchUncaught(fail);
+  ready(write);
+  job = readJob();
+  url = job.name;
   try {
     job.source = job.source.replace(/^\uFEFF/, "");
     url = await moduleOf(job);
@@ -518,10 +522,10 @@ async function warmUp() {
 }
 
 /** Get ready, say so, and run the program that comes. */
-async function wait() {
+async function wait(path) {
   await warmUp();
   const { EventEmitter } = await import("node:events");
-  stdout.writeSync(encode("R"));
+  new EventEmitter().on("exit", () => {}).emit("exit", 0);
   // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
   const onExit = EventEmitter.prototype.on.bind(process, "exit");
   const leave = (writeLast) =>
@@ -529,9 +533,15 @@ async function wait() {
       writeLast();
       exit();
     });
-  main(readJob(), leave);
+  const ready = (write) => {
+    write(null); // no report, but the first is slow, for its reader too
+    stdout.writeSync(encode("R"));
+  };
+  main(path, ready, leave);
 }
 
-// The argument is taken away before node's process copies it. This module must end before a program begins, as "load" tells.
-if (args.pop() === "wait") wait();
-else main(readJob(), () => {});
+// The arguments are taken away before node's process copies them. This module must end before a program begins, as "load"
+// tells.
+const [path, mode] = args.splice(0);
+if (mode === "wait") wait(path);
+else main(path, () => {}, () => {});
