@@ -9,6 +9,7 @@ import pytest
 
 from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
+from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
 from gloveport.sandbox import zygote
 from gloveport.server import app
@@ -83,6 +84,24 @@ async def test_a_child_that_is_given_up_before_it_is_ready_is_gone(forks):
                 await anyio.sleep(0.005)
     async with forks.fork() as child:
         assert child.walls.seccomp
+
+
+async def test_a_fork_that_fails_harms_no_other_child(forks):
+    """P8, P12: where there is no process to be had, the one request hears it, and the fork server goes on."""
+    tree = forks.backend.tree
+    if tree is None:
+        return
+    async with forks.fork() as child:
+        (most,) = tree.directories["pids"].glob("zygote-*/pids.max")
+        before = most.read_text()
+        most.write_text("1")
+        with pytest.raises(SandboxError, match="Resource temporarily unavailable"):
+            async with forks.fork():
+                pass
+        most.write_text(before)
+        assert not child.is_over()
+    async with forks.fork() as another:
+        assert another.walls.seccomp
 
 
 # --- How a program ends ----------------------------------------------------------------------------------------------

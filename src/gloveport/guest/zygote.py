@@ -92,18 +92,18 @@ def mount(source, target, kind, flags, data=None):
 
 
 def clone(flags):
-    """Fork with flags, which ``os.fork`` does not take.
+    """Fork with flags, which ``os.fork`` does not take. Returns -1 where there is no process to be had.
 
     What Python and libc do at a fork is for the sake of threads, of which there are none here, and of random numbers,
     for which see ``renew``. Left out, since it would write to as much memory as a short program.
     """
-    return check(_libc.syscall(SYS_CLONE[os.uname().machine], flags | signal.SIGCHLD, 0, 0, 0, 0), "clone")
+    return _libc.syscall(SYS_CLONE[os.uname().machine], flags | signal.SIGCHLD, 0, 0, 0, 0)
 
 
 def start_keepers():
     """Fork the process that makes pid namespaces, with a keeper in each, while there is little memory to copy.
 
-    Returns a socket: for each byte a descriptor of a keeper comes back.
+    Returns a socket: for each byte a descriptor of a keeper comes back, or the number of the error.
     """
     ours, theirs = socket.socketpair()
     if os.fork():
@@ -115,10 +115,13 @@ def start_keepers():
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while theirs.recv(1):
             pid = clone(CLONE_NEWPID)
+            if pid < 0:
+                theirs.send(bytes([ctypes.get_errno()]))
+                continue
             if pid == 0:
                 keep()
             keeper = os.pidfd_open(pid)
-            socket.send_fds(theirs, [b"K"], [keeper])
+            socket.send_fds(theirs, [b"\0"], [keeper])
             os.close(keeper)
     finally:
         os._exit(0)
@@ -290,29 +293,49 @@ class Zygote:
                     self.reap()
                 else:
                     _, (channel, status) = self.init.receive(self.host)
-                    self.fork(socket.socket(fileno=channel), socket.socket(fileno=status))
+                    try:
+                        self.fork(socket.socket(fileno=channel), socket.socket(fileno=status))
+                    except OSError as error:  # this one child is not to be had; the host sees its sockets closed
+                        os.write(2, f"zygote: {error}\n".encode())
 
     def fork(self, channel, status):
-        """Fork a child into a pid namespace of its own."""
-        self.keepers.send(b"K")
-        _, (keeper,), _, _ = socket.recv_fds(self.keepers, 1, 1)
+        """Fork a child into a pid namespace of its own. Raises OSError when there is none to be had now."""
+        keeper = self.new_keeper()
         check(_libc.setns(keeper, CLONE_NEWPID), "setns")
         pid = clone(NAMESPACES)
         if pid == 0:
-            try:
-                statuses = (one for one, _ in self.children.values())
-                for own in (self.host, self.keepers, self.ended, self.wake, status, *statuses):
-                    own.detach()  # or what is left of it would one day close a descriptor of the program
-                become_child(self.init, self.profile, channel)
-            except OSError as error:
-                os.write(2, f"zygote: {error}\n".encode())
-            finally:
-                os._exit(1)  # never back into the zygote's loop
+            self.leave(channel, status)
+        error = ctypes.get_errno()
         check(_libc.setns(self.own_namespace, CLONE_NEWPID), "setns")
         channel.close()
+        if pid < 0:
+            status.close()
+            signal.pidfd_send_signal(keeper, signal.SIGKILL)
+            os.close(keeper)
+            raise OSError(error, f"clone: {os.strerror(error)}")
         self.children[pid] = status, keeper
         with contextlib.suppress(OSError):  # the host wants it no more: the child sees that as well, and ends
             socket.send_fds(status, [b"K"], [keeper])
+
+    def new_keeper(self):
+        """A descriptor of a keeper, pid 1 of a new namespace."""
+        self.keepers.send(b"K")
+        error, keepers, _, _ = socket.recv_fds(self.keepers, 1, 1)
+        if not keepers:
+            raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
+        return keepers[0]
+
+    def leave(self, channel, status):
+        """In a child: let go of the zygote's sockets, and never return."""
+        try:
+            statuses = (one for one, _ in self.children.values())
+            for own in (self.host, self.keepers, self.ended, self.wake, status, *statuses):
+                own.detach()  # or what is left of it would one day close a descriptor of the program
+            become_child(self.init, self.profile, channel)
+        except OSError as error:
+            os.write(2, f"zygote: {error}\n".encode())
+        finally:
+            os._exit(1)
 
     def reap(self):
         """End what children have left behind, and tell how they ended."""

@@ -57,7 +57,7 @@ async function moduleOf(job) {
 /** The module: `{ text, type }`. Throws SyntaxError. */
 async function compile({ source, name, language }) {
   const typed = language === "typescript";
-  let program = typed && hasCallWithTypes(source) ? null : tree(source);
+  let program = typed && looksTyped(source) ? null : tree(source);
   let [text, mappings] = [source, null];
   if (!program && typed) {
     ({ text, mappings } = await eraseTypes(source, name));
@@ -91,15 +91,20 @@ function tree(text) {
   }
 }
 
-/** Tell whether `f<T>(x)` may stand in the text, which is two comparisons to whoever reads it as JavaScript. */
-function hasCallWithTypes(text) {
-  return /[^=]>\s*[(`]/.test(text);
+/**
+ * Tell whether to erase types without a look whether there are any. It must be so where `f<T>(x)` may stand, which is two
+ * comparisons to whoever reads it as JavaScript; for the rest it saves time.
+ */
+function looksTyped(text) {
+  return /[^=]>\s*[(`]|(?:\b(?:const|let|var)\s|\()\s*\w+\s*:|\binterface\s+\w+\s*\{|\btype\s+\w+\s*=/.test(text);
 }
+
+let stripTypeScriptTypes; // to import it again would take a turn of the event loop
 
 /** `{ text, mappings }`: the program without types, each statement on a line of its own. Throws SyntaxError. */
 async function eraseTypes(source, name) {
   // Loaded here since it takes Deno longer than all the rest, and a program without types does not need it.
-  const { stripTypeScriptTypes } = await import("node:module");
+  stripTypeScriptTypes ??= (await import("node:module")).stripTypeScriptTypes;
   const marker = "\n//# sourceMappingURL=data:application/json;base64,";
   try {
     const output = stripTypeScriptTypes(source, { mode: "transform", sourceMap: true });
