@@ -60,7 +60,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
 )
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 4, 22, 24, 47, 4
 SECCOMP_MODE_FILTER = 2
-CAPABILITY_VERSION_3 = 0x20080522
+CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version 3, of this process: none
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
 INSIDE = 1000
@@ -130,7 +130,7 @@ def start_keepers():
 def keep():
     """Be the pid 1 of a namespace, and nothing else, until killed. Signals are blocked."""
     _libc.setsid()  # or a program could signal our process group, and with it the zygote's
-    give_up_capabilities()
+    _libc.capset(CAPABILITIES, NO_CAPABILITIES)
     os.closerange(0, 1 << 16)
     while True:
         _libc.pause()
@@ -197,7 +197,7 @@ def give_up_capabilities():
     while _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:  # EINVAL after the last one; EPERM shows in the walls
         capability += 1
     check(_libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "ambient capabilities")
-    check(_libc.capset(struct.pack("Ii", CAPABILITY_VERSION_3, 0), bytes(24)), "capset")
+    check(_libc.capset(CAPABILITIES, NO_CAPABILITIES), "capset")
 
 
 def compiled(program):
@@ -211,9 +211,10 @@ def renew():
 
     OpenSSL has no state yet: it gathers some when it is first asked for a number.
     """
-    for name in ("random", "numpy.random"):
-        if name in sys.modules:
-            sys.modules[name].seed()
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed([*os.urandom(32)])  # by itself it would touch 100 pages to gather entropy
 
 
 def become_child(init, profile, channel):
@@ -244,7 +245,8 @@ def become_child(init, profile, channel):
 def rehearse(init, profile):
     """Do once what every program of this profile needs, while there is none: it starts the sooner."""
     init.rehearse()
-    if profile["preload"]:  # or it is not Python that comes
+    # Not where it is not Python that comes, nor for programs with arrays: they don't notice, and it takes a megabyte.
+    if profile["preload"] and "numpy" not in sys.modules:
         init.load("program", "python/program.py").rehearse()
 
 
