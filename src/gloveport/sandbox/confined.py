@@ -106,23 +106,19 @@ class Confined:
             raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
         sinks = ((streams.stdout, stdout), (streams.stderr, stderr))
         report: list[JsonValue] = []
+        reported = False
         async with anyio.create_task_group() as tasks:
             if streams.stdin is not None:
                 tasks.start_soon(_feed, streams.stdin, program.text)
             for stream, sink in sinks:
                 tasks.start_soon(drain, stream, sink, watch)
-            async with anyio.create_task_group() as running:
-                tasks.start_soon(self._read_report, report, value_bytes, running.cancel_scope)
-                running.start_soon(watch.keep)
-                await anyio.wait_readable(self.over)
-                running.cancel_scope.cancel()
+            tasks.start_soon(watch.keep)
+            tasks.start_soon(self._end_when_over, watch, tasks.cancel_scope)
+            await self._read_report(report, value_bytes)  # here and in no task: the answer waits for this
             reported = bool(report) and self.ends_with_report
-            watch.end()
             if reported:
+                watch.end()
                 tasks.cancel_scope.cancel()
-            # All that could write is dead or killed by now, and with the last of it the streams end. But a stream need
-            # not end: a descriptor that was sent over a socket and never received outlives its sender.
-            tasks.cancel_scope.deadline = anyio.current_time() + _GRACE_SECONDS
         for stream, sink in sinks:
             drain_rest(stream, sink)
         counters = watch.finish()
@@ -164,7 +160,17 @@ class Confined:
         ends.append(far.enter_context(writing))
         return reading
 
-    async def _read_report(self, report: list[JsonValue], value_bytes: int, running: anyio.CancelScope) -> None:
+    async def _end_when_over(self, watch: Watch, tasks: anyio.CancelScope) -> None:
+        """Kill what the program has left behind, and give its streams a while to end.
+
+        All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
+        end: a descriptor that was sent over a socket and never received outlives its sender.
+        """
+        await anyio.wait_readable(self.over)
+        watch.end()
+        tasks.deadline = anyio.current_time() + _GRACE_SECONDS
+
+    async def _read_report(self, report: list[JsonValue], value_bytes: int) -> None:
         """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
         try:
             answer = await frames.receive(self.channel, max_bytes=_ESCAPED * value_bytes + _REPORT_BYTES)
@@ -173,8 +179,6 @@ class Confined:
             return
         if answer is not None:
             report.append(_bounded(answer[0].get("report"), value_bytes))
-            if self.ends_with_report:
-                running.cancel()
 
 
 _READY = b"R"

@@ -35,20 +35,21 @@ class Watch:
     spent: float = 0.0
     started: float = field(default_factory=time.monotonic)
     broken: LimitName | None = None
+    _looking: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def keep(self) -> None:
-        """Look again and again until a limit is broken."""
-        while self.broken is None:
-            left = self.started + self.limits.wall_seconds - time.monotonic()
-            await anyio.sleep(min(_LOOK_SECONDS, max(left, 0)))
-            if time.monotonic() - self.started >= self.limits.wall_seconds:
-                self.kill("wall_seconds")
-            elif self.group is not None:
-                try:
-                    self._check(self.group.counters())
-                except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
-                    self.end()
-                    return
+        """Look again and again until a limit is broken, or the end."""
+        with self._looking:
+            while True:
+                left = self.started + self.limits.wall_seconds - time.monotonic()
+                await anyio.sleep(min(_LOOK_SECONDS, max(left, 0)))
+                if time.monotonic() - self.started >= self.limits.wall_seconds:
+                    self.kill("wall_seconds")
+                elif self.group is not None:
+                    try:
+                        self._check(self.group.counters())
+                    except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
+                        self.end()
 
     def kill(self, limit: LimitName) -> None:
         """End the whole sandbox for this limit; the first one named is the cause."""
@@ -64,7 +65,8 @@ class Watch:
         return counters
 
     def end(self) -> None:
-        """Kill what is left of the sandbox."""
+        """Kill what is left of the sandbox, and look no more."""
+        self._looking.cancel()
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.inner, signal.SIGKILL)
 
