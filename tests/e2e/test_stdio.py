@@ -135,3 +135,16 @@ def test_what_is_no_json_or_no_unicode_does_not_end_the_server(stdio):
     server.execute(3, "python", "print(chr(0xd800)); raise ValueError(chr(0xd800))")
     server.execute(4, "shell", "echo still here")
     assert "still here" in server.answer(4)["result"]["content"][0]["text"]
+
+
+def test_a_client_that_reads_late_gets_every_answer_whole(stdio, records, eventually):
+    """A4: answers wait in turn; they neither hold up other runs nor run into each other."""
+    server = stdio()
+    server.shake_hands()
+    numbers = range(1, 7)
+    for number in numbers:
+        server.execute(number, "shell", f"yes {number} | head -c 30000")  # all answers together exceed any pipe
+    eventually(lambda: sum(record.kind == "execute.ended" for record in records()) == len(numbers))
+    messages = [json.loads(server.process.stdout.readline()) for _ in numbers]
+    shown = {message["id"]: message["result"]["structuredContent"]["stdout"]["text"] for message in messages}
+    assert shown == {number: f"{number}\n" * 15_000 for number in numbers}
