@@ -1,11 +1,11 @@
 /**
  * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
  *
- * The job comes on standard input as JSON `{source, name, language, value_bytes, report}` and is read to its end; the report
- * goes to the file `report`, a line each time there is one, of which the last counts. Its shape is that of
+ * The job comes on standard input as JSON `{source, name, language, value_bytes}` and is read to its end; the report goes to the
+ * file that the first argument names, a line each time there is one, of which the last counts. Its shape is that of
  * `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the program.
- * Started as `run.mjs wait`, this goes once through all that a program needs, writes the byte "R" to standard output, and only
- * then reads. No job at all is the quiet end of one that waits in vain.
+ * With `wait` as the second argument this goes once through all that a program needs, writes a line that is no report, and the
+ * byte "R" to standard output, and only then reads. No job at all is the quiet end of one that waits in vain.
  *
  * The program is a module of its own (a blob: no permission is needed to load it, and what it imports is checked against
  * Deno's). Types are erased and its last expression becomes its default export, which is its value; an inline source map
@@ -37,6 +37,8 @@ const dispatchEvent = globalThis.dispatchEvent.bind(globalThis);
 const [encoder, decoder] = [new TextEncoder(), new TextDecoder()];
 const encode = encoder.encode.bind(encoder);
 const decode = decoder.decode.bind(decoder);
+
+let stripTypeScriptTypes; // node's, once it is needed: to import it again would take a turn of the event loop
 
 const DEPTH = 100;
 const TEXT_BYTES = 16 * 1024;
@@ -96,10 +98,8 @@ function tree(text) {
  * comparisons to whoever reads it as JavaScript; for the rest it saves time.
  */
 function looksTyped(text) {
-  return /[^=]>\s*[(`]|(?:\b(?:const|let|var)\s|\()\s*\w+\s*:|\binterface\s+\w+\s*\{|\btype\s+\w+\s*=/.test(text);
+  return /[^=]>\s*[(`]|(?:\b(?:const|let|var)\s|\()\s*\w+\s*:/.test(text);
 }
-
-let stripTypeScriptTypes; // to import it again would take a turn of the event loop
 
 /** `{ text, mappings }`: the program without types, each statement on a line of its own. Throws SyntaxError. */
 async function eraseTypes(source, name) {
