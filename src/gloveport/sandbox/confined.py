@@ -112,7 +112,6 @@ class Confined:
                 tasks.start_soon(_feed, streams.stdin, program.text)
             for stream, sink in sinks:
                 tasks.start_soon(drain, stream, sink, watch)
-            tasks.start_soon(watch.keep)
             tasks.start_soon(self._end_when_over, watch, tasks.cancel_scope)
             await self._read_report(report, value_bytes)  # here and in no task: the answer waits for this
             reported = bool(report) and self.ends_with_report
@@ -161,12 +160,12 @@ class Confined:
         return reading
 
     async def _end_when_over(self, watch: Watch, tasks: anyio.CancelScope) -> None:
-        """Kill what the program has left behind, and give its streams a while to end.
+        """Watch the program; when it is over, kill what it has left behind, and give its streams a while to end.
 
         All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
         end: a descriptor that was sent over a socket and never received outlives its sender.
         """
-        await anyio.wait_readable(self.over)
+        await watch.keep(self.over)
         watch.end()
         tasks.deadline = anyio.current_time() + _GRACE_SECONDS
 

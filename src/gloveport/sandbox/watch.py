@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import socket
 import time
 from dataclasses import dataclass, field
 from io import FileIO
@@ -35,21 +36,23 @@ class Watch:
     spent: float = 0.0
     started: float = field(default_factory=time.monotonic)
     broken: LimitName | None = None
-    _looking: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _ended: bool = False
 
-    async def keep(self) -> None:
-        """Look again and again until a limit is broken, or the end."""
-        with self._looking:
-            while True:
-                left = self.started + self.limits.wall_seconds - time.monotonic()
-                await anyio.sleep(min(_LOOK_SECONDS, max(left, 0)))
-                if time.monotonic() - self.started >= self.limits.wall_seconds:
-                    self.kill("wall_seconds")
-                elif self.group is not None:
-                    try:
-                        self._check(self.group.counters())
-                    except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
-                        self.end()
+    async def keep(self, over: FileIO | socket.socket) -> None:
+        """Look again and again for a limit that is broken, until ``over`` can be read."""
+        while not self._ended:
+            left = self.started + self.limits.wall_seconds - time.monotonic()
+            with anyio.move_on_after(min(_LOOK_SECONDS, max(left, 0))):
+                await anyio.wait_readable(over)
+                return
+            if time.monotonic() - self.started >= self.limits.wall_seconds:
+                self.kill("wall_seconds")
+            elif self.group is not None:
+                try:
+                    self._check(self.group.counters())
+                except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
+                    self.end()
+        await anyio.wait_readable(over)
 
     def kill(self, limit: LimitName) -> None:
         """End the whole sandbox for this limit; the first one named is the cause."""
@@ -65,8 +68,8 @@ class Watch:
         return counters
 
     def end(self) -> None:
-        """Kill what is left of the sandbox, and look no more."""
-        self._looking.cancel()
+        """Kill what is left of the sandbox."""
+        self._ended = True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.inner, signal.SIGKILL)
 
