@@ -577,8 +577,9 @@ async def test_a_server_that_has_no_descriptor_left_stands(environ):
     try:
         async with app.assemble(config, environ) as engine:
             resource.setrlimit(resource.RLIMIT_NOFILE, (80, hard))
-            with anyio.move_on_after(3):
+            with anyio.move_on_after(2):
                 await engine.sandbox.stocks[0].filled()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert (await execute(engine, "shell", "echo 1")).value == 1
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

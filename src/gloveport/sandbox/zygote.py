@@ -66,9 +66,11 @@ class Zygote:
                 tree = self.backend.tree
                 group = stack.enter_context(tree.group(new_name("run"), self.plan.limits)) if tree else None
                 with self.spawned.diagnosing():
-                    channel, their_channel = socketpair(stack)
-                    status, their_status = socketpair(stack)
-                    with their_channel, their_status:
+                    with contextlib.ExitStack() as far:
+                        channel, their_channel = socketpair(stack)
+                        far.enter_context(their_channel)
+                        status, their_status = socketpair(stack)
+                        far.enter_context(their_status)
                         descriptors = their_channel.fileno(), their_status.fileno()
                         await frames.send(self.spawned.channel, {"fork": {}}, descriptors)
                     inner = stack.enter_context(await _received(status))
