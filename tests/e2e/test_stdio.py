@@ -41,7 +41,7 @@ async def test_a_client_of_either_era_runs_programs(mode, as_installed):
         command=str(Path(sys.executable).with_name("gloveport")), args=["serve"], env=as_installed
     )
     async with Client(target, mode=mode) as client:
-        for number in range(20):  # from before anything waits until something does
+        for number in range(20):  # the first of them before anything waits
             code = f"6 * {number}"
             result = await client.call_tool("execute_code", {"language": "python", "code": code})
             assert result.structured_content["value"] == 6 * number

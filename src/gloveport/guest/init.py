@@ -24,6 +24,7 @@ import socket
 import sys
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
+MAX_FRAME_BYTES = 16 << 20
 CAPABILITY_SETS = (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -51,6 +52,8 @@ def receive(host):
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
     body, size = bytearray(), int.from_bytes(head, "big")
+    if size > MAX_FRAME_BYTES:
+        sys.exit(f"a frame of {size} bytes: the host sends none of more than {MAX_FRAME_BYTES}")
     while len(body) < size:
         data = host.recv(min(size - len(body), 1 << 20))
         if not data:
@@ -208,7 +211,8 @@ def run(host):
         execute(program, sealed(program["text"]))
     if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})
-    os._exit(report["exit_code"] & 0xFF if isinstance(report, dict) else 1)
+    code = report.get("exit_code")  # an interpreter's last report may be its program's own work
+    os._exit(code & 0xFF if isinstance(code, int) else 1)
 
 
 def main():

@@ -42,23 +42,14 @@ import struct
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MAX_FRAME_BYTES = 1 << 20
 
 SYS_CLONE = {"x86_64": 56}
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # and that of processes
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
-    1,
-    2,
-    4,
-    8,
-    32,
-    4096,
-    16384,
-    1 << 18,
-)
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 4, 22, 24, 47, 4
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 22, 24, 47, 4
 SECCOMP_MODE_FILTER = 2
 CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version 3, of this process: none
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
@@ -129,8 +120,8 @@ def start_keepers():
 
 def keep():
     """Be the pid 1 of a namespace, and nothing else, until killed. Signals are blocked."""
-    _libc.setsid()  # or a program could signal our process group, and with it the zygote's
-    _libc.capset(CAPABILITIES, NO_CAPABILITIES)
+    check(_libc.setsid(), "setsid")  # or a program could signal our process group, and with it the zygote's
+    check(_libc.capset(CAPABILITIES, NO_CAPABILITIES), "capset")
     os.closerange(0, 1 << 16)
     while True:
         _libc.pause()

@@ -13,7 +13,6 @@ from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import Bubblewrap
 
 _BOOT_SECONDS = 20.0
-_BEHIND_SECONDS = 0.02  # a boot takes a processor longer than a short run, such as the one that has just taken its like
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,6 @@ class Booter:
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Confined]:
         """See ``pool.Maker``."""
-        await anyio.sleep(_BEHIND_SECONDS)
         async with self.backend.build(self.plan) as child:
             try:
                 with anyio.fail_after(_BOOT_SECONDS):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import select
 import socket
-import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -214,14 +213,6 @@ def checked(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int]
             hint="see who can change the mounts' directories",
         )
     return walls
-
-
-def wait_status(data: bytes) -> int | None:
-    """An exit code from a wait status as the kernel gives it: 128 + the signal that ended the program."""
-    if len(data) != struct.calcsize("i"):
-        return None
-    code = os.waitstatus_to_exitcode(struct.unpack("i", data)[0])
-    return code if code >= 0 else 128 - code
 
 
 def _code_in(report: list[JsonValue]) -> int | None:

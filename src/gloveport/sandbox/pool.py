@@ -115,7 +115,7 @@ class Stock:
         try:
             while True:
                 if len(self._waiting) < self._wanted():
-                    if 2 * len(self._waiting) > self._wanted():
+                    if 2 * len(self._waiting) > self._wanted() or not self.maker.is_quick():
                         await anyio.sleep(_BEHIND_SECONDS)
                     try:
                         self._waiting.append(await self._make())

@@ -22,11 +22,10 @@ from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST, Limits
 from gloveport.sandbox import bubblewrap, cgroup, frames, seccomp
 from gloveport.sandbox.base import Plan, Walls
-from gloveport.sandbox.confined import Confined, checked, wait_status
+from gloveport.sandbox.confined import Confined, checked
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 
-_STATUS_BYTES = 4
-_CREDENTIALS_BYTES, _DESCRIPTOR = 12, struct.Struct("i")
+_STATUS, _DESCRIPTOR, _CREDENTIALS_BYTES = struct.Struct("i"), struct.Struct("i"), 12
 # Of the fork server itself, which runs our code alone: far above what it needs.
 _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
@@ -169,16 +168,17 @@ def _profile(plan: Plan) -> dict[str, object]:
     }
 
 
-async def _told(status: socket.socket) -> int | None:
-    """What the fork server tells of the end of a child.
+async def _told(status: socket.socket) -> int:
+    """What the fork server tells of the end of a child: its exit code, or 128 + the signal that ended it.
 
     Raises:
         SandboxError: Nothing: it has died, and the child with it, whatever the program was doing.
     """
-    data = status.recv(_STATUS_BYTES)
-    if not data:
+    data = status.recv(_STATUS.size)
+    if len(data) < _STATUS.size:
         raise SandboxError("the fork server died and took the program with it", hint="run the program again")
-    return wait_status(data)
+    code = os.waitstatus_to_exitcode(_STATUS.unpack(data)[0])
+    return code if code >= 0 else 128 - code
 
 
 async def _received(status: socket.socket) -> FileIO:

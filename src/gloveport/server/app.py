@@ -54,7 +54,8 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
         audit = AuditLog.open(audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes)
         stack.enter_context(audit)
         system = _system(config, tree)
-        pool = Pool(cold=_bubblewrap(config, tree), stocks=stocks(config, _bubblewrap(config, tree), system, runtimes))
+        backend = _bubblewrap(config, tree)
+        pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes))
         async with pool.open():
             yield Engine(
                 policy=config.policy,

@@ -85,6 +85,7 @@ async def serve_http(
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # a header is no address
                 ws="none",
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
