@@ -286,10 +286,13 @@ class Zygote:
                     self.reap()
                 else:
                     _, (channel, status) = self.init.receive(self.host)
+                    sockets = socket.socket(fileno=channel), socket.socket(fileno=status)
                     try:
-                        self.fork(socket.socket(fileno=channel), socket.socket(fileno=status))
-                    except OSError as error:  # this one child is not to be had; the host sees its sockets closed
+                        self.fork(*sockets)
+                    except OSError as error:  # this one child is not to be had
                         os.write(2, f"zygote: {error}\n".encode())
+                        for one in sockets:  # last: the host sees them closed, and reads why
+                            one.close()
 
     def fork(self, channel, status):
         """Fork a child into a pid namespace of its own. Raises OSError when there is none to be had now."""
@@ -302,7 +305,6 @@ class Zygote:
         check(_libc.setns(self.own_namespace, CLONE_NEWPID), "setns")
         channel.close()
         if pid < 0:
-            status.close()
             signal.pidfd_send_signal(keeper, signal.SIGKILL)
             os.close(keeper)
             raise OSError(error, f"clone: {os.strerror(error)}")
