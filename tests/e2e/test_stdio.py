@@ -79,6 +79,19 @@ def test_a_cancelled_request_kills_the_run_and_is_not_answered(stdio, is_running
     assert json.loads(server.process.stdout.readline())["id"] == 2
 
 
+def test_progress_is_sent_to_who_asks_for_it_and_to_nobody_else(stdio):
+    """E6: the token of the request says that it is asked for."""
+    server = stdio()
+    server.shake_hands()
+    program = {"language": "shell", "code": "echo line; sleep 0.3"}
+    for number, meta in ((1, {}), (2, {"progressToken": "mine"}), (3, {"other": 1})):
+        server.send("tools/call", {"name": "execute_code", "arguments": program, "_meta": meta}, number)
+        came = []
+        while (message := json.loads(server.process.stdout.readline())).get("id") != number:
+            came.append((message["method"], message["params"]["progressToken"], message["params"]["message"]))
+        assert came == ([("notifications/progress", "mine", "line")] if number == 2 else [])
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(None, 0), (signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)], ids=str
 )

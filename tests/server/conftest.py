@@ -36,6 +36,8 @@ def execute(client):
     async def call(language, code, **rest):
         progress = rest.pop("progress", None)
         arguments = {"language": language, "code": code, **rest}
-        return await client.call_tool("execute_code", arguments, progress_callback=progress)
+        # On a wire the SDK makes the token itself; within a process it makes none.
+        meta = {"progressToken": 1} if progress else None
+        return await client.call_tool("execute_code", arguments, progress_callback=progress, meta=meta)
 
     return call

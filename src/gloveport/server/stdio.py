@@ -121,11 +121,11 @@ class _Answers:
             raise anyio.BrokenResourceError from error
 
     async def _write(self, data: memoryview) -> None:
-        while data:
+        """Write all of it; there is room for the beginning."""
+        # The pipe is the client's as well, so it is not ours to make it one that does not block. But where there is
+        # room, there is room for this much.
+        while data := data[self.file.write(data[: select.PIPE_BUF]) or 0 :]:
             await self._room()
-            # The pipe is the client's as well, so it is not ours to make it one that does not block. But where there is
-            # room, there is room for this much.
-            data = data[self.file.write(data[: select.PIPE_BUF]) or 0 :]
 
     async def _room(self) -> None:
         poll = select.poll()

@@ -4,8 +4,9 @@ A program that ran is a result, whatever became of it, and not marked as an erro
 short and some hide their structured content. An error is a call that ran nothing.
 """
 
+import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -32,6 +33,7 @@ Transport: TypeAlias = Literal["stdio", "http"]
 _CLAIM_CHARACTERS = 64
 _PRESENCE_SECONDS = 0.5
 _OFFSET = re.compile(r"[0-9]{1,15}")
+_GONE = failed("the client closed the connection")
 
 
 class Health(Value):
@@ -79,20 +81,21 @@ class Tools:
             wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
         )
         request = Request(language=language, code=code, limits=limits, ansi=ansi)
-        progress = Progress(send=ctx.report_progress)
-        reply = failed("the client closed the connection")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(progress.report)
-            tasks.start_soon(_cancel_when_gone, ctx.request_context.request, tasks.cancel_scope)
+        asked = "progress_token" in (ctx.request_context.meta or ())
+        progress = Progress(send=ctx.report_progress) if asked else None
+        reply = _GONE
+        async with _beside(progress, ctx.request_context.request):
             try:
                 result = await self.engine.execute(
-                    request, caller=self._caller(ctx), share=self._share(ctx), on_output=progress.add
+                    request,
+                    caller=self._caller(ctx),
+                    share=self._share(ctx),
+                    on_output=None if progress is None else progress.add,
                 )
             except GloveportError as error:
                 reply = failed("the program was not run, or what became of it is not known", str(error))
             else:
                 reply = _reply(result)
-            tasks.cancel_scope.cancel()
         return reply
 
     async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
@@ -173,6 +176,7 @@ def describe(tools: Tools) -> list[Tool]:
     for tool in (execute, health):
         tool.parameters = lean(tool.parameters)
         tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema or {}, opaque=frozenset({"grant"}))
+        tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
         tool.description = " ".join(tool.description.split())
     policy = tools.engine.policy
     # The operator's numbers: what is asked above them is lowered to them without a word.
@@ -185,9 +189,24 @@ def describe(tools: Tools) -> list[Tool]:
     return [execute, health]
 
 
-async def _cancel_when_gone(request: object, scope: anyio.CancelScope) -> None:
+@contextlib.asynccontextmanager
+async def _beside(progress: Progress | None, request: object) -> AsyncIterator[None]:
+    """What goes on beside a run: its progress is sent, and when its client goes, it ends. Often there is neither."""
+    if progress is None and not isinstance(request, HttpRequest):
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        if progress is not None:
+            tasks.start_soon(progress.report)
+        if isinstance(request, HttpRequest):
+            tasks.start_soon(_cancel_when_gone, request, tasks.cancel_scope)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> None:
     """End a run whose answer nobody can get: the handshake protocols would let it go on when its connection closes."""
-    while isinstance(request, HttpRequest):
+    while True:
         if await request.is_disconnected():
             scope.cancel()
         await anyio.sleep(_PRESENCE_SECONDS)
