@@ -103,7 +103,10 @@ async def serve_http(
 
 def _listen(port: int) -> socket.socket:
     try:
-        return socket.create_server((HOST, port))
+        listener = socket.create_server((HOST, port))
     except OSError as error:
         reason = "it is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
         raise ConfigError(f"can't listen on port {port} of {HOST}: {reason}", hint="choose another --port") from error
+    # Connections inherit it. An answer is several small writes, and each would wait up to 40 ms for the one before it.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
