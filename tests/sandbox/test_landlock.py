@@ -10,16 +10,17 @@ import pytest
 
 import gloveport
 
-MODULE = Path(gloveport.__file__).parent / "guest/landlock.py"
+INIT = Path(gloveport.__file__).parent / "guest/init.py"
 
 CONFINED = f"""
 import importlib.util, json, os, socket, sys
-spec = importlib.util.spec_from_file_location("landlock", {str(MODULE)!r})
-landlock = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(landlock)
+spec = importlib.util.spec_from_file_location("init", {str(INIT)!r})
+init = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(init)
 directory, peer = sys.argv[1], int(sys.argv[2])
 places = [("/usr", "run"), ("/dev", "device"), (directory + "/open", "write"), (directory + "/read", "read")]
-version = landlock.restrict(places)
+version, calls = init.load("landlock", "landlock.py").calls(places, 3, 4)
+init.perform(calls)
 
 def attempt(action):
     try:

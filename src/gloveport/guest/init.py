@@ -12,6 +12,7 @@ without capabilities. Standard library only. What follows the confinement is sha
 
 import array
 import contextlib
+import ctypes
 import fcntl
 import functools
 import importlib.util
@@ -25,7 +26,8 @@ import sys
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
 MAX_FRAME_BYTES = 16 << 20
-CAPABILITY_SETS = (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")
+CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
+CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -68,13 +70,12 @@ def send(host, message):
     host.sendall(len(body).to_bytes(4, "big") + body)
 
 
-def close_all_but(keep):
-    """Close every descriptor but ``keep`` and the standard three: whatever leaked this far ends here."""
-    for name in os.listdir("/proc/self/fd"):
-        descriptor = int(name)
-        if descriptor > 2 and descriptor != keep:
-            with contextlib.suppress(OSError):  # the one that listdir itself used is closed already
-                os.close(descriptor)
+def open_channel(number):
+    """The socket to the host, moved to ``CHANNEL``. Whatever else leaked this far is closed."""
+    os.dup2(number, CHANNEL)
+    os.set_inheritable(CHANNEL, False)  # noqa: FBT003 - dup2 onto itself leaves it as it is
+    os.closerange(CHANNEL + 1, MAX_DESCRIPTOR)
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, CHANNEL)
 
 
 def identities(paths):
@@ -82,9 +83,16 @@ def identities(paths):
     return [[status.st_dev, status.st_ino] for status in map(os.stat, paths)]
 
 
-def confine(setup):
-    """Close the walls a process closes on itself, and tell what is in force, as the kernel says it."""
-    version = load("landlock", "landlock.py").restrict(setup["landlock"])
+def perform(calls):
+    """Make calls that were made ready before: pairs of a function and its arguments. A result of -1 is a failure."""
+    for call, arguments in calls:
+        if call(*arguments) == -1:
+            code = ctypes.get_errno()
+            raise OSError(code, f"{call.__name__}{arguments}: {os.strerror(code)}")
+
+
+def in_force(version):
+    """What is in force on this process, as the kernel tells it; of Landlock the ABI, since it tells nothing."""
     status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
     told = os.read(status, 1 << 16)
     os.close(status)
@@ -92,7 +100,7 @@ def confine(setup):
         "landlock": version,
         "seccomp": b"\nSeccomp:\t2\n" in told,
         "no_new_privs": b"\nNoNewPrivs:\t1\n" in told,
-        "no_capabilities": all(b"\nCap%s:\t%016x\n" % (kind, 0) in told for kind in CAPABILITY_SETS),
+        "no_capabilities": all(line in told for line in CAPABILITY_LINES),
     }
 
 
@@ -200,7 +208,8 @@ def run(host):
     os.dup2(stderr, 2)
     os.close(stdout)
     os.close(stderr)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL if program["argv"] else signal.SIG_IGN)
+    if program["argv"]:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if not program["argv"]:
@@ -217,14 +226,14 @@ def run(host):
 
 def main():
     """See the module."""
-    host = socket.socket(fileno=int(sys.argv[1]))
-    host.set_inheritable(False)
-    close_all_but(host.fileno())
+    host = open_channel(int(sys.argv[1]))
     with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
         os.dup2(null.fileno(), 0)
     setup, _ = receive(host)
     mounts = identities(setup["mounts"])
-    send(host, {"ready": {"mounts": mounts, **confine(setup)}})
+    version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
+    perform(calls)
+    send(host, {"ready": {"mounts": mounts, **in_force(version)}})
     run(host)
 
 

@@ -27,34 +27,25 @@ KINDS = {
 }
 SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1, 2
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _call(number, *arguments):
-    result = _libc.syscall(ctypes.c_long(number), *arguments)
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
+_libc = ctypes.PyDLL(None, use_errno=True)
 
 
 def abi():
     """Version of the kernel's Landlock; 0 where it has none or it is switched off."""
-    try:
-        return _call(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
-    except OSError:
-        return 0
+    return max(0, _libc.syscall(CREATE_RULESET, None, 0, 1))
 
 
-def restrict(rules):
-    """Restrict this process to ``rules``: pairs of a path and a word of ``KINDS``. Returns the ABI that was enforced.
+def calls(rules, ruleset, place):
+    """The calls that restrict a process to ``rules``: pairs of a path and a word of ``KINDS``.
 
-    A rule's path that does not exist is an error: a plan names only what is there. TCP is not handled: the network
-    namespace holds nothing but its own loopback, which programs may use.
+    ``ruleset`` and ``place`` are the two lowest descriptors that will be free. Returns the ABI that is enforced then,
+    and the calls as ``init.perform`` takes them; none where it is 0. A rule's path that does not exist is an error: a
+    plan names only what is there. TCP is not handled: the network namespace holds nothing but its own loopback, which
+    programs may use.
     """
     version = abi()
     if version == 0:
-        return 0
+        return 0, []
     handled = ALL
     for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
         if version < since:
@@ -62,17 +53,20 @@ def restrict(rules):
     # struct landlock_ruleset_attr: file rights, TCP rights (ABI 4), scopes (ABI 6); an older kernel refuses more.
     attributes = struct.pack("QQQ", handled, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
     attributes = attributes[: 24 if version >= 6 else 16 if version >= 4 else 8]
-    ruleset = _call(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+    made = [(_libc.syscall, (CREATE_RULESET, attributes, len(attributes), 0))]
     for path, kind in rules:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         allowed = KINDS[kind] & handled
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        if not stat.S_ISDIR(os.stat(path).st_mode):
             allowed &= ON_A_FILE  # a directory's right on a plain file is EINVAL
-        rule = struct.pack("=Qi", allowed, descriptor)  # struct landlock_path_beneath_attr is packed
-        _call(ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(PATH_BENEATH), rule, ctypes.c_uint(0))
-        os.close(descriptor)
-    if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "no_new_privs")
-    _call(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
-    os.close(ruleset)
-    return version
+        rule = struct.pack("=Qi", allowed, place)  # struct landlock_path_beneath_attr is packed
+        made += [
+            (os.open, (path, os.O_PATH | os.O_CLOEXEC)),
+            (_libc.syscall, (ADD_RULE, ruleset, PATH_BENEATH, rule, 0)),
+            (os.close, (place,)),
+        ]
+    made += [
+        (_libc.prctl, (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
+        (_libc.syscall, (RESTRICT_SELF, ruleset, 0)),
+        (os.close, (ruleset,)),
+    ]
+    return version, made

@@ -134,19 +134,15 @@ class Group:
             _write(f"{path}/cgroup.procs", pid)
 
     @contextlib.contextmanager
-    def admitting(self, pid: int) -> Iterator[tuple[int, ...]]:
-        """As ``attach``, for a process of ours that helps: it writes ``0`` to each of these descriptors.
+    def entrances(self) -> Iterator[tuple[int, ...]]:
+        """Descriptors by which a process of ours that helps moves itself in: it writes ``0`` to each.
 
         To move another process, the kernel stops all forks of the host until every processor has taken note. Under
         version 1 a thread that moves itself does without; under version 2 there is no such way, and no descriptor.
         """
-        if self.version == 2:
-            self.attach(pid)
-            yield ()
-            return
         with contextlib.ExitStack() as stack:
             opened = []
-            for path in dict.fromkeys(self.paths.values()):
+            for path in dict.fromkeys(self.paths.values()) if self.version == 1 else ():
                 opened.append(os.open(f"{path}/tasks", os.O_WRONLY | os.O_CLOEXEC))
                 stack.callback(os.close, opened[-1])
             yield tuple(opened)

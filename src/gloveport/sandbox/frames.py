@@ -35,6 +35,21 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
         view, descriptors = view[sent:], ()
 
 
+async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...]) -> None:
+    """Send a byte, and descriptors with it.
+
+    Raises:
+        OSError: The other end is gone.
+    """
+    while True:
+        try:
+            socket.send_fds(channel, [b"\0"], descriptors)
+        except BlockingIOError:
+            await anyio.wait_writable(channel)
+        else:
+            return
+
+
 async def receive(
     channel: socket.socket, *, max_bytes: int = MAX_FRAME_BYTES
 ) -> tuple[dict[str, JsonValue], int] | None:

@@ -70,16 +70,16 @@ class Zygote:
                         far.enter_context(their_channel)
                         status, their_status = socketpair(stack)
                         far.enter_context(their_status)
-                        descriptors = their_channel.fileno(), their_status.fileno()
-                        await frames.send(self.spawned.channel, {"fork": {}}, descriptors)
+                        groups = far.enter_context(group.entrances()) if group else ()
+                        descriptors = their_channel.fileno(), their_status.fileno(), *groups
+                        await frames.send_descriptors(self.spawned.channel, descriptors)
                     inner = stack.enter_context(await _received(status))
                 async with _killed(inner):
                     with self.spawned.diagnosing():
                         ready, pid = await frames.expect(channel)
                         walls = self._checked(ready.get("ready"))
-                        with group.admitting(pid) if group else contextlib.nullcontext(()) as groups:
-                            await frames.send(channel, {"wait": {}}, groups)
-                            await frames.expect(channel)
+                        if group is not None and not groups:
+                            group.attach(pid)
 
                     child = Confined(
                         plan=self.plan,
@@ -146,7 +146,8 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
         group = stack.enter_context(tree.group(new_name("zygote"), _LIMITS)) if tree else None
         async with backend.spawned(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
             with spawned.diagnosing():
-                await frames.send(spawned.channel, {"zygote": _profile(plan)})
+                with group.entrances() if group else contextlib.nullcontext(()) as groups:
+                    await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))})
                 ready, pid = await frames.expect(spawned.channel)
                 if ready.get("ready") != {"mounts": [list(identity) for identity in spawned.shown]}:
                     raise GuestError("what is mounted in it is not what was named")
@@ -157,9 +158,10 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
             yield Zygote(backend=backend, plan=plan, spawned=spawned, inner=inner)
 
 
-def _profile(plan: Plan) -> dict[str, object]:
-    """What the fork server is told of all its children."""
+def _profile(plan: Plan, groups: int) -> dict[str, object]:
+    """What the fork server is told of all its children; ``groups``: how many cgroups each enters by itself."""
     return {
+        "groups": groups,
         "preload": plan.preload,
         "setup": {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]},
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
