@@ -1,7 +1,9 @@
-"""Engines on the real kernel, each with a policy of its own and an audit log in a directory of its own."""
+"""Engines on the real kernel, each with a policy of its own and an audit log in a directory of its own; and cgroups."""
 
 import contextlib
 import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,10 +12,12 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Request
-from gloveport.sandbox import cgroup
+from gloveport.sandbox import delegation
 from gloveport.sandbox.pool import Pool, Stock
 from gloveport.server import app
 from gloveport.server.app import assemble
+
+WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def pytest_collection_modifyitems(config, items):
 def cgroup_version():
     """Version of the cgroups that this process may make, None where it may make none."""
     try:
-        with contextlib.closing(cgroup.detect()) as tree:
+        with contextlib.closing(delegation.detect()) as tree:
             return tree.version
     except SandboxError:
         return None
@@ -48,6 +52,36 @@ def cgroup_version():
 def has_cgroups():
     """Whether this process may make cgroups: root here, an ordinary user only where they are delegated."""
     return cgroup_version() is not None
+
+
+@pytest.fixture
+def tree():
+    """This process's place for groups. Where there can be none, tests of it are left out."""
+    with contextlib.closing(delegation.detect()) as found:
+        yield found
+
+
+@pytest.fixture
+def version_2(tree):
+    """The same, and of version 2."""
+    assert tree.version == 2
+    return tree
+
+
+@pytest.fixture
+def start():
+    """``start(code)``: a Python that runs the code once it is written a line, and is dead when the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def make(code):
+            line = [sys.executable, "-c", WAITS, code]
+            child = stack.enter_context(
+                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(child.kill)
+            return child
+
+        yield make
 
 
 @dataclass

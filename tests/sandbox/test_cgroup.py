@@ -1,11 +1,8 @@
-"""E4, E5: groups on this kernel, whichever version it has; and where they are looked for, on stand-in directories."""
+"""E4, E5: groups on this kernel, whichever version it has."""
 
-import contextlib
 import os
 import select
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,66 +12,16 @@ from gloveport.model import Limits
 from gloveport.sandbox import cgroup
 
 MIB = 1 << 20
-WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
-SERVES = """
-import time
-from gloveport.errors import SandboxError
-from gloveport.sandbox import cgroup
-try:
-    print(cgroup.detect().directories["pids"], flush=True)
-except SandboxError as error:
-    print(error, flush=True)
-time.sleep(1000)
-"""
-
-
-@pytest.fixture
-def tree():
-    """This process's place for groups. Where there can be none, ``conftest`` leaves these tests out."""
-    with contextlib.closing(cgroup.detect()) as found:
-        yield found
-
-
-@pytest.fixture
-def version_2(tree):
-    assert tree.version == 2
-    return tree
-
-
-@pytest.fixture
-def start():
-    """``start(code)``: a Python that runs the code once it is written a line, and is dead when the test ends."""
-    with contextlib.ExitStack() as stack:
-
-        def make(code):
-            line = [sys.executable, "-c", WAITS, code]
-            child = stack.enter_context(
-                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            )
-            stack.callback(child.kill)
-            return child
-
-        yield make
 
 
 def go(child):
-    child.stdin.write("\n")
-    child.stdin.flush()
+    print(file=child.stdin, flush=True)
 
 
 def run_in(group, child):
     group.attach(child.pid)
     go(child)
     return child.wait(30)
-
-
-def places(tree):
-    return set(tree.directories.values())
-
-
-def group_of(pid, controller, version):
-    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-    return next(path for _, names, path in lines if (names == "" if version == 2 else controller in names.split(",")))
 
 
 def test_every_limit_stands_in_the_kernels_own_files(tree):
@@ -142,6 +89,7 @@ def test_leaving_a_group_kills_what_lives_in_it_and_removes_it(tree, start):
     assert select.select([descriptor], [], [], 10)[0]  # readable: dead
     os.close(descriptor)
     assert not any(Path(path).exists() for path in group.paths.values())
+    assert all(file.closed for file in group.accounts.values())
 
 
 def test_a_group_that_somebody_else_removed_is_an_error_of_this_host_and_no_crash(tree):
@@ -166,195 +114,17 @@ def test_closing_removes_the_servers_directories_with_all_their_groups(tree, sta
         group.attach(child.pid)
         tree.close()
         assert child.wait() == -signal.SIGKILL
-        assert not any(path.exists() for path in places(tree))
+        assert not any(path.exists() for path in tree.directories.values())
 
 
-def test_whoever_is_not_in_a_sandbox_stays_where_it_is_and_alive(tree, start):
-    """The shell that started a server must outlive it."""
-    neighbour = start("")
-    before = {controller: group_of(neighbour.pid, controller, tree.version) for controller in tree.directories}
-    other = cgroup.detect()
-    with other.group("run-beside", Limits()):
+def test_version_2_before_linux_5_19_keeps_no_peak_and_all_else_must_be_there(tmp_path):
+    """On stand-in files, as a kernel writes them."""
+    (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 1\n")
+    (tmp_path / "pids.events").write_text("max 5\n")
+    paths = dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"cpu\.stat"), cgroup._opened(cgroup._ACCOUNTS[2], paths):
         pass
-    other.close()
-    tree.close()
-    assert {controller: group_of(neighbour.pid, controller, tree.version) for controller in tree.directories} == before
-    assert neighbour.poll() is None
-
-
-def test_servers_side_by_side_do_not_touch_each_other(tree, start):
-    second = start(SERVES)
-    go(second)
-    theirs = Path(second.stdout.readline().strip())
-    assert theirs.parent == tree.directories["pids"].parent
-    third = cgroup.detect()
-    with tree.group("run-same", Limits()), third.group("run-same", Limits()) as group:
-        assert run_in(group, start("")) == 0
-    third.close()
-    with tree.group("run-after", Limits()) as group:
-        assert run_in(group, start("")) == 0
-    assert theirs.exists()
-    second.kill()
-    second.wait()
-    cgroup.detect().close()
-    assert not theirs.exists()
-
-
-def test_directories_of_a_dead_server_are_removed_by_the_next_one(tree, start):
-    """E5."""
-    server = start(SERVES)
-    go(server)
-    name = Path(server.stdout.readline().strip()).name
-    left = {directory.parent / name for directory in places(tree)}
-    for directory in left:
-        (directory / "run-unfinished").mkdir()
-    server.kill()
-    server.wait()
-    assert all(directory.exists() for directory in left)
-    cgroup.detect().close()
-    assert not any(directory.exists() for directory in left)
-
-
-@pytest.mark.parametrize("case", ["another pid namespace", "alive", "somebody in it"])
-def test_the_sweep_spares_what_may_be_in_use(tree, start, case):
-    namespace = Path("/proc/self/ns/pid").stat().st_ino
-    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    name = {
-        "another pid namespace": "gloveport-1-999999999-1-00",
-        "alive": f"gloveport-{namespace}-{os.getpid()}-{started}-00",
-        "somebody in it": f"gloveport-{namespace}-999999999-1-00",
-    }[case]
-    directory = tree.directories["pids"].parent / name
-    run = directory / "run-used"
-    run.mkdir(parents=True)
-    child = start("")
-    try:
-        if case == "somebody in it":
-            (run / "cgroup.procs").write_text(str(child.pid))
-        cgroup.detect().close()
-        assert run.exists()
-        assert child.poll() is None
-    finally:
-        child.kill()
-        child.wait()
-        run.rmdir()
-        directory.rmdir()
-
-
-def test_version_2_leaves_a_group_that_others_share_and_moves_nobody_out_of_it(version_2, start):
-    """Only a server that is alone steps aside. A place that was left in that way serves the next server too."""
-
-    def serve(where):
-        server = start(SERVES)
-        (where / "cgroup.procs").write_text(str(server.pid))
-        go(server)
-        return server, server.stdout.readline().strip()
-
-    with version_2.group("run-place", Limits()) as group:
-        place, leaf = Path(group.paths["pids"]), Path(group.paths["pids"]) / "gloveport-server"
-        shell = start("")
-        group.attach(shell.pid)
-        refused, answer = serve(place)
-        assert f"holds other processes than Gloveport: {shell.pid};" in answer
-        assert [path for path in place.iterdir() if path.is_dir()] == []
-        for process in (refused, shell):
-            process.kill()
-            process.wait()
-        first, directory = serve(place)
-        assert Path(directory).parent == place
-        assert (leaf / "cgroup.procs").read_text().split() == [str(first.pid)]
-        _, directory = serve(leaf)
-        assert Path(directory).parent == place
-
-
-def stand_in(root, files):
-    """Directories and files as a kernel shows them."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
-
-def detect_in(tmp_path, membership):
-    (tmp_path / "own").write_text(membership)
-    return cgroup.detect(tmp_path / "fs", own=tmp_path / "own")
-
-
-@pytest.mark.parametrize(
-    ("prefix", "path", "place"),
-    [
-        ("", "/app.slice/run-1.scope", "app.slice/run-1.scope"),
-        ("", "/", "."),
-        ("unified/", "/run-1.scope", "unified/run-1.scope"),
-        # The leaf of a server that stepped aside, from which the shell of another, or a test, starts the next one.
-        ("", "/run-1.scope/gloveport-server", "run-1.scope"),
-        # A unit that only happens to be called like us: the group above it is not ours.
-        ("", "/system.slice/gloveport-server.service", "system.slice/gloveport-server.service"),
-        ("", "/system.slice/gloveport-1-2-3-4.service", "system.slice/gloveport-1-2-3-4.service"),
-    ],
-)
-def test_version_2_is_looked_for_in_our_own_group(tmp_path, prefix, path, place):
-    root = tmp_path / "fs"
-    stand_in(root, {f"{prefix}cgroup.controllers": "cpu", f"{place}/cgroup.controllers": "cpuset cpu io memory pids"})
-    (root / prefix / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
-    tree = detect_in(tmp_path, f"0::{path}\n")
-    assert tree.version == 2
-    (directory,) = places(tree)
-    assert directory.parent == root / place
-    for group in (directory, directory.parent):
-        assert (group / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
-
-
-def test_a_group_without_every_controller_is_refused_and_they_are_named(tmp_path):
-    """E4: half of the limits would be none."""
-    stand_in(tmp_path / "fs", {"cgroup.controllers": "cpu", "a.scope/cgroup.controllers": "memory io"})
-    with pytest.raises(
-        SandboxError, match=r"version 2: .*a\.scope lacks the controllers pids, cpu; .*not mounted"
-    ) as e:
-        detect_in(tmp_path, "0::/a.scope\n")
-    assert f"systemd-run {'--scope' if os.geteuid() == 0 else '--user'}" in e.value.hint
-    assert list((tmp_path / "fs/a.scope").iterdir()) == [tmp_path / "fs/a.scope/cgroup.controllers"]
-
-
-@pytest.mark.parametrize("unified", ["", "0::/\n"])
-def test_version_1_with_two_controllers_in_one_directory(tmp_path, unified):
-    root = tmp_path / "fs"
-    for place in ("memory/a", "pids/a", "cpu,cpuacct/a"):
-        (root / place).mkdir(parents=True)
-    for link in ("cpu", "cpuacct"):
-        (root / link).symlink_to("cpu,cpuacct")
-    tree = detect_in(tmp_path, f"4:memory:/a\n3:pids:/a\n2:cpu,cpuacct:/a\n1:name=systemd:/a\n{unified}")
-    assert tree.version == 1
-    assert tree.directories["cpu"] == tree.directories["cpuacct"]
-    assert {directory.parent for directory in places(tree)} == {
-        root / f"{c}/a" for c in ("memory", "pids", "cpu,cpuacct")
-    }
-    assert all(directory.is_dir() for directory in places(tree))
-
-
-def test_version_1_makes_all_directories_or_none(tmp_path):
-    root = tmp_path / "fs"
-    for place in ("memory", "pids", "cpu"):
-        (root / place).mkdir(parents=True)
-    with pytest.raises(SandboxError, match=r"version 2: it is not mounted; version 1: .*No such file") as e:
-        detect_in(tmp_path, "4:memory:/\n3:pids:/\n2:cpu:/\n1:cpuacct:/a\n")
-    assert "as root" in e.value.hint
-    assert list(root.rglob("gloveport-*")) == []
-
-
-@pytest.mark.parametrize(
-    ("mark", "refused"),
-    # Only root may mark a group, and only root can use version 1.
-    [(None, True), (b"0", True), (b"1", False)] if os.geteuid() == 0 else [(None, True)],
-)
-@pytest.mark.parametrize(("place", "line"), [("systemd", "1:name=systemd:/a.service"), ("unified", "0::/a.service")])
-def test_version_1_needs_a_unit_that_systemd_leaves_alone(tmp_path, place, line, mark, refused):
-    """E4: systemd moved sandboxes out of their groups when the unit of a server that runs as root was changed."""
-    root = tmp_path / "fs"
-    for directory in ("memory/a.service", "pids/a.service", "cpu", "cpuacct", f"{place}/a.service"):
-        (root / directory).mkdir(parents=True)
-    if mark is not None:
-        os.setxattr(root / place / "a.service", "trusted.delegate", mark)
-    with pytest.raises(SandboxError, match="has not delegated") if refused else contextlib.nullcontext():
-        detect_in(tmp_path, f"5:memory:/a.service\n4:pids:/a.service\n3:cpu:/\n2:cpuacct:/\n{line}\n")
-    assert any(root.rglob("gloveport-*")) != refused
+    (tmp_path / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\nsystem_usec 2\n")
+    with cgroup._opened(cgroup._ACCOUNTS[2], paths) as accounts:
+        counters = cgroup.Group(version=2, paths=paths, accounts=accounts).counters()
+    assert counters == cgroup.Counters(oom_kills=2, refused_forks=5, cpu_seconds=1.5, peak_memory_bytes=None)

@@ -20,7 +20,7 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import GloveportError, SandboxError
 from gloveport.model import Limits, Policy, Request
-from gloveport.sandbox import cgroup, forkserver, host, pool
+from gloveport.sandbox import delegation, forkserver, host, pool
 from gloveport.sandbox.spawn import is_dead
 from gloveport.server import app
 
@@ -132,7 +132,7 @@ def names(pids):
 def cgroup_version():
     """Version of the cgroups that a sandbox of this process is in, None where it is in none."""
     try:
-        with contextlib.closing(cgroup.detect()) as tree:
+        with contextlib.closing(delegation.detect()) as tree:
             return tree.version
     except SandboxError:
         return None

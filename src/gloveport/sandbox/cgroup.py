@@ -1,11 +1,7 @@
-"""Cgroups: limits and accounts of a whole sandbox, over version 2 as delegated or version 1 as found.
+"""Cgroups of version 2 or 1: limits and accounts of a whole sandbox.
 
-A ``Tree`` is the place below which this process may make groups; ``detect`` finds it or says why there is none. Each
-server owns one directory there, named after its process, with one group per sandbox in it and nothing else. Groups of
-servers that died are removed by the next one.
-
-No process is moved but this one and those of sandboxes, and none is killed but those of sandboxes: whoever shares the
-place with us, such as the shell that started us, stays where it is and outlives us.
+A ``Tree`` is this server's own place, which ``sandbox/delegation.py`` finds: it holds one group per sandbox and nothing
+else. Whatever still lives in a group dies with it; no process is moved or killed but those of sandboxes.
 """
 
 import contextlib
@@ -13,7 +9,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -22,18 +18,20 @@ from typing import Literal
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
 
-_PREFIX = "gloveport-"
-_LEAF = f"{_PREFIX}server"
-_PERIOD_MICROSECONDS = 100_000
-_PATIENCE_SECONDS = 2.0
-_STEP_SECONDS = 0.001
-_FILE_BYTES = 4096
 CONTROLLERS = ("memory", "pids", "cpu")
 
 BACKGROUND = 1 / 8
 """Share of what is made ahead of need, against a running program's."""
 
-_ALL = " ".join(f"+{name}" for name in CONTROLLERS)
+_PERIOD_MICROSECONDS = 100_000  # the kernel's default
+_PATIENCE_SECONDS = 2.0
+_STEP_SECONDS = 0.001
+_FILE_BYTES = 4096
+_PEAK = "memory.peak"  # version 2 has it since Linux 5.19
+_ACCOUNTS = {
+    1: ("memory.oom_control", "memory.max_usage_in_bytes", "pids.events", "cpuacct.usage"),
+    2: ("memory.events", _PEAK, "pids.events", "cpu.stat"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +69,8 @@ class Tree:
                         os.mkdir(path)  # noqa: PTH102 - on the way of each run: pathlib takes longer than the kernel
                         made.callback(_empty_and_remove, path)
                     paths[controller] = path
-                group = Group(version=self.version, paths=paths)
+                accounts = made.enter_context(_opened(_ACCOUNTS[self.version], paths))
+                group = Group(version=self.version, paths=paths, accounts=accounts)
                 group.limit(limits)
             except OSError as error:
                 raise SandboxError(
@@ -96,6 +95,8 @@ class Group:
 
     version: Literal[1, 2]
     paths: Mapping[str, str]
+    accounts: Mapping[str, FileIO]
+    """Name → file, open from the first: a program's answer waits while they are read."""
 
     def limit(self, limits: Limits) -> None:
         """Write the limits. Swap is closed: it would be memory beyond the limit."""
@@ -112,7 +113,7 @@ class Group:
             _write_where_present(f"{memory}/memory.memsw.limit_in_bytes", int(limits.memory_bytes))
             # Version 1 counts the buffers of sockets apart. Unbounded, one sandbox uses up the TCP memory of the host.
             _write_where_present(f"{memory}/memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
-            _write(f"{cpu}/cpu.cfs_period_us", _PERIOD_MICROSECONDS)
+            # Of a period that each new group begins with, whatever that of the group above is.
             _write(f"{cpu}/cpu.cfs_quota_us", quota)
 
     def lower(self, present: Limits, wanted: Limits) -> None:
@@ -154,186 +155,42 @@ class Group:
             SandboxError: They can't be read: somebody has removed the group.
         """
         try:
-            return self._counters()
+            # The kernel writes an account anew for each read at its beginning, and none once the group is removed.
+            read = {name: os.pread(file.fileno(), _FILE_BYTES, 0).split() for name, file in self.accounts.items()}
         except OSError as error:
             raise SandboxError(f"cgroup accounts: {error}") from error
-
-    def _counters(self) -> Counters:
-        refused_forks = _fields(f"{self.paths['pids']}/pids.events")[b"max"]
-        memory = self.paths["memory"]
         if self.version == 2:
-            peak = Path(f"{memory}/memory.peak")
             return Counters(
-                oom_kills=_fields(f"{memory}/memory.events")[b"oom_kill"],
-                refused_forks=refused_forks,
-                cpu_seconds=_fields(f"{self.paths['cpu']}/cpu.stat")[b"usage_usec"] / 1e6,
-                peak_memory_bytes=int(peak.read_text()) if peak.exists() else None,
+                oom_kills=_value(read["memory.events"], b"oom_kill"),
+                refused_forks=_value(read["pids.events"], b"max"),
+                cpu_seconds=_value(read["cpu.stat"], b"usage_usec") / 1e6,
+                peak_memory_bytes=int(read[_PEAK][0]) if _PEAK in read else None,
             )
         return Counters(
-            oom_kills=_fields(f"{memory}/memory.oom_control")[b"oom_kill"],
-            refused_forks=refused_forks,
-            cpu_seconds=int(_read(f"{self.paths['cpuacct']}/cpuacct.usage")) / 1e9,
-            peak_memory_bytes=int(_read(f"{memory}/memory.max_usage_in_bytes")),
+            oom_kills=_value(read["memory.oom_control"], b"oom_kill"),
+            refused_forks=_value(read["pids.events"], b"max"),
+            cpu_seconds=int(read["cpuacct.usage"][0]) / 1e9,
+            peak_memory_bytes=int(read["memory.max_usage_in_bytes"][0]),
         )
 
 
-def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/cgroup")) -> Tree:
-    """Find where this process may make groups with memory, pids and cpu limits, and make this server's directory there.
-
-    Raises:
-        SandboxError: There is no such place; the message says why and the hint what to do.
-    """
-    memberships = _memberships(own.read_text())
-    failures: list[str] = []
-    for attempt in (_version_2, _version_1):
-        try:
-            return attempt(root, memberships)
-        except (OSError, SandboxError) as error:
-            failures.append(f"{attempt.__name__.removeprefix('_').replace('_', ' ')}: {error}")
-    manager = "" if os.geteuid() == 0 else "--user "
-    raise SandboxError(
-        "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
-        hint="start Gloveport as root, under systemd with `systemd-run --scope -p Delegate=yes gloveport serve`, or "
-        "boot the host with systemd.unified_cgroup_hierarchy=1"
-        if "memory" in memberships  # then it belongs to version 1, which nobody hands on to ordinary users
-        else f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
-        "with no wrapper such as uvx or a shell in between",
-    )
+def processes(directory: Path) -> set[int]:
+    """Those directly in a group; 0 stands for each that is in no pid namespace of ours."""
+    return set(map(int, (directory / "cgroup.procs").read_text().split()))
 
 
-def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
-    """Use the group we are in, or the one above when a server has stepped aside into its leaf before."""
-    mounted = root if (root / "cgroup.controllers").exists() else root / "unified"
-    if "" not in memberships:
-        raise SandboxError("it is not mounted")
-    base = mounted / memberships[""].lstrip("/")
-    if base.name == _LEAF:
-        base = base.parent
-    available = (base / "cgroup.controllers").read_text().split()
-    if missing := [name for name in CONTROLLERS if name not in available]:
-        raise SandboxError(f"{base} lacks the controllers {', '.join(missing)}")
-    _sweep(base)
-    _hand_on(base)
-    directory = base / _own_name()
-    directory.mkdir()
-    try:
-        (directory / "cgroup.subtree_control").write_text(_ALL)
-    except OSError:
-        directory.rmdir()
-        raise
-    return Tree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
-
-
-def _hand_on(base: Path) -> None:
-    """Let groups below ``base`` have the controllers; a group with processes of its own can't, so we leave it."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            (base / "cgroup.subtree_control").write_text(_ALL)
-        except OSError as error:
-            # Busy: processes live in it. Kernels say so for a moment even after the last one has left.
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                raise
-        else:
-            return
-        _step_aside(base)
-        time.sleep(_STEP_SECONDS)
-
-
-def _step_aside(base: Path) -> None:
-    """Move this process, and it alone, into a leaf of ``base``, where it stays: there is no way back while ``base``
-    hands controllers on. Servers in the same place share the leaf; whoever removes ``base`` removes it too.
-
-    Raises:
-        SandboxError: Others live in ``base``. It may be nobody's to rearrange, like the scope of a login session.
-    """
-    if others := _processes(base) - {os.getpid()}:
-        raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
-    leaf = base / _LEAF
-    leaf.mkdir(exist_ok=True)
-    (leaf / "cgroup.procs").write_text(str(os.getpid()))
-
-
-def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
-    """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
-    controllers = (*CONTROLLERS, "cpuacct")
-    if missing := [name for name in controllers if name not in memberships]:
-        raise SandboxError(f"the controllers {', '.join(missing)} are not mounted")
-    _require_delegated(root, memberships)
-    name = _own_name()
-    directories: dict[str, Path] = {}
-    for controller in controllers:
-        base = (root / controller).resolve() / memberships[controller].lstrip("/")
-        _sweep(base)
-        directories[controller] = base / name
-    made: list[Path] = []
-    try:
-        for directory in dict.fromkeys(directories.values()):
-            directory.mkdir()
-            made.append(directory)
-    except OSError:
-        for directory in made:
-            directory.rmdir()
-        raise
-    return Tree(version=1, directories=directories)
-
-
-def _require_delegated(root: Path, memberships: Mapping[str, str]) -> None:
-    """Under version 1, when the controllers of a unit change, systemd moves all its processes into the unit's own
-    groups, out of ours and our limits, unless it has delegated the unit. Under version 2 the kernel prevents that.
-    """
-    # Where systemd keeps units, and marks those it has delegated: in the hierarchy without controllers that it uses.
-    places = (("unified", ""), ("systemd", "name=systemd"))
-    groups = [root / directory / memberships.get(name, "").lstrip("/") for directory, name in places]
-    units = [group for group in groups if group.suffix in (".service", ".scope")]
-    if units and not any(_is_delegated(unit) for unit in units):
-        raise SandboxError(f"systemd has not delegated {units[0].name}")
-
-
-def _is_delegated(unit: Path) -> bool:
-    try:
-        return os.getxattr(unit, "trusted.delegate") == b"1"
-    except OSError:
-        return False
-
-
-def _memberships(text: str) -> dict[str, str]:
-    """Controller → path of our group, from /proc/self/cgroup; version 2 stands under the empty name."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        _, controllers, path = line.split(":", 2)
-        found.update(dict.fromkeys(controllers.split(","), path))
-    return found
-
-
-def _own_name() -> str:
-    """Unique per server: a process id alone comes back after a while, and counts in its pid namespace only."""
-    me = os.getpid()
-    return f"{_PREFIX}{_pid_namespace()}-{me}-{_start_time(str(me))}-{os.urandom(4).hex()}"
-
-
-def _pid_namespace() -> str:
-    return str(Path("/proc/self/ns/pid").stat().st_ino)
-
-
-def _start_time(pid: str) -> str:
-    """Start time of a process in clock ticks since boot, or nothing when it is gone."""
-    try:
-        return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
-
-
-def _sweep(base: Path) -> None:
-    """Remove the directories of servers that died without tidying up. Their sandboxes died with them, so nothing is
-    killed here: a group in which something lives can't be removed, and stays.
-    """
-    for directory in base.glob(f"{_PREFIX}*-*-*-*"):
-        namespace, pid, started = directory.name.removeprefix(_PREFIX).split("-")[:3]
-        if namespace == _pid_namespace() and _start_time(pid) != started:
-            for below in [*directory.glob("*/"), directory]:
-                with contextlib.suppress(OSError):
-                    below.rmdir()
+@contextlib.contextmanager
+def _opened(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[dict[str, FileIO]]:
+    """Files of a group, to be read. A file's name begins with its controller."""
+    with contextlib.ExitStack() as stack:
+        files: dict[str, FileIO] = {}
+        for name in names:
+            try:
+                files[name] = stack.enter_context(FileIO(f"{paths[name.partition('.')[0]]}/{name}"))
+            except FileNotFoundError:
+                if name != _PEAK:
+                    raise
+        yield files
 
 
 def _empty_and_remove(directory: str | Path) -> None:
@@ -373,17 +230,12 @@ def _kill(directory: Path) -> None:
     """
     with contextlib.ExitStack() as stack:
         opened: dict[int, FileIO] = {}
-        for pid in _processes(directory):
+        for pid in processes(directory):
             with contextlib.suppress(ProcessLookupError):
                 opened[pid] = stack.enter_context(FileIO(os.pidfd_open(pid)))
-        for pid in opened.keys() & _processes(directory):
+        for pid in opened.keys() & processes(directory):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(opened[pid].fileno(), signal.SIGKILL)
-
-
-def _processes(directory: Path) -> set[int]:
-    """Those directly in a group; 0 stands for each that is in no pid namespace of ours."""
-    return set(map(int, (directory / "cgroup.procs").read_text().split()))
 
 
 def _write(path: str, value: object) -> None:
@@ -400,13 +252,6 @@ def _write_where_present(path: str, value: object) -> None:
         _write(path, value)
 
 
-def _read(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _FILE_BYTES)
-    finally:
-        os.close(descriptor)
-
-
-def _fields(path: str) -> dict[bytes, int]:
-    return {name: int(value) for name, value in (line.split() for line in _read(path).splitlines())}
+def _value(words: list[bytes], name: bytes) -> int:
+    """The number that follows a name; names and numbers take turns."""
+    return int(words[words.index(name) + 1])

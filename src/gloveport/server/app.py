@@ -17,7 +17,7 @@ from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxErr
 from gloveport.limits import Admission
 from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.runtimes import RUNTIMES, Runtime, python
-from gloveport.sandbox import cgroup, host, probe
+from gloveport.sandbox import cgroup, delegation, host, probe
 from gloveport.sandbox.base import Plan, System, make_plan
 from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
@@ -193,7 +193,7 @@ def _spool() -> Path:
 
 def _cgroups(config: Config, stack: contextlib.ExitStack) -> cgroup.Tree | None:
     try:
-        tree = cgroup.detect()
+        tree = delegation.detect()
     except SandboxError:
         if config.sandbox.cgroups == "require":
             raise
@@ -207,7 +207,7 @@ def _cgroup_check(tree: cgroup.Tree | None) -> Check:
         detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
         return Check(name="cgroups", state="enforced", detail=detail)
     try:
-        cgroup.detect().close()
+        delegation.detect().close()
         reason, repair = "they appeared just now", "run doctor again"
     except SandboxError as error:
         reason, repair = error.args[0], error.hint

@@ -1,0 +1,183 @@
+"""Where this process may make cgroups: version 2 as delegated, or version 1 as found.
+
+``detect`` finds the place or says why there is none. Each server owns one directory there, named after its process;
+those of servers that died are removed by the next one.
+
+No process is moved but this one, and none is killed: whoever shares the place with us, such as the shell that started
+us, stays where it is and outlives us.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from gloveport.errors import SandboxError
+from gloveport.sandbox.cgroup import CONTROLLERS, Tree, processes
+
+_PREFIX = "gloveport-"
+_LEAF = f"{_PREFIX}server"
+_ALL = " ".join(f"+{name}" for name in CONTROLLERS)
+_PATIENCE_SECONDS = 2.0
+_STEP_SECONDS = 0.001
+
+
+def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/cgroup")) -> Tree:
+    """Find where this process may make groups with memory, pids and cpu limits, and make this server's directory there.
+
+    Raises:
+        SandboxError: There is no such place; the message says why and the hint what to do.
+    """
+    memberships = _memberships(own.read_text())
+    failures: list[str] = []
+    for attempt in (_version_2, _version_1):
+        try:
+            return attempt(root, memberships)
+        except (OSError, SandboxError) as error:
+            failures.append(f"{attempt.__name__.removeprefix('_').replace('_', ' ')}: {error}")
+    manager = "" if os.geteuid() == 0 else "--user "
+    raise SandboxError(
+        "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
+        hint="start Gloveport as root, under systemd with `systemd-run --scope -p Delegate=yes gloveport serve`, or "
+        "boot the host with systemd.unified_cgroup_hierarchy=1"
+        if "memory" in memberships  # then it belongs to version 1, which nobody hands on to ordinary users
+        else f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
+        "with no wrapper such as uvx or a shell in between",
+    )
+
+
+def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
+    """Use the group we are in, or the one above when a server has stepped aside into its leaf before."""
+    mounted = root if (root / "cgroup.controllers").exists() else root / "unified"
+    if "" not in memberships:
+        raise SandboxError("it is not mounted")
+    base = mounted / memberships[""].lstrip("/")
+    if base.name == _LEAF:
+        base = base.parent
+    available = (base / "cgroup.controllers").read_text().split()
+    if missing := [name for name in CONTROLLERS if name not in available]:
+        raise SandboxError(f"{base} lacks the controllers {', '.join(missing)}")
+    _sweep(base)
+    _hand_on(base)
+    directory = base / _own_name()
+    directory.mkdir()
+    try:
+        (directory / "cgroup.subtree_control").write_text(_ALL)
+    except OSError:
+        directory.rmdir()
+        raise
+    return Tree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
+
+
+def _hand_on(base: Path) -> None:
+    """Let groups below ``base`` have the controllers; a group with processes of its own can't, so we leave it."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            (base / "cgroup.subtree_control").write_text(_ALL)
+        except OSError as error:
+            # Busy: processes live in it. Kernels say so for a moment even after the last one has left.
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+        else:
+            return
+        _step_aside(base)
+        time.sleep(_STEP_SECONDS)
+
+
+def _step_aside(base: Path) -> None:
+    """Move this process, and it alone, into a leaf of ``base``, where it stays: there is no way back while ``base``
+    hands controllers on. Servers in the same place share the leaf; whoever removes ``base`` removes it too.
+
+    Raises:
+        SandboxError: Others live in ``base``. It may be nobody's to rearrange, like the scope of a login session.
+    """
+    if others := processes(base) - {os.getpid()}:
+        raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
+    leaf = base / _LEAF
+    leaf.mkdir(exist_ok=True)
+    (leaf / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
+    """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
+    controllers = (*CONTROLLERS, "cpuacct")
+    if missing := [name for name in controllers if name not in memberships]:
+        raise SandboxError(f"the controllers {', '.join(missing)} are not mounted")
+    _require_delegated(root, memberships)
+    name = _own_name()
+    directories: dict[str, Path] = {}
+    for controller in controllers:
+        base = (root / controller).resolve() / memberships[controller].lstrip("/")
+        _sweep(base)
+        directories[controller] = base / name
+    made: list[Path] = []
+    try:
+        for directory in dict.fromkeys(directories.values()):
+            directory.mkdir()
+            made.append(directory)
+    except OSError:
+        for directory in made:
+            directory.rmdir()
+        raise
+    return Tree(version=1, directories=directories)
+
+
+def _require_delegated(root: Path, memberships: Mapping[str, str]) -> None:
+    """Under version 1, when the controllers of a unit change, systemd moves all its processes into the unit's own
+    groups, out of ours and our limits, unless it has delegated the unit. Under version 2 the kernel prevents that.
+    """
+    # Where systemd keeps units, and marks those it has delegated: in the hierarchy without controllers that it uses.
+    places = (("unified", ""), ("systemd", "name=systemd"))
+    groups = [root / directory / memberships.get(name, "").lstrip("/") for directory, name in places]
+    units = [group for group in groups if group.suffix in (".service", ".scope")]
+    if units and not any(_is_delegated(unit) for unit in units):
+        raise SandboxError(f"systemd has not delegated {units[0].name}")
+
+
+def _is_delegated(unit: Path) -> bool:
+    try:
+        return os.getxattr(unit, "trusted.delegate") == b"1"
+    except OSError:
+        return False
+
+
+def _memberships(text: str) -> dict[str, str]:
+    """Controller → path of our group, from /proc/self/cgroup; version 2 stands under the empty name."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        found.update(dict.fromkeys(controllers.split(","), path))
+    return found
+
+
+def _own_name() -> str:
+    """Unique per server: a process id alone comes back after a while, and counts in its pid namespace only."""
+    me = os.getpid()
+    return f"{_PREFIX}{_pid_namespace()}-{me}-{_start_time(str(me))}-{os.urandom(4).hex()}"
+
+
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def _start_time(pid: str) -> str:
+    """Start time of a process in clock ticks since boot, or nothing when it is gone."""
+    try:
+        return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _sweep(base: Path) -> None:
+    """Remove the directories of servers that died without tidying up. Their sandboxes died with them, so nothing is
+    killed here: a group in which something lives can't be removed, and stays.
+    """
+    for directory in base.glob(f"{_PREFIX}*-*-*-*"):
+        namespace, pid, started = directory.name.removeprefix(_PREFIX).split("-")[:3]
+        if namespace == _pid_namespace() and _start_time(pid) != started:
+            for below in [*directory.glob("*/"), directory]:
+                with contextlib.suppress(OSError):
+                    below.rmdir()
