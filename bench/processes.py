@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 _PROC = Path("/proc")
-_MOMENT_SECONDS = 0.01
+_MOMENT_SECONDS = 0.03  # longer than anything waits for a good moment: to fill up a stock, or to rehearse
 _PATIENCE_SECONDS = 20.0
 
 

@@ -174,9 +174,12 @@ class Program(Value):
     reserved_bytes: int = 0
     """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
 
-    ahead: Literal["fork", "boot"] = "fork"
-    """How a sandbox for it is made ahead of need. ``fork``: by an interpreter that has imported ``preload``. ``boot``:
-    with the interpreter started as ``(*argv, "wait")``, which says by an ``R`` on its standard output that it waits."""
+    forked: bool = True
+    """Whether sandboxes that wait for it are forked, or built: what has threads can't be forked."""
+
+    waiting: tuple[str, ...] = ()
+    """Command line of its interpreter, to be started ahead of it. That writes an ``R`` to its standard output when it
+    waits: for the program, on standard input, or, where that is read from another ``descriptor``, for a line there."""
 
     preload: tuple[str, ...] = ()
     """Modules that it is likely to import. Where they can't be imported ahead, it imports them itself."""

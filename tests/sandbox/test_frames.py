@@ -36,13 +36,31 @@ def frame(body):
 async def test_a_frame_comes_with_the_senders_process_id_as_the_kernel_attests_it(pair):
     ours, theirs = pair
     theirs.sendall(frame(b'{"pid": 1, "x": [1]}'))
-    assert await frames.receive(ours) == ({"pid": 1, "x": [1]}, os.getpid())
+    assert await frames.expect(ours) == ({"pid": 1, "x": [1]}, os.getpid())
 
 
-async def test_the_end_is_none(pair):
+async def test_an_end_is_no_frame(pair):
     ours, theirs = pair
     theirs.close()
-    assert await frames.receive(ours) is None
+    incoming = frames.Incoming(channel=ours)
+    assert incoming.take()
+    assert incoming.message is None
+    with pytest.raises(GuestError, match="died"):
+        await frames.expect(ours)
+
+
+async def test_a_frame_may_come_byte_by_byte_and_no_more_is_read_than_is_allowed(pair):
+    ours, theirs = pair
+    incoming = frames.Incoming(channel=ours, max_bytes=8)
+    for byte in frame(b'{"a": 1}')[:-1]:
+        theirs.sendall(bytes([byte]))
+        assert not incoming.take()
+    theirs.sendall(b"}")
+    assert incoming.take()
+    assert incoming.message == {"a": 1}
+    theirs.sendall(frame(b'{"a": 12}'))
+    with pytest.raises(GuestError, match="a frame of 9 bytes"):
+        frames.Incoming(channel=ours, max_bytes=8).take()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +82,7 @@ async def test_what_is_no_frame_is_a_guest_error(pair, data, message):
     theirs.sendall(data)
     theirs.close()
     with pytest.raises(GuestError, match=message):
-        await frames.receive(ours)
+        await frames.expect(ours)
 
 
 @given(data=st.binary(max_size=200))
@@ -75,7 +93,7 @@ async def test_no_bytes_raise_anything_else(data):
         with theirs:
             theirs.sendall(data)
         with contextlib.suppress(GuestError):
-            await frames.receive(ours)
+            await frames.expect(ours)
 
 
 async def test_descriptors_a_guest_sends_are_not_kept(pair):
@@ -83,7 +101,7 @@ async def test_descriptors_a_guest_sends_are_not_kept(pair):
     before = open_descriptors()
     body = frame(b'{"a": 1}')
     socket.send_fds(theirs, [body], [0] * 50)
-    assert (await frames.receive(ours))[0] == {"a": 1}
+    assert (await frames.expect(ours))[0] == {"a": 1}
     assert open_descriptors() == before
 
 

@@ -1,6 +1,7 @@
 """E4, P8: every limit is enforced by the kernel or by killing the whole sandbox, and reported by its name."""
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from gloveport.model import Request

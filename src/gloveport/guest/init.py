@@ -2,7 +2,8 @@
 
     host → init   {"landlock": [[path, kind]…], "mounts": [path…]}
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials
-    host → init   {"program": …}       with descriptors of stdout, stderr and perhaps stdin; by now we are in a cgroup
+    host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
+                                       shall wait for its program; by now we are in a cgroup
     init → host   {"report": …}        the outcome, where there is one to tell; the host believes none of it
 
 A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
@@ -126,11 +127,12 @@ def sealed(text):
     return memory
 
 
-def execute(program, text):
-    """Become the program's interpreter, which reads ``text``, a descriptor, as ``program["descriptor"]``."""
+def execute(program, inputs):
+    """Become the program's interpreter. ``inputs``: by which number it finds which descriptor."""
     try:
-        os.dup2(text, program["descriptor"])
-        os.set_inheritable(program["descriptor"], True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
+        for number, descriptor in inputs.items():
+            os.dup2(descriptor, number)
+            os.set_inheritable(number, True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
         os.execve(program["argv"][0], program["argv"], dict(os.environ))
     except OSError as error:
         os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
@@ -138,14 +140,15 @@ def execute(program, text):
         os._exit(127)
 
 
-def run_child(program, text):
+def run_child(program, inputs):
     """Run an interpreter as a child until it has ended, or has written its last report."""
     os.mkfifo(program["report"], 0o600)
     reports = os.open(program["report"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        execute(program, text)
-    os.close(text)
+        execute(program, inputs)
+    for descriptor in inputs.values():
+        os.close(descriptor)
     report = last_report(reports, os.pidfd_open(child))
     if report is not None and report.pop("last", None):
         return report
@@ -202,7 +205,7 @@ def rehearse():
 def run(host):
     """Wait for the program, run it, and end as it ends."""
     me = os.getpid()
-    message, (stdout, stderr, *stdin) = receive(host)
+    message, (stdout, stderr, *ahead) = receive(host)
     program = message["program"]
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
@@ -214,10 +217,11 @@ def run(host):
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if not program["argv"]:
         report = run_here(program)
-    elif program["report"]:
-        report = run_child(program, stdin[0] if stdin else sealed(program["text"]))
     else:
-        execute(program, sealed(program["text"]))
+        inputs = dict(zip(program["inputs"], ahead, strict=True)) or {program["descriptor"]: sealed(program["text"])}
+        if not program["report"]:
+            execute(program, inputs)
+        report = run_child(program, inputs)
     if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})
     code = report.get("exit_code")  # an interpreter's last report may be its program's own work

@@ -3,7 +3,7 @@
 import shutil
 
 from gloveport.errors import ConfigError
-from gloveport.model import Grant, Program, Symlink, Value
+from gloveport.model import GUEST, Grant, Program, Symlink, Value
 
 _DESCRIPTOR = 3
 _NAME = "/program.sh"
@@ -20,9 +20,11 @@ class Bash(Value):
         Bash reads a script as it goes, by name: the name is a link to the descriptor, so that its messages say
         ``/program.sh: line 3`` and the text is in no file.
         """
+        command = (self.executable, "--noprofile", "--norc", _NAME)
         return Program(
             name=_NAME,
-            argv=(self.executable, "--noprofile", "--norc", _NAME),
+            argv=command,
+            waiting=("/usr/bin/env", f"BASH_ENV={GUEST}/shell/wait.sh", *command),
             text=source,
             descriptor=_DESCRIPTOR,
             symlinks=(Symlink(path=_NAME, target=f"/proc/self/fd/{_DESCRIPTOR}"),),

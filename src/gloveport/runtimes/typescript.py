@@ -30,32 +30,34 @@ class Deno(Value):
             "language": self.language,
             "value_bytes": int(grant.limits.output_bytes),
         }
+        command = (
+            _DENO,
+            "run",
+            "--no-prompt",
+            "--no-check",
+            "--no-remote",
+            "--no-npm",
+            "--cached-only",
+            "--no-config",
+            "--no-lock",
+            "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
+            f"--allow-read={readable}",
+            f"--allow-write={SCRATCH},{_REPORT}",
+            # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
+            f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
+            f"{GUEST}/deno/run.mjs",
+            _REPORT,
+        )
         return Program(
             name=name,
-            argv=(
-                _DENO,
-                "run",
-                "--no-prompt",
-                "--no-check",
-                "--no-remote",
-                "--no-npm",
-                "--cached-only",
-                "--no-config",
-                "--no-lock",
-                "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
-                f"--allow-read={readable}",
-                f"--allow-write={SCRATCH},{_REPORT}",
-                # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
-                f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
-                f"{GUEST}/deno/run.mjs",
-                _REPORT,
-            ),
+            argv=command,
+            waiting=(*command, "wait"),
             text=json.dumps(job),
             report=_REPORT,
             binds=(Mount(source=self.executable, target=_DENO),),
             env={"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"},
             reserved_bytes=_RESERVED_BYTES,
-            ahead="boot",  # its threads rule out a fork
+            forked=False,
         )
 
 

@@ -4,15 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import anyio
-
-from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Program
+from gloveport.sandbox import cgroup
 from gloveport.sandbox.base import Plan, same_walls
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import Bubblewrap
-
-_BOOT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +35,11 @@ class Booter:
     async def make(self) -> AsyncIterator[Confined]:
         """See ``pool.Maker``."""
         async with self.backend.build(self.plan) as child:
-            try:
-                with anyio.fail_after(_BOOT_SECONDS):
-                    await child.boot(self.program)
-            except (TimeoutError, GuestError, OSError) as error:
-                name = self.program.argv[0]
-                raise SandboxError(f"{name} did not start: {error}", hint="`gloveport doctor` tries it") from error
+            if child.group is not None:
+                child.group.weigh(cgroup.BACKGROUND)
+            await child.boot(self.program)
+            if child.group is not None:
+                child.group.weigh(1)
             yield child
 
     async def keep(self) -> None:

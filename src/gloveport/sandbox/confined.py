@@ -1,13 +1,15 @@
 """One confined sandbox, from its first process's word on what is in force to the end of its one program."""
 
 import contextlib
+import fcntl
 import os
 import select
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from io import FileIO
+from typing import Self
 
 import anyio
 import pydantic_core
@@ -16,21 +18,42 @@ from pydantic import JsonValue, ValidationError
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox import cgroup, frames
+from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
-from gloveport.sandbox.watch import Watch, drain, drain_rest
+from gloveport.sandbox.watch import Watch
 
-_GRACE_SECONDS = 2.0
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
+_EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_BOOT_SECONDS = 20.0
+_JOB = ("name", "source", "argv", "text", "descriptor", "report")  # what the guest is told of a program
 
 
 @dataclass(kw_only=True)
 class Streams:
-    """The host's ends of a program's standard streams; ``stdin`` where an interpreter waits for its program."""
+    """The pipes of a program's output; ``far`` are the ends that it writes to, for which ``uid`` is their owner."""
 
     stdout: FileIO
     stderr: FileIO
-    stdin: FileIO | None
+    far: tuple[FileIO, FileIO]
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, uid: int | None) -> Iterator[Self]:
+        """Open them.
+
+        Args:
+            uid: The host's uid of the program, where that is not ours: who does not own them can't open /dev/stdout.
+
+        Raises:
+            OSError: There are no more descriptors to be had.
+        """
+        with contextlib.ExitStack() as stack:
+            (stdout, far_stdout), (stderr, far_stderr) = pipe(stack), pipe(stack)
+            if uid is not None:
+                for end in (far_stdout, far_stderr):
+                    os.fchown(end.fileno(), uid, uid)
+            yield cls(stdout=stdout, stderr=stderr, far=(far_stdout, far_stderr))
 
 
 @dataclass(kw_only=True)
@@ -41,7 +64,6 @@ class Confined:
         plan: What it was built from; whoever hands it out may narrow its limits before the run.
         channel: Socket to the process inside that will run the program, or start its interpreter.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
-        uid: The host's uid of its processes, where that is not ours.
         over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
@@ -53,28 +75,47 @@ class Confined:
     inner: FileIO
     walls: Walls
     group: cgroup.Group | None
-    uid: int | None
+    streams: Streams
     over: FileIO | socket.socket
     ends_with_report: bool
     exit_code: Callable[[], Awaitable[int | None]]
-    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    _streams: Streams | None = None
+    _stdin: FileIO | None = None
+    """Where an interpreter waits for its program."""
+
+    _text: FileIO | None = None
+    """Memory from which it reads its program, if not from there."""
+
     _spent: float = 0.0
 
     async def boot(self, program: Program) -> None:
-        """Start the program's interpreter ahead of the program, behind running programs, and wait until it waits.
+        """Start the program's interpreter ahead of the program, and wait until it waits.
 
         Raises:
-            GuestError, OSError: It died on the way.
+            SandboxError: It does not start.
         """
-        if self.group is not None:
-            self.group.weigh(cgroup.BACKGROUND)
-        ahead = program.model_copy(update={"argv": (*program.argv, "wait"), "text": ""})
-        self._streams = await self._hand_over(ahead, 0, with_stdin=True)
-        await anyio.wait_readable(self._streams.stdout)
-        if self._streams.stdout.read(1) != _READY:
+        try:
+            with anyio.fail_after(_BOOT_SECONDS):
+                await self._boot(program)
+        except (TimeoutError, GuestError, OSError) as error:
+            name = program.argv[0]
+            raise SandboxError(f"{name} did not start: {error}", hint="`gloveport doctor` tries it") from error
+
+    async def _boot(self, program: Program) -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        self._stdin = FileIO(writing, "w")
+        with FileIO(reading) as far:
+            inputs = {0: far}
+            if program.descriptor:
+                self._text = FileIO(os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+")
+                inputs[program.descriptor] = self._text
+            await self._hand_over(program.model_copy(update={"argv": program.waiting, "text": ""}), 0, inputs)
+        await anyio.wait_readable(self.streams.stdout)
+        if self.streams.stdout.read(1) != _READY:
             raise GuestError("the interpreter did not say that it is ready")
         self.ends_with_report = True
+        if self.group is not None:
+            self._spent = self.group.counters().cpu_seconds
 
     def is_over(self) -> bool:
         """Whether it has ended, or some of it has."""
@@ -91,39 +132,42 @@ class Confined:
         """
         if self.group is not None:
             self.group.lower(self.plan.limits, plan.limits)
-            if self._streams is not None:
-                self.group.weigh(1)
-                self._spent = self.group.counters().cpu_seconds
         self.plan = plan
 
     async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
         """See ``sandbox.base.Child``."""
         watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno(), spent=self._spent)
+        attendant = Attendant(
+            watch=watch,
+            channel=self.channel,
+            report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
+            over=self.over,
+            ends_with_report=self.ends_with_report,
+        )
         try:
-            streams = self._streams or await self._hand_over(program, value_bytes, with_stdin=False)
+            if self._text is not None:
+                _seal(self._text, program.text)
+            if self._stdin is not None:
+                attendant.feed(self._stdin, program.text if self._text is None else "\n")
+            else:
+                await self._hand_over(program, value_bytes, {})
         except OSError as error:
             raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
-        sinks = ((streams.stdout, stdout), (streams.stderr, stderr))
-        report: list[JsonValue] = []
-        reported = False
-        async with anyio.create_task_group() as tasks:
-            if streams.stdin is not None:
-                tasks.start_soon(_feed, streams.stdin, program.text)
-            for stream, sink in sinks:
-                tasks.start_soon(drain, stream, sink, watch)
-            tasks.start_soon(self._end_when_over, watch, tasks.cancel_scope)
-            await self._read_report(report, value_bytes)  # here and in no task: the answer waits for this
-            reported = bool(report) and self.ends_with_report
-            if reported:
-                watch.end()
-                tasks.cancel_scope.cancel()
-        for stream, sink in sinks:
-            drain_rest(stream, sink)
+        attendant.collect(self.streams.stdout, stdout)
+        attendant.collect(self.streams.stderr, stderr)
+        await attendant.attend()
+        report = _bounded(attendant.report, value_bytes)
         counters = watch.finish()
+        if watch.broken:
+            exit_code = None
+        elif attendant.reported and self.ends_with_report:
+            exit_code = _code_in(report)
+        else:
+            exit_code = await self.exit_code()
         return Outcome(
-            exit_code=None if watch.broken else _code_in(report) if reported else await self.exit_code(),
+            exit_code=exit_code,
             killed_by=watch.broken,
-            report=report[0] if report else None,
+            report=report,
             wall_seconds=time.monotonic() - watch.started,
             cpu_seconds=counters.cpu_seconds - self._spent if counters else None,
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
@@ -131,52 +175,22 @@ class Confined:
         )
 
     def close(self) -> None:
-        """Close the host's ends of everything. The processes are another's to end."""
-        self._stack.close()
+        """Close the host's end of what it opened itself. The processes are another's to end."""
+        for file in (self._stdin, self._text):
+            if file is not None:
+                file.close()
 
-    async def _hand_over(self, program: Program, value_bytes: int, *, with_stdin: bool) -> Streams:
-        """Send the program and the far ends of its streams."""
-        with contextlib.ExitStack() as far:
-            ends: list[FileIO] = []
-            streams = Streams(stdout=self._pipe_from(far, ends), stderr=self._pipe_from(far, ends), stdin=None)
-            if with_stdin:
-                reading, writing = os.pipe()
-                os.set_blocking(writing, False)
-                streams.stdin = self._stack.enter_context(FileIO(writing, "w"))
-                ends.append(far.enter_context(FileIO(reading)))
-            if self.uid is not None:
-                for end in ends:
-                    os.fchown(end.fileno(), self.uid, self.uid)  # or the program could not open its own /dev/stdout
-            job = program.model_dump(include={"name", "source", "argv", "text", "descriptor", "report"})
-            job |= {"value_bytes": value_bytes, "rlimits": dict(self.plan.rlimits)}
-            await frames.send(self.channel, {"program": job}, tuple(end.fileno() for end in ends))
-        return streams
+    async def _hand_over(self, program: Program, value_bytes: int, inputs: Mapping[int, FileIO]) -> None:
+        """Send the program, the far ends of its streams, and what else its interpreter finds under which number.
 
-    def _pipe_from(self, far: contextlib.ExitStack, ends: list[FileIO]) -> FileIO:
-        """The reading end of a pipe; ``far`` closes the writing one, or the stream would never end."""
-        reading, writing = pipe(self._stack)
-        ends.append(far.enter_context(writing))
-        return reading
-
-    async def _end_when_over(self, watch: Watch, tasks: anyio.CancelScope) -> None:
-        """Watch the program; when it is over, kill what it has left behind, and give its streams a while to end.
-
-        All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
-        end: a descriptor that was sent over a socket and never received outlives its sender.
+        The far ends are closed here, or the streams would never end.
         """
-        await watch.keep(self.over)
-        watch.end()
-        tasks.deadline = anyio.current_time() + _GRACE_SECONDS
-
-    async def _read_report(self, report: list[JsonValue], value_bytes: int) -> None:
-        """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
-        try:
-            answer = await frames.receive(self.channel, max_bytes=_ESCAPED * value_bytes + _REPORT_BYTES)
-        except GuestError:
-            self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the wall-clock limit
-            return
-        if answer is not None:
-            report.append(_bounded(answer[0].get("report"), value_bytes))
+        job = {name: getattr(program, name) for name in _JOB}
+        job |= {"value_bytes": value_bytes, "rlimits": dict(self.plan.rlimits), "inputs": list(inputs)}
+        descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
+        await frames.send(self.channel, {"program": job}, descriptors)
+        for end in self.streams.far:
+            end.close()
 
 
 _READY = b"R"
@@ -215,22 +229,10 @@ def checked(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int]
     return walls
 
 
-def _code_in(report: list[JsonValue]) -> int | None:
+def _code_in(report: JsonValue) -> int | None:
     """The exit code that a report tells, as far as it can be one."""
-    code = report[0].get("exit_code") if isinstance(report[0], dict) else None
+    code = report.get("exit_code") if isinstance(report, dict) else None
     return code & 0xFF if isinstance(code, int) else 1
-
-
-async def _feed(stdin: FileIO, text: str) -> None:
-    """Write the program to the interpreter that waits for it, and close."""
-    view = memoryview(text.encode())
-    with stdin, contextlib.suppress(BrokenPipeError):
-        while view:
-            written = stdin.write(view)
-            if written is None:
-                await anyio.wait_writable(stdin)
-            else:
-                view = view[written:]
 
 
 def _bounded(report: JsonValue, value_bytes: int) -> JsonValue:
@@ -244,6 +246,18 @@ def _bounded(report: JsonValue, value_bytes: int) -> JsonValue:
     if len(value) > 2 * value_bytes + 2:
         return {**report, "value": None, "value_truncated": True}
     return {**report, "value": pydantic_core.from_json(value)}
+
+
+def _seal(memory: FileIO, text: str) -> None:
+    """Write a text to memory of ``memfd_create``, which nobody can change afterwards. It is read from its start.
+
+    Raises:
+        OSError: Somebody could still change it.
+    """
+    data, written = text.encode("utf-8", "surrogatepass"), 0
+    while written < len(data):
+        written += os.pwrite(memory.fileno(), data[written:], written)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _EVERY_SEAL)
 
 
 def pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:

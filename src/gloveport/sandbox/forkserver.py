@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from gloveport.errors import SandboxError
+from gloveport.model import Program
 from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Plan, same_walls
 from gloveport.sandbox.confined import Confined
@@ -30,18 +31,23 @@ class ForkServer:
     """A ``pool.Maker``: forks sandboxes of one profile.
 
     Attributes:
+        program: One that says how the interpreter of its programs is started ahead of them, if it is.
         forks: How many sandboxes a fork server forks before it is replaced.
     """
 
     backend: Bubblewrap
     plan: Plan
+    program: Program
     forks: int
     _current: Zygote | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
 
     def fits(self, plan: Plan) -> bool:
-        """See ``pool.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out."""
-        return same_walls(self.plan, plan)
+        """See ``pool.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out.
+
+        But an interpreter that runs already has its limits.
+        """
+        return same_walls(self.plan, plan) and not (self.program.waiting and plan.rlimits != self.plan.rlimits)
 
     def is_quick(self) -> bool:
         """See ``pool.Maker``."""
@@ -55,6 +61,8 @@ class ForkServer:
         if current.forks + 1 >= self.forks:
             current.worn.set()
         async with current.fork() as child:
+            if self.program.waiting:
+                await child.boot(self.program)
             yield child
 
     async def keep(self) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import anyio
 import pydantic_core
@@ -15,7 +16,10 @@ from pydantic import JsonValue
 from gloveport.errors import GuestError
 
 MAX_FRAME_BYTES = 16 << 20
+_HEAD_BYTES = 4
+_CHUNK_BYTES = 1 << 16
 _CREDENTIALS = struct.Struct("iii")
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
 async def send(channel: socket.socket, message: Mapping[str, object], descriptors: tuple[int, ...] = ()) -> None:
@@ -25,7 +29,7 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
         OSError: The other end is gone.
     """
     body = json.dumps(message).encode("ascii")
-    view = memoryview(len(body).to_bytes(4, "big") + body)
+    view = memoryview(len(body).to_bytes(_HEAD_BYTES, "big") + body)
     while view:
         try:
             sent = socket.send_fds(channel, [view], descriptors) if descriptors else channel.send(view)
@@ -50,61 +54,75 @@ async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...])
             return
 
 
-async def receive(
-    channel: socket.socket, *, max_bytes: int = MAX_FRAME_BYTES
-) -> tuple[dict[str, JsonValue], int] | None:
-    """One frame and the sender's process id as the kernel attests it, or None at the end.
+@dataclass(kw_only=True)
+class Incoming:
+    """One frame that comes out of a sandbox, piece by piece. What comes after it is not looked at.
+
+    Attributes:
+        max_bytes: Most that is read of it.
+        message: What it says, once it is whole; None when the channel has ended instead.
+        pid: The process that has sent the last piece, as the kernel attests it.
+    """
+
+    channel: socket.socket
+    max_bytes: int = MAX_FRAME_BYTES
+    message: dict[str, JsonValue] | None = None
+    pid: int = 0
+    _data: bytearray = field(default_factory=bytearray)
+
+    def take(self) -> bool:
+        """Read what is there, and tell whether nothing more is to come.
+
+        Raises:
+            GuestError: The frame is too large, cut short, or no JSON object.
+        """
+        while len(self._data) < self._end():
+            try:
+                chunk, ancillary, _, _ = self.channel.recvmsg(_CHUNK_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                return False
+            except ConnectionResetError:
+                chunk, ancillary = b"", []
+            for level, kind, payload in ancillary:  # descriptors that a guest sends find no room, and are closed
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                    self.pid = _CREDENTIALS.unpack(payload)[0]
+            if not chunk:
+                if self._data:
+                    raise GuestError("a frame that came out of the sandbox was cut short")
+                return True
+            self._data += chunk
+        self.message = _parsed(bytes(self._data[_HEAD_BYTES : self._end()]))
+        return True
+
+    def _end(self) -> int:
+        """Where it ends, as far as is known."""
+        if len(self._data) < _HEAD_BYTES:
+            return _HEAD_BYTES
+        size = int.from_bytes(self._data[:_HEAD_BYTES], "big")
+        if size > self.max_bytes:
+            raise GuestError(f"a frame of {size} bytes came out of the sandbox; at most {self.max_bytes} are read")
+        return _HEAD_BYTES + size
+
+
+async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
+    """One frame and the sender's process id.
 
     Raises:
-        GuestError: The frame is too large, cut short, or no JSON object.
+        GuestError: As ``Incoming.take``, or the other end is gone.
     """
-    head, pid = await _exactly(channel, 4)
-    if not head:
-        return None
-    size = int.from_bytes(head, "big")
-    if size > max_bytes:
-        raise GuestError(f"a frame of {size} bytes came out of the sandbox; at most {max_bytes} are read")
-    body, _ = await _exactly(channel, size)
+    incoming = Incoming(channel=channel)
+    while not incoming.take():
+        await anyio.wait_readable(channel)
+    if incoming.message is None:
+        raise GuestError("its first process died")
+    return incoming.message, incoming.pid
+
+
+def _parsed(body: bytes) -> dict[str, JsonValue]:
     try:
         message = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise GuestError(f"a frame that is no JSON came out of the sandbox: {error}") from error
     if not isinstance(message, dict):
         raise GuestError("a frame that is no JSON object came out of the sandbox")
-    return message, pid
-
-
-async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
-    """As ``receive``, where an end is a fault.
-
-    Raises:
-        GuestError: As ``receive``, or the other end is gone.
-    """
-    answer = await receive(channel)
-    if answer is None:
-        raise GuestError("its first process died")
-    return answer
-
-
-async def _exactly(channel: socket.socket, size: int) -> tuple[bytes, int]:
-    """So many bytes; fewer, that is none, only at the end. Descriptors that a guest sends are closed, not kept."""
-    data, pid = bytearray(), 0
-    while len(data) < size:
-        try:
-            chunk, ancillary, _, _ = channel.recvmsg(
-                min(size - len(data), 1 << 18), socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_CMSG_CLOEXEC
-            )
-        except BlockingIOError:
-            await anyio.wait_readable(channel)
-            continue
-        except ConnectionResetError:
-            chunk, ancillary = b"", []
-        for level, kind, payload in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-                pid = _CREDENTIALS.unpack(payload)[0]
-        if not chunk:
-            if data:
-                raise GuestError("a frame that came out of the sandbox was cut short")
-            return b"", pid
-        data += chunk
-    return bytes(data), pid
+    return message

@@ -22,6 +22,7 @@ from gloveport.sandbox.confined import Confined
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
+_AFTER_SECONDS = 0.003  # the answer goes first; what would be buried is killed already
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _MOST_BURIALS = 32
@@ -236,7 +237,10 @@ class Pool:
 
     async def _bury(self, waiting: Waiting) -> None:
         try:
-            await waiting.bury()
+            await anyio.sleep(_AFTER_SECONDS)
         finally:
-            self._burials -= 1
-            self._buried.set()
+            try:
+                await waiting.bury()
+            finally:
+                self._burials -= 1
+                self._buried.set()

@@ -24,7 +24,7 @@ from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST
 from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, seccomp
 from gloveport.sandbox.base import Child, Plan
-from gloveport.sandbox.confined import Confined, checked, pipe
+from gloveport.sandbox.confined import Confined, Streams, checked, pipe
 
 _START_SECONDS = 20.0
 _STAGE = "/run"
@@ -152,13 +152,14 @@ class Bubblewrap:
                     inner = await spawned.find_inner()
                     if group is not None:
                         group.attach(pid)
+                    streams = stack.enter_context(Streams.open(spawned.uid))
                 child = Confined(
                     plan=plan,
                     channel=spawned.channel,
                     inner=inner,
                     walls=walls,
                     group=group,
-                    uid=spawned.uid,
+                    streams=streams,
                     over=inner,
                     ends_with_report=False,
                     exit_code=spawned.exit_code,

@@ -1,23 +1,14 @@
-"""Ends a run that exceeds a limit which no kernel setting ends by itself, and moves its output to where it is kept."""
+"""The limits of one run that no kernel setting ends by itself: who exceeds one is killed, and which it was is kept."""
 
 import contextlib
+import math
 import signal
-import socket
 import time
 from dataclasses import dataclass, field
-from io import FileIO
-
-import anyio
-import anyio.lowlevel
 
 from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
 from gloveport.sandbox import cgroup
-from gloveport.sandbox.base import Sink
-
-_LOOK_SECONDS = 0.05
-_CHUNK_BYTES = 1 << 16
-_SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
 
 
 @dataclass(kw_only=True)
@@ -38,21 +29,22 @@ class Watch:
     broken: LimitName | None = None
     _ended: bool = False
 
-    async def keep(self, over: FileIO | socket.socket) -> None:
-        """Look again and again for a limit that is broken, until ``over`` can be read."""
-        while not self._ended:
-            left = self.started + self.limits.wall_seconds - time.monotonic()
-            with anyio.move_on_after(min(_LOOK_SECONDS, max(left, 0))):
-                await anyio.wait_readable(over)
-                return
-            if time.monotonic() - self.started >= self.limits.wall_seconds:
-                self.kill("wall_seconds")
-            elif self.group is not None:
-                try:
-                    self._check(self.group.counters())
-                except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
-                    self.end()
-        await anyio.wait_readable(over)
+    @property
+    def deadline(self) -> float:
+        """When it has to end by the clock of ``time.monotonic``; infinity when it has ended."""
+        return math.inf if self._ended else self.started + self.limits.wall_seconds
+
+    def look(self) -> None:
+        """End the run if it has broken a limit."""
+        if self._ended:
+            return
+        if time.monotonic() >= self.deadline:
+            self.kill("wall_seconds")
+        elif self.group is not None:
+            try:
+                self._check(self.group.counters())
+            except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
+                self.end()
 
     def kill(self, limit: LimitName) -> None:
         """End the whole sandbox for this limit; the first one named is the cause."""
@@ -78,28 +70,3 @@ class Watch:
             self.kill("memory_bytes")
         elif counters.cpu_seconds - self.spent >= self.limits.cpu_seconds:
             self.kill("cpu_seconds")
-
-
-async def drain(stream: FileIO, sink: Sink, watch: Watch) -> None:
-    """Move a stream's bytes into its sink until every writer is gone."""
-    small = 0
-    while True:
-        data = stream.read(_CHUNK_BYTES)
-        if data is None:
-            await anyio.wait_readable(stream)
-        elif data:
-            sink.write(data)
-            if sink.full():
-                watch.kill("stored_output_bytes")
-            small += len(data) < _SMALL_BYTES
-            # A flood must not keep the others from running, and one of tiny writes must not cost the server more than
-            # the program: it is let come together in the pipe.
-            await (anyio.sleep(_GATHER_SECONDS) if small > _SMALL_READS else anyio.lowlevel.checkpoint())
-        else:
-            return
-
-
-def drain_rest(stream: FileIO, sink: Sink) -> None:
-    """Move what stands in a stream now, when nobody is left who may write more."""
-    while (data := stream.read(_CHUNK_BYTES)) and not sink.full():
-        sink.write(data)

@@ -22,7 +22,7 @@ from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST, Limits
 from gloveport.sandbox import bubblewrap, cgroup, frames, seccomp
 from gloveport.sandbox.base import Plan, Walls
-from gloveport.sandbox.confined import Confined, checked
+from gloveport.sandbox.confined import Confined, Streams, checked
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 
 _STATUS, _DESCRIPTOR, _CREDENTIALS_BYTES = struct.Struct("i"), struct.Struct("i"), 12
@@ -80,14 +80,14 @@ class Zygote:
                         walls = self._checked(ready.get("ready"))
                         if group is not None and not groups:
                             group.attach(pid)
-
+                        streams = stack.enter_context(Streams.open(self.spawned.uid))
                     child = Confined(
                         plan=self.plan,
                         channel=channel,
                         inner=inner,
                         walls=walls,
                         group=group,
-                        uid=self.spawned.uid,
+                        streams=streams,
                         over=status,
                         ends_with_report=True,
                         exit_code=functools.partial(_told, status),

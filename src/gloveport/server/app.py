@@ -153,12 +153,12 @@ def stocks(
                 plan = make_plan(program, grant, system)
             except SandboxError:  # a run hears why
                 continue
-            size = settings.forked if program.ahead == "fork" else settings.booted
+            size = settings.forked if program.forked else settings.booted
             if size and plan not in plans:
                 plans.append(plan)
                 maker: Maker = (
-                    ForkServer(backend=backend, plan=plan, forks=settings.forks)
-                    if program.ahead == "fork"
+                    ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
+                    if program.forked
                     else Booter(backend=backend, plan=plan, program=program)
                 )
                 made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))

@@ -1,0 +1,151 @@
+"""One run while it goes on: feeds its program, moves its output to where it is kept, takes its report, ends it in time.
+
+One task and one epoll descriptor for all of it: a task for each stream would cost a short program more than itself.
+"""
+
+import contextlib
+import functools
+import math
+import select
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import FileIO
+
+import anyio
+import anyio.lowlevel
+from pydantic import JsonValue
+
+from gloveport.errors import GuestError
+from gloveport.sandbox import frames
+from gloveport.sandbox.base import Sink
+from gloveport.sandbox.watch import Watch
+
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 2.0
+_CHUNK_BYTES = 1 << 16
+_SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
+_TURNS = 8
+
+
+@dataclass(kw_only=True)
+class Attendant:
+    """Attends to one run.
+
+    Attributes:
+        channel: Where the report comes.
+        report_bytes: Most of it that is read.
+        over: Readable when the program has ended.
+        ends_with_report: Whether a report ends the run as well.
+        reported: Whether a report has come.
+        report: What it says, if it says anything.
+    """
+
+    watch: Watch
+    channel: socket.socket
+    report_bytes: int
+    over: FileIO | socket.socket
+    ends_with_report: bool
+    reported: bool = False
+    report: JsonValue = None
+    _sinks: list[tuple[FileIO, Sink]] = field(default_factory=list)
+    _sources: dict[int, Callable[[], bool]] = field(default_factory=dict)
+    """Descriptor → what to do when it is ready; it tells whether nothing more will come of it."""
+
+    _events: select.epoll = field(default_factory=select.epoll)
+    _small_reads: int = 0
+    _ends: float = math.inf
+
+    def collect(self, stream: FileIO, sink: Sink) -> None:
+        """Move what comes on a stream into its sink."""
+        self._sinks.append((stream, sink))
+        self._add(stream, functools.partial(self._drain, stream, sink))
+
+    def feed(self, stdin: FileIO, text: str) -> None:
+        """Write a program to the interpreter that waits for it, and close."""
+        rest = memoryview(text.encode())
+
+        def write() -> bool:
+            nonlocal rest
+            with contextlib.suppress(BrokenPipeError):
+                while rest:
+                    written = stdin.write(rest)
+                    if written is None:
+                        return False
+                    rest = rest[written:]
+            stdin.close()
+            return True
+
+        if not write():
+            self._add(stdin, write, select.EPOLLOUT)
+
+    async def attend(self) -> None:
+        """Return when the program is over and all that it has said has been heard, or nothing else counts any more.
+
+        All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
+        end: a descriptor that was sent over a socket and never received outlives its sender.
+        """
+        incoming = frames.Incoming(channel=self.channel, max_bytes=self.report_bytes)
+        self._add(self.channel, functools.partial(self._hear, incoming))
+        self._add(self.over, self._end)
+        turns = 0
+        with self._events:
+            while self._sources and not (self.reported and self.ends_with_report) and time.monotonic() < self._ends:
+                ready = self._events.poll(0)
+                if not ready:
+                    await self._wait()
+                for number, _ in ready:
+                    if self._sources[number]():
+                        with contextlib.suppress(OSError):  # it is closed, and with that forgotten
+                            self._events.unregister(number)
+                        del self._sources[number]
+                # A flood must not keep the others from running, and one of tiny writes must not cost the server more
+                # than the program: it is let come together in the pipe.
+                turns += 1
+                if self._small_reads > _SMALL_READS:
+                    await anyio.sleep(_GATHER_SECONDS)
+                elif turns % _TURNS == 0:
+                    await anyio.lowlevel.checkpoint()
+        self.watch.end()
+        for stream, sink in self._sinks:
+            while (data := stream.read(_CHUNK_BYTES)) and not sink.full():
+                sink.write(data)
+
+    def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = select.EPOLLIN) -> None:
+        self._sources[file.fileno()] = act
+        self._events.register(file, event)
+
+    async def _wait(self) -> None:
+        """Until something is ready; look after the limits meanwhile."""
+        until = min(self._ends, self.watch.deadline)
+        with anyio.move_on_after(max(0, min(_LOOK_SECONDS, until - time.monotonic()))):
+            await anyio.wait_readable(self._events)
+            return
+        self.watch.look()
+
+    def _drain(self, stream: FileIO, sink: Sink) -> bool:
+        data = stream.read(_CHUNK_BYTES)
+        if data:
+            sink.write(data)
+            if sink.full():
+                self.watch.kill("stored_output_bytes")
+            self._small_reads += len(data) < _SMALL_BYTES
+        return data == b""
+
+    def _hear(self, incoming: frames.Incoming) -> bool:
+        """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
+        try:
+            whole = incoming.take()
+        except GuestError:
+            self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the time limit
+            return True
+        if whole and incoming.message is not None:
+            self.reported, self.report = True, incoming.message.get("report")
+        return whole
+
+    def _end(self) -> bool:
+        """The program is over: kill what it has left behind, and give its streams a while to end."""
+        self.watch.end()
+        self._ends = time.monotonic() + _GRACE_SECONDS
+        return True

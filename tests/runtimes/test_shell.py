@@ -1,0 +1,46 @@
+"""Shell programs: what bash tells them is the same whether it was started ahead of them or not."""
+
+import pytest
+
+from gloveport.config import Config
+from gloveport.config.schema import Pool
+from gloveport.model import Policy, Request
+from gloveport.server.app import assemble
+
+pytestmark = pytest.mark.anyio
+
+WHAT_A_PROGRAM_FINDS = r"""
+echo "$? $_ $- $# $0 $$ $LINENO $SECONDS $BASH_SUBSHELL $SHLVL ${BASH_SOURCE[*]} ${FUNCNAME[*]}"
+compgen -v
+declare -p $(compgen -v | grep -vE '^(BASH_ARGC|BASHPID|EPOCH.*|PPID|RANDOM|SRANDOM|_|.*PID)$')
+env; trap -p; alias; shopt; ulimit -a; umask; pwd; jobs; hash; type -a read
+for descriptor in /proc/$$/fd/*; do [ -e "$descriptor" ] && echo "${descriptor##*/}"; done
+tr '\0' ' ' < /proc/$$/cmdline
+read line; echo "$? $line"
+echo x >&3; echo $?
+"""
+
+
+async def found(pool, environ, code):
+    config = Config(policy=Policy(languages={"shell"}), pool=pool)
+    async with assemble(config, environ) as engine:
+        for stock in engine.sandbox.stocks:
+            await stock.filled()
+        result = await engine.execute(Request(language="shell", code=code), caller="test")
+    assert result.status == "ok", result
+    return (result.stdout.text + result.stderr.text).splitlines()
+
+
+async def test_a_program_finds_the_same_whether_bash_has_waited_for_it_or_not(environ):
+    """E1: and its own text, which it can read and nobody can change."""
+    cold = await found(Pool(forked=0, booted=0), environ, WHAT_A_PROGRAM_FINDS)
+    warm = await found(Pool(forked=1, booted=0), environ, WHAT_A_PROGRAM_FINDS)
+    assert len(cold) > 100
+    assert warm == cold
+
+
+async def test_a_program_is_read_whole_however_long(environ):
+    """E1."""
+    warm = Pool(forked=1, booted=0)
+    assert await found(warm, environ, "") == []
+    assert await found(warm, environ, "number=$((number + 1)) # é\n" * 9_000 + "echo $number") == ["9000"]
