@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import pydantic_core
 from pydantic import JsonValue
@@ -22,6 +22,7 @@ from gloveport.model import (
     Grant,
     Language,
     LimitName,
+    Narrowing,
     Output,
     Policy,
     Program,
@@ -39,7 +40,10 @@ Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
 
-_MOST_PLANS = 64
+Key = TypeVar("Key")
+Made = TypeVar("Made")
+
+_MOST_REMEMBERED = 64
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
@@ -68,7 +72,8 @@ class Engine:
     audit: AuditLog
     admission: Admission
     archive: Archive
-    _plans: dict[tuple[Language, tuple[str, ...], Grant], Plan] = field(default_factory=dict)
+    _grants: dict[Narrowing, Grant] = field(default_factory=dict)
+    _plans: dict[tuple[Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict)
 
     async def execute(
         self, request: Request, *, caller: str, share: str | None = None, on_output: OnOutput | None = None
@@ -86,7 +91,7 @@ class Engine:
             AuditError: The run can't be written down.
         """
         run_id = f"run-{os.urandom(8).hex()}"
-        grant = grant_for(self.policy, request)
+        grant = self._grant(request)
         guard = Guard(grant=grant, audit=self.audit, caller=caller, run_id=run_id)
         try:
             with guard.admit(_action(request)) as ending:
@@ -106,7 +111,7 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         program = runtime.prepare(request.code, grant)
-        plan = self._plan(request.language, program, grant)
+        plan = self._plan(request, program, grant)
         limits = grant.limits
         with contextlib.ExitStack() as spooled:
             streams = {
@@ -127,15 +132,14 @@ class Engine:
         ending.fields.update(_facts(result))
         return result
 
-    def _plan(self, language: Language, program: Program, grant: Grant) -> Plan:
+    def _grant(self, request: Request) -> Grant:
+        """``grant_for``, remembered: of a request, a grant depends on nothing but the limits."""
+        return _remembered(self._grants, request.limits, lambda: grant_for(self.policy, request))
+
+    def _plan(self, request: Request, program: Program, grant: Grant) -> Plan:
         """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""
-        key = language, program.preload, grant
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= _MOST_PLANS:  # a caller may ask for any limits
-                self._plans.clear()
-            plan = self._plans[key] = make_plan(program, grant, self.system)
-        return plan
+        key = request.language, program.preload, request.limits
+        return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system))
 
     def _result(
         self, run_id: str, request: Request, grant: Grant, outcome: Outcome, streams: Mapping[Stream, Capture]
@@ -173,6 +177,16 @@ class Engine:
             ),
             grant=grant,
         )
+
+
+def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
+    """What was made for this key before, or is made now. Callers may ask for any limits, so not all is kept."""
+    made = known.get(key)
+    if made is None:
+        if len(known) >= _MOST_REMEMBERED:
+            known.clear()
+        made = known[key] = make()
+    return made
 
 
 def _action(request: Request) -> Execute:

@@ -11,7 +11,6 @@ after it the process belongs to the program. Runs under the seccomp filter alrea
 without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
 """
 
-import array
 import contextlib
 import ctypes
 import fcntl
@@ -23,10 +22,12 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
-MAX_FRAME_BYTES = 16 << 20
+HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
+ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,33 +43,30 @@ def load(name, path):
 
 
 def receive(host):
-    """One frame, and the descriptors that came with it. The host is gone: end quietly."""
-    head, descriptors = b"", array.array("i")
-    while len(head) < 4:
-        data, ancillary, _, _ = host.recvmsg(
-            4 - len(head), socket.CMSG_SPACE(4 * descriptors.itemsize), socket.MSG_CMSG_CLOEXEC
-        )
+    """One frame, and the descriptors that came with it. The host is gone: end quietly.
+
+    The host sends the next one only when it has got an answer, so nothing can come behind it.
+    """
+    frame, size, descriptors = bytearray(), HEAD_BYTES, ()
+    while len(frame) < size:
+        data, ancillary, _, _ = host.recvmsg(1 << 16, ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
         if not data:
             os._exit(0)
-        head += data
+        frame += data
         for level, kind, payload in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
-    body, size = bytearray(), int.from_bytes(head, "big")
-    if size > MAX_FRAME_BYTES:
-        sys.exit(f"a frame of {size} bytes: the host sends none of more than {MAX_FRAME_BYTES}")
-    while len(body) < size:
-        data = host.recv(min(size - len(body), 1 << 20))
-        if not data:
-            os._exit(0)
-        body += data
-    return json.loads(body), list(descriptors)
+                descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+        if size == HEAD_BYTES and len(frame) >= HEAD_BYTES:
+            size += int.from_bytes(frame[:HEAD_BYTES], "big")
+            if size > MAX_FRAME_BYTES:
+                sys.exit(f"a frame of {size} bytes: the host sends none of more than {MAX_FRAME_BYTES}")
+    return json.loads(frame[HEAD_BYTES:]), descriptors
 
 
 def send(host, message):
     """Send one frame."""
     body = json.dumps(message).encode("ascii")
-    host.sendall(len(body).to_bytes(4, "big") + body)
+    host.sendall(len(body).to_bytes(HEAD_BYTES, "big") + body)
 
 
 def open_channel(number):
@@ -196,8 +194,7 @@ def read_available(reports):
 
 def rehearse():
     """Do once what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
-    json.loads(json.dumps({"program": {"text": "", "rlimits": {"RLIMIT_NOFILE": [1, 2]}}}).encode())
-    resource.setrlimit(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE))
+    json.loads(json.dumps({"program": {"text": "", "rlimits": {}}}).encode())
     os.close(sealed(""))
     dict(os.environ)
 

@@ -35,6 +35,7 @@ import gc
 import importlib
 import importlib.util
 import os
+import resource
 import select
 import signal
 import socket
@@ -148,6 +149,7 @@ def walls(profile, landlock):
         (os.dup2, (first, 0)),
         (os.dup2, (first, 1)),
         (os.close, (first,)),
+        *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
         *furniture(profile, first),
         *new_user(first),
         *no_capabilities(),

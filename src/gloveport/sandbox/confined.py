@@ -64,6 +64,7 @@ class Confined:
         plan: What it was built from; whoever hands it out may narrow its limits before the run.
         channel: Socket to the process inside that will run the program, or start its interpreter.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
+        rlimits: Limits that its process has already.
         over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
@@ -76,6 +77,7 @@ class Confined:
     walls: Walls
     group: cgroup.Group | None
     streams: Streams
+    rlimits: Mapping[str, tuple[int, int]]
     over: FileIO | socket.socket
     ends_with_report: bool
     exit_code: Callable[[], Awaitable[int | None]]
@@ -137,6 +139,13 @@ class Confined:
     async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
         """See ``sandbox.base.Child``."""
         watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno(), spent=self._spent)
+        try:
+            if self._stdin is None:
+                await self._hand_over(program, value_bytes, {})
+            elif self._text is not None:
+                _seal(self._text, program.text)
+        except OSError as error:
+            raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
         attendant = Attendant(
             watch=watch,
             channel=self.channel,
@@ -144,15 +153,8 @@ class Confined:
             over=self.over,
             ends_with_report=self.ends_with_report,
         )
-        try:
-            if self._text is not None:
-                _seal(self._text, program.text)
-            if self._stdin is not None:
-                attendant.feed(self._stdin, program.text if self._text is None else "\n")
-            else:
-                await self._hand_over(program, value_bytes, {})
-        except OSError as error:
-            raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
+        if self._stdin is not None:
+            attendant.feed(self._stdin, program.text if self._text is None else "\n")
         attendant.collect(self.streams.stdout, stdout)
         attendant.collect(self.streams.stderr, stderr)
         await attendant.attend()
@@ -186,7 +188,8 @@ class Confined:
         The far ends are closed here, or the streams would never end.
         """
         job = {name: getattr(program, name) for name in _JOB}
-        job |= {"value_bytes": value_bytes, "rlimits": dict(self.plan.rlimits), "inputs": list(inputs)}
+        rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
+        job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)
         for end in self.streams.far:

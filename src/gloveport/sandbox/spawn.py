@@ -160,6 +160,7 @@ class Bubblewrap:
                     walls=walls,
                     group=group,
                     streams=streams,
+                    rlimits={},
                     over=inner,
                     ends_with_report=False,
                     exit_code=spawned.exit_code,

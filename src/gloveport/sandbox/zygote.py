@@ -88,6 +88,7 @@ class Zygote:
                         walls=walls,
                         group=group,
                         streams=streams,
+                        rlimits=self.plan.rlimits,
                         over=status,
                         ends_with_report=True,
                         exit_code=functools.partial(_told, status),
@@ -162,6 +163,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
     """What the fork server is told of all its children; ``groups``: how many cgroups each enters by itself."""
     return {
         "groups": groups,
+        "rlimits": dict(plan.rlimits),
         "preload": plan.preload,
         "setup": {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]},
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],

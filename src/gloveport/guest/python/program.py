@@ -77,7 +77,8 @@ def run(source: str, name: str, value_bytes: int, end: Callable[[], None] | None
     """
     pid, hook, host = os.getpid(), sys.excepthook, sys.modules["__main__"]
     source = source.removeprefix("\ufeff")
-    open_streams()
+    if not sys.stdout.write_through:
+        open_streams()
     sys.argv = [name]
     lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
     linecache.cache[name] = (len(source), None, lines, name)
