@@ -512,7 +512,6 @@ async function warmUp() {
     const sent = encode(stringify({ source, name: "program.ts", language: "typescript" }));
     const sizes = [sent.length, null];
     const job = readJob((buffer) => (buffer.set(sent), sizes.shift()));
-    await compile(job); // twice: the first time only tells V8 what to expect
     const url = publish(await compile(job));
     try {
       describeValue((await import(url)).default, TEXT_BYTES);
