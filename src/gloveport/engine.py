@@ -72,8 +72,9 @@ class Engine:
     audit: AuditLog
     admission: Admission
     archive: Archive
-    _grants: dict[Narrowing, Grant] = field(default_factory=dict)
-    _plans: dict[tuple[Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict)
+    # Not init: a copy with another policy must not have them.
+    _grants: dict[Narrowing, Grant] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
 
     async def execute(
         self, request: Request, *, caller: str, share: str | None = None, on_output: OnOutput | None = None

@@ -17,8 +17,8 @@ A child makes its walls itself, in this order, each step taking away what the ne
 filter and Landlock. Only then it says that it is ready, and waits.
 
 A program must not be pid 1, which no signal ends that it does not handle. So each pid namespace begins with a keeper,
-which does nothing, not even run Python: it shares the memory of the process that makes it, and is in libc's ``pause``.
-The kernel itself reaps what it is left.
+which does nothing: it shares the memory of the process that makes it, runs no Python, and is in libc's ``pause``. The
+kernel itself reaps what it is left.
 
 Memory is shared with the zygote until it is written to, a page at a time, and each page costs microseconds. Python
 writes to whatever it looks at. So the walls are a table of calls, made ready once by the zygote, and little else runs
@@ -120,6 +120,7 @@ def start_keepers():
             if pid < 0:
                 theirs.send(bytes([ctypes.get_errno()]))
                 continue
+            os.setpgid(pid, pid)  # what is done to its process group is done to nobody else
             keeper = os.pidfd_open(pid)
             socket.send_fds(theirs, [b"\0"], [keeper])
             os.close(keeper)
@@ -367,7 +368,6 @@ class Zygote:
 def main():
     """See the module."""
     init = load_init()
-    os.environ.pop("LD_BIND_NOW", None)  # for us alone: what is bound here, no child needs to look up
     host = init.open_channel(int(sys.argv[1]))
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)

@@ -56,6 +56,7 @@ class Attendant:
     _events: select.epoll = field(default_factory=select.epoll)
     _small_reads: int = 0
     _ends: float = math.inf
+    _next_look: float = field(default_factory=lambda: time.monotonic() + _LOOK_SECONDS)
 
     def collect(self, stream: FileIO, sink: Sink) -> None:
         """Move what comes on a stream into its sink."""
@@ -95,6 +96,9 @@ class Attendant:
                 ready = self._events.poll(0)
                 if not ready:
                     await self._wait()
+                if time.monotonic() >= self._next_look:  # also where there is always something ready
+                    self._next_look = time.monotonic() + _LOOK_SECONDS
+                    self.watch.look()
                 for number, _ in ready:
                     if self._sources[number]():
                         with contextlib.suppress(OSError):  # it is closed, and with that forgotten
@@ -117,12 +121,10 @@ class Attendant:
         self._events.register(file, event)
 
     async def _wait(self) -> None:
-        """Until something is ready; look after the limits meanwhile."""
-        until = min(self._ends, self.watch.deadline)
-        with anyio.move_on_after(max(0, min(_LOOK_SECONDS, until - time.monotonic()))):
+        """Until something is ready, or it is time to look after the limits."""
+        self._next_look = min(self._next_look, self.watch.deadline)
+        with anyio.move_on_after(max(0, min(self._ends, self._next_look) - time.monotonic())):
             await anyio.wait_readable(self._events)
-            return
-        self.watch.look()
 
     def _drain(self, stream: FileIO, sink: Sink) -> bool:
         data = stream.read(_CHUNK_BYTES)

@@ -45,7 +45,6 @@ def arguments_of_zygote(plan: Plan, descriptors: Descriptors, sources: Mapping[s
         *("--cap-drop", "ALL", "--uid", "0", "--gid", "0"),
         *(word for name in _ZYGOTE_CAPABILITIES for word in ("--cap-add", name)),
         *_root(plan, descriptors, sources, masked=()),
-        *("--setenv", "LD_BIND_NOW", "1"),  # once here, and not in each child when it first calls a function
         *("--info-fd", str(descriptors.info)),
     ]
 
