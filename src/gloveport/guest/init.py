@@ -4,6 +4,7 @@
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials
     host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
                                        shall wait for its program; by now we are in a cgroup
+    init → host   a descriptor         where the interpreter is one that reports: from which its reports are read
     init → host   {"report": …}        the outcome, where there is one to tell; the host believes none of it
 
 A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
@@ -11,7 +12,6 @@ after it the process belongs to the program. Runs under the seccomp filter alrea
 without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
 """
 
-import contextlib
 import ctypes
 import fcntl
 import functools
@@ -19,7 +19,6 @@ import importlib.util
 import json
 import os
 import resource
-import select
 import signal
 import socket
 import struct
@@ -138,58 +137,19 @@ def execute(program, inputs):
         os._exit(127)
 
 
-def run_child(program, inputs):
-    """Run an interpreter as a child until it has ended, or has written its last report."""
+def run_child(host, program, inputs):
+    """Run an interpreter as a child until it has ended. The host is sent what its reports are read from."""
     os.mkfifo(program["report"], 0o600)
     reports = os.open(program["report"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    socket.send_fds(host, [b"\0"], [reports])
+    os.close(reports)
     child = os.fork()
     if child == 0:
         execute(program, inputs)
     for descriptor in inputs.values():
         os.close(descriptor)
-    report = last_report(reports, os.pidfd_open(child))
-    if report is not None and report.pop("last", None):
-        return report
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if report is None or code < 0:  # what a killed interpreter has written is not its last word
-        report = {"value": None, "value_type": None, "value_truncated": False, "error": None}
-    report["exit_code"], report["signal"] = (code, None) if code >= 0 else (128 - code, -code)
-    return report
-
-
-def last_report(reports, ended):
-    """The report that says that it is the last, or else the last of a process that has ended; each is a line."""
-    events = select.poll()
-    events.register(reports, select.POLLIN)
-    events.register(ended, select.POLLIN)
-    report, rest, alive = None, b"", True
-    while alive:
-        ready = dict(events.poll())
-        alive = ended not in ready
-        while data := ready.get(reports) and read_available(reports):
-            *lines, rest = (rest + data).split(b"\n")
-            if lines:
-                report = parsed(lines[-1])
-                alive = alive and not (report and report.get("last"))
-        if ready.get(reports) == select.POLLHUP:
-            events.unregister(reports)
-    return report
-
-
-def parsed(line):
-    """A report, or None where it is none."""
-    with contextlib.suppress(ValueError):
-        report = json.loads(line)
-        return report if isinstance(report, dict) else None
-
-
-def read_available(reports):
-    """What stands in a pipe that does not block; nothing when it is empty."""
-    try:
-        return os.read(reports, 1 << 16)
-    except BlockingIOError:
-        return b""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return {"exit_code": code, "signal": None} if code >= 0 else {"exit_code": 128 - code, "signal": -code}
 
 
 def rehearse():
@@ -218,7 +178,7 @@ def run(host):
         inputs = dict(zip(program["inputs"], ahead, strict=True)) or {program["descriptor"]: sealed(program["text"])}
         if not program["report"]:
             execute(program, inputs)
-        report = run_child(program, inputs)
+        report = run_child(host, program, inputs)
     if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})
     code = report.get("exit_code")  # an interpreter's last report may be its program's own work

@@ -27,6 +27,7 @@ _GRACE_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
 _SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
 _TURNS = 8
+_NOTHING: dict[str, JsonValue] = {"value": None, "value_type": None, "value_truncated": False, "error": None}
 
 
 @dataclass(kw_only=True)
@@ -38,8 +39,7 @@ class Attendant:
         report_bytes: Most of it that is read.
         over: Readable when the program has ended.
         ends_with_report: Whether a report ends the run as well.
-        reported: Whether a report has come.
-        report: What it says, if it says anything.
+        ended_by_report: Whether one has.
     """
 
     watch: Watch
@@ -47,8 +47,13 @@ class Attendant:
     report_bytes: int
     over: FileIO | socket.socket
     ends_with_report: bool
-    reported: bool = False
-    report: JsonValue = None
+    ended_by_report: bool = False
+    _report: JsonValue = None
+    _takes_notes: bool = False
+    _noted: dict[str, JsonValue] | None = None
+    """What an interpreter has reported by itself."""
+
+    _notes: bytes = b""
     _sinks: list[tuple[FileIO, Sink]] = field(default_factory=list)
     _sources: dict[int, Callable[[], bool]] = field(default_factory=dict)
     """Descriptor → what to do when it is ready; it tells whether nothing more will come of it."""
@@ -81,6 +86,22 @@ class Attendant:
         if not write():
             self._add(stdin, write, select.EPOLLOUT)
 
+    def note(self, notes: FileIO) -> None:
+        """Take reports from a pipe, a line each. The last counts, and one that says that it is the last ends the run."""
+        self._takes_notes = True
+        self._add(notes, functools.partial(self._note, notes))
+
+    @property
+    def report(self) -> JsonValue:
+        """What was reported; None when nothing was."""
+        if self.ended_by_report and self._noted is not None:
+            return self._noted
+        if not self._takes_notes or not isinstance(self._report, dict):
+            return self._report
+        # An interpreter has ended, and how was told by its parent. What a killed one has said is not its last word.
+        noted = None if self._report.get("signal") else self._noted
+        return {**(_NOTHING if noted is None else noted), **self._report}
+
     async def attend(self) -> None:
         """Return when the program is over and all that it has said has been heard, or nothing else counts any more.
 
@@ -92,7 +113,7 @@ class Attendant:
         self._add(self.over, self._end)
         turns = 0
         with self._events:
-            while self._sources and not (self.reported and self.ends_with_report) and time.monotonic() < self._ends:
+            while self._sources and not self.ended_by_report and time.monotonic() < self._ends:
                 ready = self._events.poll(0)
                 if not ready:
                     await self._wait()
@@ -143,8 +164,20 @@ class Attendant:
             self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the time limit
             return True
         if whole and incoming.message is not None:
-            self.reported, self.report = True, incoming.message.get("report")
+            self._report, self.ended_by_report = incoming.message.get("report"), self.ends_with_report
         return whole
+
+    def _note(self, notes: FileIO) -> bool:
+        data = notes.read(_CHUNK_BYTES)
+        if not data:
+            return data == b""
+        *lines, self._notes = (self._notes + data).split(b"\n")
+        if lines:
+            self._noted = None
+            with contextlib.suppress(GuestError):
+                self._noted = frames.parse(lines[-1])
+                self.ended_by_report = self._noted.pop("last", None) is True
+        return len(self._notes) > self.report_bytes
 
     def _end(self) -> bool:
         """The program is over: kill what it has left behind, and give its streams a while to end."""

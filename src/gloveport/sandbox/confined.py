@@ -87,6 +87,9 @@ class Confined:
     _text: FileIO | None = None
     """Memory from which it reads its program, if not from there."""
 
+    _notes: FileIO | None = None
+    """Where it reports by itself."""
+
     _spent: float = 0.0
 
     async def boot(self, program: Program) -> None:
@@ -144,7 +147,7 @@ class Confined:
                 await self._hand_over(program, value_bytes, {})
             elif self._text is not None:
                 _seal(self._text, program.text)
-        except OSError as error:
+        except (GuestError, OSError) as error:
             raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
         attendant = Attendant(
             watch=watch,
@@ -157,12 +160,14 @@ class Confined:
             attendant.feed(self._stdin, program.text if self._text is None else "\n")
         attendant.collect(self.streams.stdout, stdout)
         attendant.collect(self.streams.stderr, stderr)
+        if self._notes is not None:
+            attendant.note(self._notes)
         await attendant.attend()
         report = _bounded(attendant.report, value_bytes)
         counters = watch.finish()
         if watch.broken:
             exit_code = None
-        elif attendant.reported and self.ends_with_report:
+        elif attendant.ended_by_report:
             exit_code = _code_in(report)
         else:
             exit_code = await self.exit_code()
@@ -178,7 +183,7 @@ class Confined:
 
     def close(self) -> None:
         """Close the host's end of what it opened itself. The processes are another's to end."""
-        for file in (self._stdin, self._text):
+        for file in (self._stdin, self._text, self._notes):
             if file is not None:
                 file.close()
 
@@ -194,6 +199,8 @@ class Confined:
         await frames.send(self.channel, {"program": job}, descriptors)
         for end in self.streams.far:
             end.close()
+        if program.report:  # the guest is still ours, so it may send a descriptor, and never again
+            self._notes = await frames.receive_descriptor(self.channel)
 
 
 _READY = b"R"

@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 
 import anyio
 import pydantic_core
@@ -18,6 +19,7 @@ from gloveport.errors import GuestError
 MAX_FRAME_BYTES = 16 << 20
 _HEAD_BYTES = 4
 _CHUNK_BYTES = 1 << 16
+_DESCRIPTOR = struct.Struct("i")
 _CREDENTIALS = struct.Struct("iii")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size)
 
@@ -91,7 +93,7 @@ class Incoming:
                     raise GuestError("a frame that came out of the sandbox was cut short")
                 return True
             self._data += chunk
-        self.message = _parsed(bytes(self._data[_HEAD_BYTES : self._end()]))
+        self.message = parse(bytes(self._data[_HEAD_BYTES : self._end()]))
         return True
 
     def _end(self) -> int:
@@ -118,7 +120,27 @@ async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
     return incoming.message, incoming.pid
 
 
-def _parsed(body: bytes) -> dict[str, JsonValue]:
+async def receive_descriptor(channel: socket.socket) -> FileIO:
+    """The descriptor, to be read from, that comes with one byte.
+
+    Raises:
+        GuestError: None comes.
+    """
+    await anyio.wait_readable(channel)
+    room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size)
+    _, ancillary, _, _ = channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    for _, kind, data in ancillary:
+        if kind == socket.SCM_RIGHTS:
+            return FileIO(_DESCRIPTOR.unpack(data)[0])
+    raise GuestError("it sent no descriptor")
+
+
+def parse(body: bytes) -> dict[str, JsonValue]:
+    """What a guest says.
+
+    Raises:
+        GuestError: It is no JSON object.
+    """
     try:
         message = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -25,7 +25,7 @@ from gloveport.sandbox.base import Plan, Walls
 from gloveport.sandbox.confined import Confined, Streams, checked
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 
-_STATUS, _DESCRIPTOR, _CREDENTIALS_BYTES = struct.Struct("i"), struct.Struct("i"), 12
+_STATUS = struct.Struct("i")
 # Of the fork server itself, which runs our code alone: far above what it needs.
 _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
@@ -73,7 +73,7 @@ class Zygote:
                         groups = far.enter_context(group.entrances()) if group else ()
                         descriptors = their_channel.fileno(), their_status.fileno(), *groups
                         await frames.send_descriptors(self.spawned.channel, descriptors)
-                    inner = stack.enter_context(await _received(status))
+                    inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with _killed(inner):
                     with self.spawned.diagnosing():
                         ready, pid = await frames.expect(channel)
@@ -183,21 +183,6 @@ async def _told(status: socket.socket) -> int:
         raise SandboxError("the fork server died and took the program with it", hint="run the program again")
     code = os.waitstatus_to_exitcode(_STATUS.unpack(data)[0])
     return code if code >= 0 else 128 - code
-
-
-async def _received(status: socket.socket) -> FileIO:
-    """The process descriptor that the fork server sends of a child's pid 1.
-
-    Raises:
-        GuestError: It sends none: it could not fork.
-    """
-    await anyio.wait_readable(status)
-    space = socket.CMSG_SPACE(_CREDENTIALS_BYTES) + socket.CMSG_SPACE(_DESCRIPTOR.size)
-    _, ancillary, _, _ = status.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
-    for _, kind, data in ancillary:
-        if kind == socket.SCM_RIGHTS:
-            return FileIO(_DESCRIPTOR.unpack(data)[0])
-    raise GuestError("the fork server could not fork")
 
 
 @contextlib.asynccontextmanager
