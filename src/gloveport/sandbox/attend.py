@@ -87,7 +87,7 @@ class Attendant:
             self._add(stdin, write, select.EPOLLOUT)
 
     def note(self, notes: FileIO) -> None:
-        """Take reports from a pipe, a line each. The last counts, and one that says that it is the last ends the run."""
+        """Take reports from a pipe, a line each. The last counts, and one that says that it is that ends the run."""
         self._takes_notes = True
         self._add(notes, functools.partial(self._note, notes))
 
