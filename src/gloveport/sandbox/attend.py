@@ -177,7 +177,10 @@ class Attendant:
             with contextlib.suppress(GuestError):
                 self._noted = frames.parse(lines[-1])
                 self.ended_by_report = self._noted.pop("last", None) is True
-        return len(self._notes) > self.report_bytes
+        if len(self._notes) <= self.report_bytes:
+            return False
+        notes.close()  # as above
+        return True
 
     def _end(self) -> bool:
         """The program is over: kill what it has left behind, and give its streams a while to end."""
