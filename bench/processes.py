@@ -1,6 +1,7 @@
 """What the kernel says of a process and of those below it: memory, processor time, namespaces. Read from /proc."""
 
 import contextlib
+import ctypes
 import os
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,17 +10,15 @@ from pathlib import Path
 import anyio
 
 _PROC = Path("/proc")
+_SYS_KCMP, _KCMP_VM = {"x86_64": 312, "aarch64": 272}, 1
+_libc = ctypes.CDLL(None)
 _MOMENT_SECONDS = 0.03  # longer than anything waits for a good moment: to fill up a stock, or to rehearse
 _PATIENCE_SECONDS = 20.0
 
 
 def below(root: int) -> list[int]:
     """All descendants of a process, zombies included."""
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):  # it has gone just now
-                children[_parent(entry)].append(int(entry.name))
+    children = _children()
     found: list[int] = []
     to_visit = [root]
     while to_visit:
@@ -35,12 +34,18 @@ def rss_bytes(pid: int) -> int:
 
 
 def pss_bytes(pids: Iterable[int]) -> int:
-    """Proportional memory of processes: a page that n processes have mapped counts 1/n in each of them."""
-    total = 0
+    """Proportional memory of processes: a page that n processes have mapped counts 1/n in each of them.
+
+    So does the whole memory of a process that shares it with its parent, its siblings or its children, as keepers do:
+    the kernel would count it in each.
+    """
+    children, total = _children(), 0.0
     for pid in pids:
         with contextlib.suppress(OSError):
-            total += _field(_PROC / str(pid) / "smaps_rollup", "Pss:")
-    return total
+            parent = _parent(_PROC / str(pid))
+            sharing = sum(_same_memory(pid, other) for other in {parent, *children[parent], *children[pid]})
+            total += _field(_PROC / str(pid) / "smaps_rollup", "Pss:") / max(1, sharing)
+    return round(total)
 
 
 def sandboxes(server: int) -> list[list[int]]:
@@ -104,6 +109,21 @@ def _processor_time() -> dict[int, int]:
         with contextlib.suppress(OSError):
             spent[pid] = sum(int(task.read_text().split()[0]) for task in _PROC.glob(f"{pid}/task/*/schedstat"))
     return spent
+
+
+def _children() -> defaultdict[int, list[int]]:
+    """The children of each process."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has gone just now
+                children[_parent(entry)].append(int(entry.name))
+    return children
+
+
+def _same_memory(one: int, other: int) -> bool:
+    """Whether two processes have one memory (``CLONE_VM``), as the kernel tells."""
+    return _libc.syscall(_SYS_KCMP[os.uname().machine], one, other, _KCMP_VM, 0, 0) == 0
 
 
 def _parent(process: Path) -> int:

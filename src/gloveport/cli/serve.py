@@ -42,6 +42,7 @@ async def _serve(given: Path | None, port: int | None) -> int:
     """Check the host, then serve: over HTTP on this port, or over stdio."""
     import gc
     import os
+    import resource
 
     from gloveport.server import app
     from gloveport.server.http import serve_http
@@ -50,6 +51,9 @@ async def _serve(given: Path | None, port: int | None) -> int:
     from gloveport.server.tools import Transport
 
     config = configured(given)
+    # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     transport: Transport = "stdio" if port is None else "http"
     async with app.assemble(config, os.environ) as engine:
         app.require(await app.inspect(config, os.environ))
