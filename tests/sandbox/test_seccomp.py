@@ -200,6 +200,7 @@ def test_socketpair_is_for_unix_sockets_only(family: int, kind: int) -> None:
 
 NEW = {1 << 17: "NEWNS", 1 << 25: "NEWCGROUP", 1 << 26: "NEWUTS", 1 << 27: "NEWIPC", 1 << 28: "NEWUSER"}
 NEW |= {1 << 29: "NEWPID", 1 << 30: "NEWNET", 1 << 7: "NEWTIME"}
+CLONE_PARENT = 1 << 15
 
 
 @given(longs, st.sampled_from(sorted(NEW)))
@@ -209,7 +210,23 @@ def test_clone_never_makes_a_namespace(flags: int, new: int) -> None:
 
 @given(longs)
 def test_clone_without_a_namespace_flag_is_allowed(flags: int) -> None:
-    assert call("clone", flags & ~sum(NEW)) == ALLOW
+    assert call("clone", flags & ~sum(NEW) & ~CLONE_PARENT) == ALLOW
+
+
+@given(longs)
+def test_clone_never_makes_a_child_of_somebody_else(flags: int) -> None:
+    assert call("clone", flags | CLONE_PARENT) == EPERM
+
+
+@given(longs)
+def test_the_scheduling_of_pid_1_is_not_changed(word: int) -> None:
+    for name in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr"):
+        assert call(name, 1, word) == EPERM
+        assert call(name, 2, word) == ALLOW
+    for name, process in (("setpriority", 0), ("ioprio_set", 1)):
+        assert call(name, process, 1) == EPERM
+        assert call(name, process, 2) == ALLOW
+        assert call(name, process + 1, word) == EPERM
 
 
 @given(longs, long(*range(16)), long(0, 1), longs)

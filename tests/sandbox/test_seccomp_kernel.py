@@ -104,6 +104,7 @@ PERMITTED = [
 ]
 UNSAFE_TO_TRY_UNCONFINED = [
     ("clone", [0x10000000 | signal.SIGCHLD, 0, 0, 0, 0], errno.EPERM),
+    ("clone", [0x8000 | signal.SIGCHLD, 0, 0, 0, 0], errno.EPERM),
     ("clone", [0x40000000 | signal.SIGCHLD | 1 << 40, 0, 0, 0, 0], errno.EPERM),
     ("io_uring_setup", [0, 0], errno.EPERM),
     ("bpf", [0, 0, 0], errno.EPERM),

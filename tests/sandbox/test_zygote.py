@@ -1,6 +1,7 @@
 """Children of one fork server: what they share, what they must not, and that they end as any program does."""
 
 import contextlib
+import functools
 import os
 from pathlib import Path
 
@@ -152,6 +153,57 @@ for _ in range(200):
 """
     result = await run("python", code, processes=64)
     assert (result.status, result.value, result.limits_hit) == ("ok", "done", ())
+
+
+FULL_OF_PROCESSES = """
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(1000)
+    except OSError:
+        break
+os.write(1, b'full')
+time.sleep(1000)
+"""
+
+FULL_OF_SIGNALS = """
+import ctypes, os, signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {40})
+libc = ctypes.CDLL(None)
+while libc.sigqueue(os.getpid(), 40, 0) == 0:
+    pass
+os.write(1, b'full')
+time.sleep(1000)
+"""
+
+NEEDS_BOTH = """
+import ctypes, os, signal, subprocess
+signal.pthread_sigmask(signal.SIG_BLOCK, {40})
+queued = sum(ctypes.CDLL(None).sigqueue(os.getpid(), 40, 0) == 0 for _ in range(100))
+[queued, [subprocess.run(['true']).returncode for _ in range(5)]]
+"""
+
+
+@pytest.mark.parametrize("greedy", [FULL_OF_PROCESSES, FULL_OF_SIGNALS])
+async def test_what_one_program_uses_up_of_its_limits_its_siblings_have_still(engine_with, greedy):
+    """E4, P8, P10."""
+    async with engine_with() as engine, anyio.create_task_group() as tasks:
+        for _ in range(2):
+            up = anyio.Event()
+            request = Request(language="python", code=greedy)
+            execute = functools.partial(engine.execute, caller="a", on_output=lambda *_, up=up: up.set())
+            tasks.start_soon(execute, request)
+            await up.wait()
+        result = await engine.execute(Request(language="python", code=NEEDS_BOTH), caller="b")
+        assert result.value == [100, [0] * 5], result
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_small_limit_of_processes_is_one_of_each_program(run):
+    """E4: not one of all that wait."""
+    result = await run("shell", "echo a | cat; echo b | cat | cat", processes=16)
+    assert (result.status, result.stdout.text) == ("ok", "a\nb\n")
 
 
 async def test_what_others_print_before_the_end_is_there_and_after_it_nobody_prints(run):

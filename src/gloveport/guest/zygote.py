@@ -34,6 +34,7 @@ import ctypes
 import gc
 import importlib
 import importlib.util
+import itertools
 import os
 import resource
 import select
@@ -49,7 +50,8 @@ CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # and that of processes
 CLONE_VM, CLONE_FS, CLONE_FILES = 0x100, 0x200, 0x400
-KEEPER, KEEPER_STACK_BYTES = CLONE_NEWPID | CLONE_VM | CLONE_FS | CLONE_FILES, 1 << 14
+KEEPER = CLONE_NEWPID | CLONE_VM | CLONE_FS | CLONE_FILES
+KEEPER_STACKS, KEEPER_STACK_BYTES = 256, 1 << 12  # more than there are: who shares one does the same on it, in any case
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 22, 24, 47, 4
@@ -58,6 +60,7 @@ CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # v
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
 INSIDE = 1000
+REAP_MILLISECONDS = 5000
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
 
 # Descriptors of a child: the standard three, its channel, the cgroups it enters, and then two to work with. The zygote
@@ -111,12 +114,14 @@ def start_keepers():
     try:
         ours.close()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then the kernel reaps what is left to a keeper
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        # One stack for all: each does the same on it, once, and then nothing more.
-        stack = ctypes.create_string_buffer(KEEPER_STACK_BYTES)
-        top = ctypes.c_void_p(ctypes.addressof(stack) + KEEPER_STACK_BYTES & -16)
-        while theirs.recv(1):
-            pid = _libc.clone(_libc.pause, top, KEEPER | signal.SIGCHLD, None)
+        # With no signal handled or blocked, the kernel drops what a program sends to a keeper. Blocked, it would queue.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        stacks = ctypes.create_string_buffer(KEEPER_STACKS * KEEPER_STACK_BYTES)
+        tops = [ctypes.addressof(stacks) + KEEPER_STACK_BYTES * (n + 1) & -16 for n in range(KEEPER_STACKS)]
+        for top in itertools.cycle(tops):
+            if not theirs.recv(1):
+                break
+            pid = _libc.clone(_libc.pause, ctypes.c_void_p(top), KEEPER | signal.SIGCHLD, None)
             if pid < 0:
                 theirs.send(bytes([ctypes.get_errno()]))
                 continue
@@ -150,9 +155,10 @@ def walls(profile, landlock):
         (os.dup2, (first, 0)),
         (os.dup2, (first, 1)),
         (os.close, (first,)),
-        *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
         *furniture(profile, first),
         *new_user(first),
+        # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
+        *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
         *no_capabilities(),
         (_libc.prctl, (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, profile["filter"][0], 0, 0)),
         *landlock,
@@ -289,17 +295,16 @@ class Zygote:
         self.version = version
         self.walls = walls(profile, landlock)
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self.children = {}  # process descriptor → number, the socket on which its end is told, pid 1 of its namespace
+        self.children = {}  # number → its descriptor, the socket on which its end is told, pid 1 of its namespace
         self.events = select.poll()
         self.events.register(CHANNEL, select.POLLIN)
 
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
         while True:
-            for ready, _ in self.events.poll():
-                if ready != CHANNEL:
-                    self.reap(ready)
-                    continue
+            asked = CHANNEL in dict(self.events.poll(REAP_MILLISECONDS))
+            self.reap()
+            if asked:
                 data, ancillary, _, _ = self.host.recvmsg(1, SENT_BYTES, socket.MSG_CMSG_CLOEXEC)
                 if not data:
                     os._exit(0)
@@ -332,7 +337,7 @@ class Zygote:
             raise
         self.events.register(child, select.POLLIN)
         teller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status)
-        self.children[child] = pid, teller, keeper
+        self.children[pid] = child, teller, keeper
         with contextlib.suppress(OSError):  # the host wants it no more: the child sees that as well, and ends
             socket.send_fds(teller, [b"K"], [keeper])
 
@@ -348,21 +353,25 @@ class Zygote:
             if not select.select([self.host], [], [], REHEARSAL_SECONDS)[0]:
                 rehearse(self.init, self.profile)
             self.init.run(self.host)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # setrlimit raises both
             os.write(2, f"zygote: {error}\n".encode())
         finally:
             os._exit(1)
 
-    def reap(self, child):
-        """End what a child has left behind, and tell how it ended."""
-        pid, teller, keeper = self.children.pop(child)
-        self.events.unregister(child)
-        os.close(child)
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(keeper, signal.SIGKILL)
-        os.close(keeper)
-        with contextlib.suppress(OSError), teller:
-            teller.send(struct.pack("i", os.waitpid(pid, 0)[1]))
+    def reap(self):
+        """End what dead children have left behind, and tell how they ended. Whoever else is ours to reap is reaped."""
+        with contextlib.suppress(ChildProcessError):  # when none is left
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] not in self.children:  # no child of ours: but a zombie would keep its namespace from ending
+                    continue
+                child, teller, keeper = self.children.pop(ended[0])
+                self.events.unregister(child)
+                os.close(child)
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(keeper, signal.SIGKILL)
+                os.close(keeper)
+                with contextlib.suppress(OSError), teller:
+                    teller.send(struct.pack("i", ended[1]))
 
 
 def main():

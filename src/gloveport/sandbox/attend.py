@@ -27,6 +27,7 @@ _GRACE_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
 _SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
 _TURNS = 8
+_LAST = b'"last":true}\n'  # how an interpreter's report ends after which nothing of the program comes
 _NOTHING: dict[str, JsonValue] = {"value": None, "value_type": None, "value_truncated": False, "error": None}
 
 
@@ -50,10 +51,9 @@ class Attendant:
     ended_by_report: bool = False
     _report: JsonValue = None
     _takes_notes: bool = False
-    _noted: dict[str, JsonValue] | None = None
-    """What an interpreter has reported by itself."""
+    _notes: bytearray = field(default_factory=bytearray)
+    """What an interpreter has reported by itself. It is looked at once, in the end."""
 
-    _notes: bytes = b""
     _sinks: list[tuple[FileIO, Sink]] = field(default_factory=list)
     _sources: dict[int, Callable[[], bool]] = field(default_factory=dict)
     """Descriptor → what to do when it is ready; it tells whether nothing more will come of it."""
@@ -94,13 +94,15 @@ class Attendant:
     @property
     def report(self) -> JsonValue:
         """What was reported; None when nothing was."""
-        if self.ended_by_report and self._noted is not None:
-            return self._noted
-        if not self._takes_notes or not isinstance(self._report, dict):
+        if not self._takes_notes:
             return self._report
+        noted = self._noted()
+        if self.ended_by_report:
+            return noted
+        if not isinstance(self._report, dict):
+            return None
         # An interpreter has ended, and how was told by its parent. What a killed one has said is not its last word.
-        noted = None if self._report.get("signal") else self._noted
-        return {**(_NOTHING if noted is None else noted), **self._report}
+        return {**(_NOTHING if noted is None or self._report.get("signal") else noted), **self._report}
 
     async def attend(self) -> None:
         """Return when the program is over and all that it has said has been heard, or nothing else counts any more.
@@ -158,6 +160,7 @@ class Attendant:
 
     def _hear(self, incoming: frames.Incoming) -> bool:
         """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
+        self._small_reads += 1
         try:
             whole = incoming.take()
         except GuestError:
@@ -171,16 +174,22 @@ class Attendant:
         data = notes.read(_CHUNK_BYTES)
         if not data:
             return data == b""
-        *lines, self._notes = (self._notes + data).split(b"\n")
-        if lines:
-            self._noted = None
-            with contextlib.suppress(GuestError):
-                self._noted = frames.parse(lines[-1])
-                self.ended_by_report = self._noted.pop("last", None) is True
-        if len(self._notes) <= self.report_bytes:
-            return False
-        notes.close()  # as above
-        return True
+        self._small_reads += len(data) < _SMALL_BYTES
+        self._notes += data
+        if len(self._notes) > self.report_bytes:
+            notes.close()  # whoever goes on writing fails, as above
+            return True
+        self.ended_by_report = self._notes.endswith(_LAST)
+        return False
+
+    def _noted(self) -> dict[str, JsonValue] | None:
+        """The last whole line of an interpreter's reports, if it is one."""
+        lines = self._notes.rsplit(b"\n", 2)
+        try:
+            noted = frames.parse(bytes(lines[-2])) if len(lines) > 1 else None
+        except GuestError:
+            return None
+        return {name: value for name, value in noted.items() if name != "last"} if noted else None
 
     def _end(self) -> bool:
         """The program is over: kill what it has left behind, and give its streams a while to end."""

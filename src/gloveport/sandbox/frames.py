@@ -73,26 +73,27 @@ class Incoming:
     _data: bytearray = field(default_factory=bytearray)
 
     def take(self) -> bool:
-        """Read what is there, and tell whether nothing more is to come.
+        """Read a piece, if one is there, and tell whether nothing more is to come.
 
         Raises:
             GuestError: The frame is too large, cut short, or no JSON object.
         """
-        while len(self._data) < self._end():
-            try:
-                chunk, ancillary, _, _ = self.channel.recvmsg(_CHUNK_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
-            except BlockingIOError:
-                return False
-            except ConnectionResetError:
-                chunk, ancillary = b"", []
-            for level, kind, payload in ancillary:  # descriptors that a guest sends find no room, and are closed
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-                    self.pid = _CREDENTIALS.unpack(payload)[0]
-            if not chunk:
-                if self._data:
-                    raise GuestError("a frame that came out of the sandbox was cut short")
-                return True
-            self._data += chunk
+        try:
+            chunk, ancillary, _, _ = self.channel.recvmsg(_CHUNK_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            chunk, ancillary = b"", []
+        for level, kind, payload in ancillary:  # descriptors that a guest sends find no room, and are closed
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                self.pid = _CREDENTIALS.unpack(payload)[0]
+        if not chunk:
+            if self._data:
+                raise GuestError("a frame that came out of the sandbox was cut short")
+            return True
+        self._data += chunk
+        if len(self._data) < self._end():
+            return False
         self.message = parse(bytes(self._data[_HEAD_BYTES : self._end()]))
         return True
 

@@ -63,6 +63,8 @@ class Rule(NamedTuple):
 # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. And NEWTIME, 0x80: in plain clone that bit belongs to the
 # exit signal and the kernel drops it, but no signal has such a number: refusing it costs nothing and relies on nothing.
 _CLONE_NEW = 0x7E02_0000 | 0x80
+_CLONE_PARENT = 0x8000
+_PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _TCP_ULP = 31
 _F_SETLEASE, _F_SETPIPE_SZ = 1024, 1031
@@ -76,6 +78,15 @@ _NODE_TYPE, _NODES = 0o170000, (0, stat.S_IFREG, stat.S_IFIFO)  # S_IFMT; 0 is a
 def _node(name: str, mode: int) -> Rule:
     promise = "named pipes and plain files: a device node would be a way to the device"
     return Rule(name, promise, (Unless(_low(mode), _NODES, EPERM, mask=_NODE_TYPE),), ALLOW)
+
+
+def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> Rule:
+    """``kinds``: of whom the second argument is the number, where the first says that."""
+    promise = (
+        "not of pid 1: to end a sandbox is to kill that, and it must get a processor to die; nor of groups and users"
+    )
+    of_one = (Unless(_low(0), kinds, EPERM),) if kinds else ()
+    return Rule(name, promise, (*of_one, Unless(_low(len(of_one)), (1,), ALLOW)), EPERM)
 
 
 _RULES = (
@@ -100,8 +111,9 @@ _RULES = (
     ),
     Rule(  # flags: unsigned long, but no namespace flag lies in the high word, and plain clone drops it
         "clone",
-        "no CLONE_NEW*: see Namespaces",
-        (Unless(_low(0), (0,), EPERM, mask=_CLONE_NEW),),
+        "no CLONE_NEW*: see Namespaces; no CLONE_PARENT: a child of the fork server, whom it knows nothing of, outlives"
+        " all of its namespace as a zombie, and whoever waits for the end of that waits for ever",
+        (Unless(_low(0), (0,), EPERM, mask=_CLONE_NEW | _CLONE_PARENT),),
         ALLOW,
     ),
     Rule(
@@ -147,6 +159,9 @@ _RULES = (
         ALLOW,
     ),
     Rule("setrlimit", "as prlimit64", (Unless(_low(0), (_RLIMIT_CORE,), ALLOW),), EPERM),
+    *(_scheduling(name) for name in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr")),
+    _scheduling("setpriority", kinds=(_PRIO_PROCESS,)),
+    _scheduling("ioprio_set", kinds=(_IOPRIO_WHO_PROCESS,)),
     _node("mknod", 1),
     _node("mknodat", 2),
     Rule(

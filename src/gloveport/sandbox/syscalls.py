@@ -97,10 +97,9 @@ ALLOWED = (
     ),
     _group(
         "Scheduling",
-        "priorities and processors; without capabilities only downwards",
-        "sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_setparam sched_getscheduler"
-        " sched_setscheduler sched_getattr sched_setattr sched_get_priority_max sched_get_priority_min"
-        " sched_rr_get_interval getpriority setpriority ioprio_get ioprio_set",
+        "priorities and processors; they are changed by calls whose arguments are looked at",
+        "sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max"
+        " sched_get_priority_min sched_rr_get_interval getpriority ioprio_get",
     ),
     _group(
         "About the system",
