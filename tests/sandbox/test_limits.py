@@ -75,7 +75,7 @@ async def test_memory_bytes(run, language, code):
             "python",
             "import mmap\nh = []\nwhile True: m = mmap.mmap(-1, 1 << 22); m.write(bytes(1 << 22)); h.append(m)",
         ),
-        ("shell", "for i in 1 2 3 4; do tail -c 100M /dev/zero | sort & done; wait; sleep 1000"),
+        ("shell", "for i in 1 2 3 4; do tail -c 100M /dev/zero | sort > /dev/null & done; wait; sleep 1000"),
     ],
 )
 async def test_memory_bytes_outside_the_languages_heap_and_over_all_processes(run, has_cgroups, language, code):
