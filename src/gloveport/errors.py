@@ -5,6 +5,7 @@
     ├── Denied         the caller: the policy or a limit says no to what was asked
     ├── SandboxError   the host: a wall that is needed can't be built here
     ├── GuestError     the program: it broke the frame protocol, nothing it says is believed
+    ├── UpstreamError  the far side: it can't be reached, or does not speak the protocol
     └── AuditError     the operator: the log can't be written or does not verify
 
 The text says what was wrong; ``hint`` says what to do about it.
@@ -51,6 +52,18 @@ class SandboxError(GloveportError):
 
 class GuestError(GloveportError):
     """What came out of a sandbox does not have the shape that was agreed."""
+
+
+class UpstreamError(GloveportError):
+    """A server that a request was sent to can't be reached, is not who it should be, or breaks the protocol.
+
+    Attributes:
+        code: Stable, machine-readable reason, for example ``upstream_timeout``.
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
 
 
 class AuditError(GloveportError):

@@ -12,8 +12,10 @@ from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied
-from gloveport.model import Action, Allow, Deny, Grant
+from gloveport.model import Action, Allow, Ask, Deny, Grant
 from gloveport.policy.decide import decide
+
+_ASKED = "approval_required"
 
 
 @dataclass(kw_only=True)
@@ -46,6 +48,9 @@ class Guard:
             case Deny(code=code, reason=reason, hint=hint):
                 self._record(f"{action.kind}.denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
+            case Ask(rule=rule, question=question):  # there is nobody to ask yet
+                self._record(f"{action.kind}.denied", {**facts, "status": "denied", "code": _ASKED, "rule": rule})
+                raise Denied(_ASKED, question, hint="this needs the owner's approval, which can't be asked for yet")
             case Allow(rule=rule):
                 self._record(f"{action.kind}.admitted", {**facts, "rule": rule})
         ending = Ending()

@@ -137,6 +137,8 @@ def new_keeper(keepers):
     """A descriptor of a keeper, pid 1 of a new namespace. Raises OSError where there is none to be had."""
     keepers.send(b"K")
     error, found, _, _ = socket.recv_fds(keepers, 1, 1)
+    if not error:
+        sys.exit("zygote: the process that makes pid namespaces has died")
     if not found:
         raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
     return found[0]

@@ -7,7 +7,10 @@ here is a key there, and its docstring is that key's documentation.
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue, PlainSerializer
+from pydantic import ByteSize, Field, JsonValue, PlainSerializer
+
+from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
+from gloveport.model.value import Value as Value
 
 Language: TypeAlias = Literal["python", "typescript", "javascript", "shell"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -27,12 +30,6 @@ PRIVATE = "/run/gloveport"
 
 Bytes: TypeAlias = Annotated[ByteSize, Field(gt=0)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
-
-
-class Value(BaseModel):
-    """A frozen value: no field can be changed, and none that is unknown is taken."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Limits(Value):
@@ -125,6 +122,8 @@ class Request(Value):
     limits: Narrowing = Narrowing()
     ansi: Literal["strip", "keep"] = "strip"
     """Whether terminal escape sequences in the output are removed."""
+    apis: tuple[ApiName, ...] | None = None
+    """The APIs it uses: no other can be reached then, and their types are known. Without it, all of the policy's."""
 
 
 class Grant(Value):
@@ -134,6 +133,8 @@ class Grant(Value):
     mounts: tuple[Mount, ...] = ()
     unix_sockets: bool = False
     limits: Limits = Limits()
+    egress: Annotated[Egress, PlainSerializer(outline)] = Egress()
+    """Written out as the names of its APIs."""
 
 
 class Symlink(Value):
@@ -194,13 +195,20 @@ class Execute(Value):
     code_sha256: str
 
 
-Action: TypeAlias = Execute
+Action: TypeAlias = Execute | Fetch | Connect
 
 
 class Allow(Value):
     """Decision: yes, by this rule."""
 
     rule: str
+
+
+class Ask(Value):
+    """Decision: a person has to say. ``question`` is written for them."""
+
+    rule: str
+    question: str
 
 
 class Deny(Value):
@@ -211,7 +219,7 @@ class Deny(Value):
     hint: str
 
 
-Decision: TypeAlias = Allow | Deny
+Decision: TypeAlias = Allow | Ask | Deny
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "cancelled", "killed", "denied"]
 LimitName: TypeAlias = Literal[
@@ -289,6 +297,12 @@ class Result(Value):
 
     hint: str = ""
     """What the caller can do about a status that is not ``ok``."""
+
+    requests: tuple[Exchange, ...] = ()
+    """The requests that it made, in the order in which they ended; the first of them where there are many."""
+
+    requests_total: int = 0
+    """How many there were."""
 
     usage: Usage = Usage()
     grant: Grant = Grant()

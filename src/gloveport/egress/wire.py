@@ -1,0 +1,143 @@
+"""A connection, plain or TLS, on a socket that never blocks. The end of a stream and of TLS are one: ``b""``."""
+
+import contextlib
+import errno
+import socket
+import ssl
+
+import anyio
+
+CHUNK_BYTES = 1 << 16
+
+
+class Wire:
+    """One end of a TCP connection. One task may receive while another sends; each may do so once at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)  # noqa: FBT003 - its only argument
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = sock
+
+    async def receive(self, size: int = CHUNK_BYTES) -> bytes:
+        """What has come, at most ``size`` bytes; waits for the first. ``b""`` when nothing more will come.
+
+        Raises:
+            OSError: The connection broke, or what comes is no TLS.
+        """
+        while True:
+            try:
+                return self._socket.recv(size)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                await self._readable()
+            except ssl.SSLWantWriteError:
+                await self._writable()
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return b""
+
+    async def peek(self) -> bytes:
+        """The first byte of what has come, which stays there; waits for it. Not under TLS."""
+        while True:
+            try:
+                return self._socket.recv(1, socket.MSG_PEEK)
+            except BlockingIOError:
+                await self._readable()
+
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
+        """Send all of it.
+
+        Raises:
+            OSError: The connection broke.
+        """
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                await self._writable()
+            except ssl.SSLWantReadError:
+                await self._readable()
+
+    async def answer_tls(self, context: ssl.SSLContext) -> None:
+        """Become the server of a TLS session.
+
+        Raises:
+            OSError: The handshake failed.
+        """
+        await self._shake(context.wrap_socket(self._release(), server_side=True, do_handshake_on_connect=False))
+
+    async def ask_tls(self, context: ssl.SSLContext, name: str) -> None:
+        """Become the client of a TLS session with a server that proves to be ``name``.
+
+        Raises:
+            OSError: The handshake failed; ``ssl.SSLCertVerificationError`` when it is somebody else.
+        """
+        await self._shake(context.wrap_socket(self._release(), server_hostname=name, do_handshake_on_connect=False))
+
+    @property
+    def protocol(self) -> str | None:
+        """The protocol that TLS has agreed on (ALPN)."""
+        return self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        """Address and port at this end."""
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has come and nobody has hung up, as with a connection that can be used once more."""
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            pass
+        return False
+
+    def finish(self) -> None:
+        """Say that nothing more is sent. What comes can still be received, but not under TLS."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self.close()
+            return
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close it, without waiting. What was sent is still delivered; whoever waits for it gets an ``OSError``."""
+        if self._socket.fileno() < 0:
+            return
+        if isinstance(self._socket, ssl.SSLSocket):
+            with contextlib.suppress(OSError, ValueError):
+                self._socket.unwrap()  # says goodbye, and does not wait for the answer
+        anyio.notify_closing(self._socket)
+        self._socket.close()
+
+    def _release(self) -> socket.socket:
+        if isinstance(self._socket, ssl.SSLSocket):
+            raise OSError(errno.EISCONN, "it is TLS already")
+        return self._socket
+
+    async def _shake(self, session: ssl.SSLSocket) -> None:
+        self._socket = session
+        while True:
+            try:
+                session.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._readable()
+            except ssl.SSLWantWriteError:
+                await self._writable()
+            else:
+                return
+
+    async def _readable(self) -> None:
+        try:
+            await anyio.wait_readable(self._socket)
+        except anyio.ClosedResourceError as error:
+            raise OSError(errno.EBADF, "closed while it was waited for") from error
+
+    async def _writable(self) -> None:
+        try:
+            await anyio.wait_writable(self._socket)
+        except anyio.ClosedResourceError as error:
+            raise OSError(errno.EBADF, "closed while it was waited for") from error

@@ -1,0 +1,216 @@
+"""The way out over HTTP: what the operator says of an API, and what a program does with it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, IPvAnyAddress, IPvAnyNetwork, JsonValue
+
+from gloveport.model.value import Value
+
+ApiName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+
+Secret: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00]+|json:/[^\x00#]+#/[^\x00]+|command:[^\x00]+"
+        r"|keyring:[^/\x00]+/[^\x00]+)$"
+    ),
+]
+"""Where a secret is, never the secret: ``env:NAME``, ``file:/path``, ``json:/path#/pointer`` (RFC 6901),
+``command:argv``, ``keyring:service/user``. Resolved on the host when it is needed."""
+
+HeaderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")]
+Method: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$")]
+HttpsUrl: TypeAlias = Annotated[str, Field(pattern=r"^https://[^\s\x00-\x1f#]+$")]
+PlainText: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class Bearer(Value):
+    """``Authorization: Bearer SECRET``."""
+
+    kind: Literal["bearer"]
+    secret: Secret
+
+
+class Basic(Value):
+    """``Authorization: Basic``: the secret is the password, or, as Stripe has it, the user name."""
+
+    kind: Literal["basic"]
+    secret: Secret
+    username: PlainText = ""
+    """The other half, which is no secret."""
+    secret_is: Literal["password", "username"] = "password"  # noqa: S105 - which half of the pair
+
+
+class Header(Value):
+    """A header of its own: ``NAME: PREFIXSECRET``."""
+
+    kind: Literal["header"]
+    name: HeaderName
+    secret: Secret
+    prefix: PlainText = ""
+
+
+class Query(Value):
+    """A parameter of the URL: ``?NAME=SECRET``."""
+
+    kind: Literal["query"]
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    secret: Secret
+
+
+class Placeholder(Value):
+    """A random string stands for the secret in the program's environment, and is replaced in the named places alone."""
+
+    kind: Literal["placeholder"]
+    name: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+    """The environment variable in which a program finds the placeholder."""
+    secret: Secret
+    places: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$")], ...],
+        Field(min_length=1),
+    ]
+    """``header:NAME``, ``query:NAME``, ``form:FIELD``, ``body:path.to.member`` of a JSON body. Members of arrays are
+    named by their index."""
+
+
+class ClientCredentials(Value):
+    """OAuth 2.0 client credentials (RFC 6749, 4.4): a bearer token, renewed before it expires."""
+
+    kind: Literal["oauth2_client_credentials"]
+    token_url: HttpsUrl
+    client_id: PlainText
+    client_secret: Secret
+    scopes: tuple[PlainText, ...] = ()
+    audience: PlainText = ""
+    client_auth: Literal["basic", "body"] = "basic"
+    """How the client names itself to the token endpoint."""
+
+
+class RefreshToken(Value):
+    """OAuth 2.0 refresh token (RFC 6749, 6): a bearer token, renewed before it expires."""
+
+    kind: Literal["oauth2_refresh_token"]
+    token_url: HttpsUrl
+    client_id: PlainText
+    refresh_token: Secret
+    client_secret: Secret | None = None
+    scopes: tuple[PlainText, ...] = ()
+    client_auth: Literal["basic", "body"] = "body"
+    """How the client names itself to the token endpoint, where it has a secret."""
+
+
+class SigV4(Value):
+    """AWS Signature Version 4: each request is signed anew."""
+
+    kind: Literal["sigv4"]
+    access_key_id: Secret
+    secret_access_key: Secret
+    session_token: Secret | None = None
+    region: PlainText
+    service: PlainText
+
+
+Auth: TypeAlias = Annotated[
+    Bearer | Basic | Header | Query | Placeholder | ClientCredentials | RefreshToken | SigV4,
+    Field(discriminator="kind"),
+]
+
+
+class Rule(Value):
+    """What is done with some requests to an API. Of an API's rules the first that matches decides."""
+
+    action: Literal["allow", "deny", "ask"]
+    methods: tuple[Method, ...] = ()
+    """Methods it speaks of; empty for all."""
+    paths: tuple[Annotated[str, Field(pattern=r"^/[^\s?#\x00]*$")], ...] = ()
+    """Paths it speaks of, empty for all: `*` stands for anything within a segment, `**` for anything."""
+
+
+class Api(Value):
+    """An HTTP API, or a TCP service, that programs may reach."""
+
+    description: str = ""
+    """What it is for, in a sentence for the agent."""
+
+    hosts: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Where it is: `host` and `host:port` are HTTPS, `http://host:port` is not encrypted, `tcp://host:port` is
+    passed on unseen. `*.host` stands for every name below it."""
+
+    rules: tuple[Rule, ...] = ()
+    """What may be asked of it: the first rule that matches decides, what none matches is denied. Without any:
+    everything."""
+
+    auth: tuple[Auth, ...] = ()
+    """What Gloveport adds to each request. Programs never see it."""
+
+    reference: str | None = None
+    """Where its documentation is, for the agent."""
+
+    types: str = ""
+    """TypeScript declarations, set before programs that name this API."""
+
+    active: bool = True
+
+    networks: tuple[IPvAnyNetwork, ...] = ()
+    """Networks that are not public and to which its names may lead all the same."""
+
+    addresses: tuple[IPvAnyAddress, ...] = ()
+    """Addresses to dial instead of those that DNS tells; they may be private."""
+
+    ca_file: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    """PEM file of the authorities to trust for it, instead of the system's."""
+
+
+class Egress(Value):
+    """The way out: what may be reached, and what is done to everything that goes out. ``Egress()`` leads nowhere."""
+
+    apis: Mapping[ApiName, Api] = {}
+
+    yolo: bool = False
+    """Every public host may be reached by HTTP and HTTPS, without credentials."""
+
+    user_agent: PlainText = ""
+    """User-Agent of every request; empty leaves each program its own."""
+
+    redact: tuple[Annotated[str, Field(min_length=4)], ...] = ()
+    """Strings that leave in no request: each is replaced by `REDACTED`."""
+
+
+def outline(egress: Egress) -> dict[str, JsonValue]:
+    """What a caller is told of it: where the owner keeps secrets is nothing for a caller."""
+    return {"apis": [*sorted(egress.apis)], "yolo": egress.yolo}
+
+
+Scheme: TypeAlias = Literal["https", "http"]
+
+
+class Fetch(Value):
+    """Action: send an HTTP request. Names are canonical (``policy.hosts``); a query is never part of an action."""
+
+    kind: Literal["fetch"] = "fetch"
+    method: str
+    scheme: Scheme
+    host: str
+    port: int
+    path: str
+
+
+class Connect(Value):
+    """Action: open a TCP connection whose bytes nobody looks at."""
+
+    kind: Literal["connect"] = "connect"
+    host: str
+    port: int
+
+
+class Exchange(Value):
+    """A request that a program made, as its answer lists it. Without query and bodies."""
+
+    method: str
+    """``CONNECT`` for a TCP connection."""
+    url: str
+    status: int | None = None
+    """What was answered; null where nothing was, or the request was refused."""
+    code: str | None = None
+    """Why it was refused or failed."""
