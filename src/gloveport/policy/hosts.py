@@ -1,0 +1,281 @@
+"""Names of places: one spelling for each host, what the operator's patterns mean, which addresses are public.
+
+Whatever compares hosts compares canonical ones. A text that clients and resolvers may read in two ways is refused, not
+interpreted: ``127.1``, ``0x7f.1`` and ``2130706433`` are the loopback address to some and a name to others.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import combinations
+from typing import Literal, NamedTuple, TypeAlias
+
+import idna
+
+from gloveport.model.egress import Api, Egress
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+_LONGEST = 253
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+# What ends in a number is an IPv4 address to the URL standard and to inet_aton, however it is written.
+_ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
+_SCHEMES: tuple[Literal["https", "http", "tcp"], ...] = ("https", "http", "tcp")
+_DEFAULT_PORTS = {"https": 443, "http": 80}
+
+
+class Place(NamedTuple):
+    """Where something is. ``host`` is canonical; in a pattern it may begin with ``*.``."""
+
+    scheme: Literal["https", "http", "tcp"]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """As it is written in a configuration, with scheme and port where they are not the default."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = "" if self.scheme == "https" else f"{self.scheme}://"
+        port = "" if self.port == _DEFAULT_PORTS.get(self.scheme) else f":{self.port}"
+        return f"{scheme}{host}{port}"
+
+
+@lru_cache(maxsize=4096)
+def canonical_host(text: str) -> str:
+    """Give the one spelling of a host: a name in A-labels, or an address without brackets.
+
+    Idempotent. An IPv4-mapped IPv6 address is the IPv4 address that a kernel would dial.
+
+    Raises:
+        ValueError: It is no host, or one that may be read in two ways. The message is for a person.
+    """
+    if not 0 < len(text) <= _LONGEST + 1:
+        raise ValueError(f"A host has 1 to {_LONGEST} characters.")
+    if ":" in text or "[" in text:
+        return _ipv6(text)
+    name = text.lower() if text.isascii() else _a_labels(text)
+    name = name.removesuffix(".")
+    if len(name) > _LONGEST or _NAME.fullmatch(name) is None:
+        raise ValueError(f"{text!r} is not a host name.")
+    if _ENDS_IN_NUMBER.fullmatch(name):
+        return _ipv4(name)
+    return _a_labels(name) if "xn--" in name else name
+
+
+def _ipv4(text: str) -> str:
+    try:
+        return str(IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IPv4 address: it needs four plain decimal numbers.") from None
+
+
+def _ipv6(text: str) -> str:
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    try:
+        address = IPv6Address(inner)
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IPv6 address.") from None
+    if address.scope_id is not None:
+        raise ValueError(f"{text!r} has a zone: an address with a zone is local to one machine.")
+    return str(address.ipv4_mapped or address)
+
+
+def _a_labels(text: str) -> str:
+    """Map as UTS 46 does, then encode by IDNA 2008. A label in ASCII stays, so an underscore may be in it."""
+    try:
+        labels = idna.uts46_remap(text, std3_rules=False, transitional=False).split(".")
+        return ".".join(_a_label(label) for label in labels)
+    except (idna.IDNAError, UnicodeError) as error:
+        raise ValueError(f"{text!r} is not a host name: {error}.") from None
+
+
+def _a_label(label: str) -> str:
+    if label.isascii() and not label.startswith("xn--"):
+        return label
+    return idna.alabel(label).decode("ascii")
+
+
+def is_address(host: str) -> bool:
+    """Tell whether a canonical host is an address."""
+    return ":" in host or _ENDS_IN_NUMBER.fullmatch(host) is not None
+
+
+@lru_cache(maxsize=4096)
+def parse_pattern(text: str) -> Place:
+    """Read one of an API's ``hosts``: ``host``, ``host:port``, or either behind ``https://``, ``http://``, ``tcp://``.
+
+    Raises:
+        ValueError: It is none. The message is for the operator.
+    """
+    before, mark, rest = text.rpartition("://")
+    scheme = next((known for known in _SCHEMES if known == before), None) if mark else "https"
+    if scheme is None:
+        raise ValueError(f"{text!r} has an unknown scheme: there are https, http and tcp.")
+    if any(character in rest for character in "/?#@"):
+        raise ValueError(f"{text!r} names more than a place: leave away path, query and user.")
+    match = _HOST_AND_PORT.fullmatch(rest)
+    if match is None:
+        raise ValueError(f"{text!r} is no host:port; an IPv6 address stands in brackets.")
+    return Place(scheme, _pattern_host(scheme, match["host"]), _pattern_port(text, scheme, match["port"]))
+
+
+def _pattern_host(scheme: str, text: str) -> str:
+    """A wildcard needs two labels at least after it: one for a whole top-level domain is a slip, not a grant."""
+    if not text.startswith("*."):
+        return canonical_host(text)
+    if scheme == "tcp":
+        raise ValueError(f"{text!r}: a TCP service needs its whole name.")
+    suffix = canonical_host(text[2:])
+    if "." not in suffix or is_address(suffix):
+        raise ValueError(f"{text!r} is too wide: `*.` stands before a name of two labels or more.")
+    return f"*.{suffix}"
+
+
+def _pattern_port(text: str, scheme: str, digits: str | None) -> int:
+    if digits is None and scheme in _DEFAULT_PORTS:
+        return _DEFAULT_PORTS[scheme]
+    if digits is None:
+        raise ValueError(f"{text!r} needs a port, as in tcp://host:5432.")
+    if _PORT.fullmatch(digits) is None or int(digits) > 65_535:
+        raise ValueError(f"{text!r} has no port from 1 to 65535.")
+    return int(digits)
+
+
+class _Index(NamedTuple):
+    exact: dict[Place, tuple[str, Api]]
+    wild: dict[Place, tuple[str, Api]]
+
+
+class _Same:
+    """An ``Egress`` by identity: it holds a mapping, so it can't be hashed. Kept, so that no other takes its id."""
+
+    __slots__ = ("egress",)
+
+    def __init__(self, egress: Egress) -> None:
+        self.egress = egress
+
+    def __hash__(self) -> int:
+        return id(self.egress)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.egress is other.egress
+
+
+@lru_cache(maxsize=256)
+def _index(same: _Same) -> _Index:
+    index = _Index({}, {})
+    for name, api, place in _claims(same.egress):
+        (index.wild if place.host.startswith("*.") else index.exact).setdefault(place, (name, api))
+    return index
+
+
+def _claims(egress: Egress) -> Iterator[tuple[str, Api, Place]]:
+    """What each active API says is its own, in the order of names."""
+    for name, api in sorted(egress.apis.items()):
+        if api.active:
+            yield from ((name, api, parse_pattern(pattern)) for pattern in api.hosts)
+
+
+def find(egress: Egress, scheme: Literal["https", "http", "tcp"], host: str, port: int) -> tuple[str, Api] | None:
+    """Find the active API that names a place. An exact name beats a wildcard, and a longer wildcard a shorter one.
+
+    ``host`` is canonical. The patterns are read once for each ``Egress``, not once for each request.
+    """
+    index = _index(_Same(egress))
+    found = index.exact.get(Place(scheme, host, port))
+    if found is not None or not index.wild:
+        return found
+    _, dot, suffix = host.partition(".")
+    while dot:
+        found = index.wild.get(Place(scheme, f"*.{suffix}", port))
+        if found is not None:
+            return found
+        _, dot, suffix = suffix.partition(".")
+    return None
+
+
+def exact_places(egress: Egress) -> tuple[Place, ...]:
+    """List the places that active APIs name by a whole name: those that can resolve to something inside a sandbox."""
+    return tuple(sorted(place for place in _index(_Same(egress)).exact if not is_address(place.host)))
+
+
+def overlaps(egress: Egress) -> tuple[tuple[str, str], ...]:
+    """List the pairs of active APIs that claim the same pattern: whose credential would it be?"""
+    claims: dict[Place, dict[str, None]] = {}
+    for name, _, place in _claims(egress):
+        claims.setdefault(place, {})[name] = None
+    return tuple(sorted({pair for names in claims.values() for pair in combinations(names, 2)}))
+
+
+# What is not the public internet, by the IANA special-purpose registries, whatever release of Python runs.
+_NOT_PUBLIC_IPV4 = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this host
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared by carriers; metadata of some clouds (100.100.100.200)
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # a public number that is the host itself to a machine in Azure
+        "169.254.0.0/16",  # link-local; metadata of most clouds (169.254.169.254)
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments; metadata of one cloud (192.0.0.192)
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays of 6to4, given up
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+# All that is assigned as global unicast. Outside lie loopback, unspecified, mapped and compatible IPv4 (::/8), NAT64
+# (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), segment routing (5f00::/16), unique local (fc00::/7), link-local
+# (fe80::/10), site-local (fec0::/10), multicast (ff00::/8), and whatever is not assigned yet.
+_GLOBAL_IPV6 = IPv6Network("2000::/3")
+_NOT_PUBLIC_IPV6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments: Teredo, which holds an IPv4 address, benchmarks, ORCHID
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4: holds an IPv4 address, which may be private
+        "3fff::/20",  # documentation
+    )
+)
+
+
+def is_global(address: Address) -> bool:
+    """Tell whether an address is one of the public internet, and is one in this very spelling.
+
+    An IPv6 address that holds an IPv4 one (mapped, NAT64, 6to4, Teredo) is not: a kernel or a router may take it apart.
+    """
+    if isinstance(address, IPv4Address):
+        public = not any(address in network for network in _NOT_PUBLIC_IPV4)
+    else:
+        public = (
+            address.scope_id is None
+            and address in _GLOBAL_IPV6
+            and not any(address in network for network in _NOT_PUBLIC_IPV6)
+        )
+    return public and address.is_global
+
+
+def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
+    """Tell whether an address may be dialled: it is public, or the operator named it or a network that it is in.
+
+    A mapped IPv4 address is the IPv4 address here, because the kernel dials that.
+    """
+    dialled = _unmapped(address)
+    return (
+        is_global(dialled)
+        or any(dialled == _unmapped(named) for named in addresses)
+        or any(dialled in network for network in networks)
+    )
+
+
+def _unmapped(address: Address) -> Address:
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
