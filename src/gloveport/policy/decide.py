@@ -6,7 +6,8 @@ Reasons and hints are read by the model that wrote the program: they say what it
 
 from typing import assert_never
 
-from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, Grant
+from gloveport.model import LANGUAGES, Action, Allow, Connect, Decision, Deny, Execute, Fetch, Grant
+from gloveport.policy.reach import decide_connect, decide_fetch
 
 
 def decide(grant: Grant, action: Action) -> Decision:
@@ -14,6 +15,10 @@ def decide(grant: Grant, action: Action) -> Decision:
     match action:
         case Execute():
             return _execute(grant, action)
+        case Fetch():
+            return decide_fetch(grant.egress, action)
+        case Connect():
+            return decide_connect(grant.egress, action)
         case _:
             assert_never(action)
 

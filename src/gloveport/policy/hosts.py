@@ -16,6 +16,7 @@ import idna
 from gloveport.model.egress import Api, Egress
 
 Address: TypeAlias = IPv4Address | IPv6Address
+PlaceScheme: TypeAlias = Literal["https", "http", "tcp"]
 Network: TypeAlias = IPv4Network | IPv6Network
 
 _LONGEST = 253
@@ -25,14 +26,14 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
-_SCHEMES: tuple[Literal["https", "http", "tcp"], ...] = ("https", "http", "tcp")
+_SCHEMES: tuple[PlaceScheme, ...] = ("https", "http", "tcp")
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 class Place(NamedTuple):
     """Where something is. ``host`` is canonical; in a pattern it may begin with ``*.``."""
 
-    scheme: Literal["https", "http", "tcp"]
+    scheme: PlaceScheme
     host: str
     port: int
 
@@ -104,6 +105,14 @@ def is_address(host: str) -> bool:
     return ":" in host or _ENDS_IN_NUMBER.fullmatch(host) is not None
 
 
+def is_canonical(host: str) -> bool:
+    """Tell whether a host is spelled as ``canonical_host`` spells it."""
+    try:
+        return canonical_host(host) == host
+    except ValueError:
+        return False
+
+
 @lru_cache(maxsize=4096)
 def parse_pattern(text: str) -> Place:
     """Read one of an API's ``hosts``: ``host``, ``host:port``, or either behind ``https://``, ``http://``, ``tcp://``.
@@ -146,8 +155,9 @@ def _pattern_port(text: str, scheme: str, digits: str | None) -> int:
 
 
 class _Index(NamedTuple):
-    exact: dict[Place, tuple[str, Api]]
-    wild: dict[Place, tuple[str, Api]]
+    owners: dict[Place, tuple[str, Api]]
+    places: dict[str, list[Place]]
+    """By host or wildcard."""
 
 
 class _Same:
@@ -169,7 +179,9 @@ class _Same:
 def _index(same: _Same) -> _Index:
     index = _Index({}, {})
     for name, api, place in _claims(same.egress):
-        (index.wild if place.host.startswith("*.") else index.exact).setdefault(place, (name, api))
+        if place not in index.owners:
+            index.owners[place] = (name, api)
+            index.places.setdefault(place.host, []).append(place)
     return index
 
 
@@ -180,34 +192,43 @@ def _claims(egress: Egress) -> Iterator[tuple[str, Api, Place]]:
             yield from ((name, api, parse_pattern(pattern)) for pattern in api.hosts)
 
 
-def find(egress: Egress, scheme: Literal["https", "http", "tcp"], host: str, port: int) -> tuple[str, Api] | None:
+def _spellings(host: str) -> Iterator[str]:
+    """What a pattern may call a host: itself, then wildcards from the longest."""
+    yield host
+    _, dot, suffix = host.partition(".")
+    while dot:
+        yield f"*.{suffix}"
+        _, dot, suffix = suffix.partition(".")
+
+
+def find(egress: Egress, scheme: PlaceScheme, host: str, port: int) -> tuple[str, Api] | None:
     """Find the active API that names a place. An exact name beats a wildcard, and a longer wildcard a shorter one.
 
     ``host`` is canonical. The patterns are read once for each ``Egress``, not once for each request.
     """
-    index = _index(_Same(egress))
-    found = index.exact.get(Place(scheme, host, port))
-    if found is not None or not index.wild:
-        return found
-    _, dot, suffix = host.partition(".")
-    while dot:
-        found = index.wild.get(Place(scheme, f"*.{suffix}", port))
-        if found is not None:
-            return found
-        _, dot, suffix = suffix.partition(".")
-    return None
+    owners = _index(_Same(egress)).owners
+    found = (owners.get(Place(scheme, spelling, port)) for spelling in _spellings(host))
+    return next(filter(None, found), None)
+
+
+def places_of(egress: Egress, host: str) -> tuple[Place, ...]:
+    """List where else a host is granted: as active APIs name it, under any scheme and port."""
+    places = _index(_Same(egress)).places
+    return tuple(sorted(place for spelling in _spellings(host) for place in places.get(spelling, ())))
 
 
 def exact_places(egress: Egress) -> tuple[Place, ...]:
     """List the places that active APIs name by a whole name: those that can resolve to something inside a sandbox."""
-    return tuple(sorted(place for place in _index(_Same(egress)).exact if not is_address(place.host)))
+    owners = _index(_Same(egress)).owners
+    return tuple(sorted(place for place in owners if not (place.host.startswith("*.") or is_address(place.host))))
 
 
 def overlaps(egress: Egress) -> tuple[tuple[str, str], ...]:
-    """List the pairs of active APIs that claim the same pattern: whose credential would it be?"""
-    claims: dict[Place, dict[str, None]] = {}
+    """List the pairs of active APIs that claim the same host and port: whose credential would it be?"""
+    claims: dict[tuple[str, int], dict[str, None]] = {}
     for name, _, place in _claims(egress):
-        claims.setdefault(place, {})[name] = None
+        # Without the scheme: behind one port of a host there is one service.
+        claims.setdefault((place.host, place.port), {})[name] = None
     return tuple(sorted({pair for names in claims.values() for pair in combinations(names, 2)}))
 
 

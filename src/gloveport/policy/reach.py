@@ -1,0 +1,135 @@
+"""What may be sent where: decisions about requests and connections.
+
+An API is found by scheme, host and port together, so no rule and no credential ever meets another place's request.
+"""
+
+import re
+from collections.abc import Sequence
+
+from gloveport.model import Allow, Ask, Connect, Decision, Deny, Egress, Fetch
+from gloveport.model.egress import Api, Rule
+from gloveport.policy.hosts import Place, find, is_address, is_canonical, places_of
+from gloveport.policy.paths import ambiguous, matches
+from gloveport.policy.wording import FINAL, listed, shown
+
+# Tokens are case-sensitive, but a server that takes "delete" for DELETE would let it past a rule about DELETE.
+_METHOD = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
+_PUBLIC = frozenset({("https", 443), ("http", 80)})
+
+
+def decide_fetch(egress: Egress, action: Fetch) -> Decision:
+    """Decide a request. Redirects and upgrades are requests of their own."""
+    if not is_canonical(action.host):
+        return _unknown_host(egress, action.host)
+    found = find(egress, action.scheme, action.host, action.port)
+    if found is not None:
+        return _by_rules(*found, action)
+    granted = places_of(egress, action.host)
+    if granted:
+        return _not_there(_place(action), granted)
+    if is_address(action.host):
+        return Deny(
+            code="address_not_granted",
+            reason=f"No API names the address {action.host}, and addresses are never reached unnamed.",
+            hint=f"Use the host's name. {_reachable(egress)} {FINAL}",
+        )
+    if egress.yolo and (action.scheme, action.port) in _PUBLIC:
+        return Allow(rule="egress.yolo")
+    return _unknown_host(egress, action.host)
+
+
+def decide_connect(egress: Egress, action: Connect) -> Decision:
+    """Decide a TCP connection: only to what the operator named as ``tcp://``, whatever else is open."""
+    if not is_canonical(action.host):
+        return _unknown_host(egress, action.host)
+    found = find(egress, "tcp", action.host, action.port)
+    if found is not None:
+        return Allow(rule=f"api.{found[0]}")
+    granted = places_of(egress, action.host)
+    if granted:
+        return _not_there(Place("tcp", action.host, action.port), granted)
+    return _unknown_host(egress, action.host)
+
+
+def _by_rules(name: str, api: Api, action: Fetch) -> Decision:
+    if _METHOD.fullmatch(action.method) is None:
+        return Deny(
+            code="method_or_path_not_allowed",
+            reason=f"{shown(action.method)} is no method: methods are upper case.",
+            hint="Write the method in upper case, for example PATCH.",
+        )
+    if any(rule.paths for rule in api.rules) and ambiguous(action.path):
+        return Deny(
+            code="ambiguous_path",
+            reason=f"Servers may read the path {shown(action.path)} in two ways; API {name!r} has rules about paths.",
+            hint="Send a path without `.` and `..` segments, `//`, `;`, backslashes, encoded separators or control "
+            f"characters, and with valid escapes. {FINAL}",
+        )
+    for number, rule in enumerate(api.rules):
+        if _speaks_of(rule, action):
+            return _as_said(api, rule, f"api.{name}.rules[{number}]", action)
+    if not api.rules:
+        return Allow(rule=f"api.{name}")
+    return _not_allowed(f"No rule of API {name!r} allows {_request(action)}.", api)
+
+
+def _speaks_of(rule: Rule, action: Fetch) -> bool:
+    return (not rule.methods or action.method in rule.methods) and (
+        not rule.paths or any(matches(pattern, action.path) for pattern in rule.paths)
+    )
+
+
+def _as_said(api: Api, rule: Rule, name: str, action: Fetch) -> Decision:
+    match rule.action:
+        case "allow":
+            return Allow(rule=name)
+        case "ask":
+            return Ask(rule=name, question=f"May a program send {_request(action)} to {_place(action)}?")
+        case "deny":
+            return _not_allowed(f"Rule {name} forbids {_request(action)}.", api)
+
+
+def _not_allowed(reason: str, api: Api) -> Deny:
+    allowed = listed(_outline(rule) for rule in api.rules if rule.action != "deny")
+    return Deny(
+        code="method_or_path_not_allowed",
+        reason=reason,
+        hint=f"{f'What may be allowed: {allowed}.' if allowed else 'It allows nothing.'} {FINAL}",
+    )
+
+
+def _outline(rule: Rule) -> str:
+    return f"{'|'.join(rule.methods) or 'any method'} {'|'.join(rule.paths) or 'any path'}"
+
+
+def _not_there(asked: Place, granted: Sequence[Place]) -> Deny:
+    """The host is granted, but not so. Even ``yolo`` does not help: the operator has said how it is reached."""
+    schemes = {place.scheme for place in granted}
+    plain = asked.scheme == "http" and "http" not in schemes and "https" in schemes
+    return Deny(
+        code="plain_http_not_granted" if plain else "port_not_granted",
+        reason=f"{asked.scheme} to {asked.host} on port {asked.port} is not granted.",
+        hint=f"Granted is: {listed(str(place) for place in granted)}. {FINAL}",
+    )
+
+
+def _unknown_host(egress: Egress, host: str) -> Deny:
+    return Deny(
+        code="host_not_granted",
+        reason=f"No API that this program may use names the host {shown(host)}.",
+        hint=f"{_reachable(egress)} {FINAL}",
+    )
+
+
+def _reachable(egress: Egress) -> str:
+    apis = listed(f"{name} ({', '.join(api.hosts)})" for name, api in sorted(egress.apis.items()) if api.active)
+    public = "Any public host name is open to https on port 443 and http on port 80." if egress.yolo else ""
+    return " ".join(filter(None, (f"Reachable: {apis}." if apis else "", public))) or "Nothing can be reached."
+
+
+def _request(action: Fetch) -> str:
+    return f"{action.method} {shown(action.path)}"
+
+
+def _place(action: Fetch) -> Place:
+    return Place(action.scheme, action.host, action.port)
