@@ -6,7 +6,8 @@ Reasons and hints are read by the model that wrote the program: they say what it
 
 from typing import assert_never
 
-from gloveport.model import LANGUAGES, Action, Allow, Connect, Decision, Deny, Execute, Fetch, Grant
+from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, Grant
+from gloveport.model.egress import Connect, Fetch
 from gloveport.policy.reach import decide_connect, decide_fetch
 
 

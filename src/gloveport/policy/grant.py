@@ -1,7 +1,8 @@
 """From policy and request to a grant. Whatever a caller asks for, the grant never exceeds the operator's policy."""
 
 from gloveport.errors import Denied
-from gloveport.model import Egress, Grant, Limits, Narrowing, Policy, Request
+from gloveport.model import Grant, Limits, Narrowing, Policy, Request
+from gloveport.model.egress import Egress
 from gloveport.policy.wording import FINAL, listed, shown
 
 

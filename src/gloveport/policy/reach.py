@@ -6,8 +6,8 @@ An API is found by scheme, host and port together, so no rule and no credential 
 import re
 from collections.abc import Sequence
 
-from gloveport.model import Allow, Ask, Connect, Decision, Deny, Egress, Fetch
-from gloveport.model.egress import Api, Rule
+from gloveport.model import Allow, Ask, Decision, Deny
+from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
 from gloveport.policy.hosts import Place, find, is_address, is_canonical, places_of
 from gloveport.policy.paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, listed, shown
@@ -94,7 +94,7 @@ def _not_allowed(reason: str, api: Api) -> Deny:
     return Deny(
         code="method_or_path_not_allowed",
         reason=reason,
-        hint=f"{f'What may be allowed: {allowed}.' if allowed else 'It allows nothing.'} {FINAL}",
+        hint=f"{f'Allowed may be: {allowed}.' if allowed else 'It allows nothing.'} {FINAL}",
     )
 
 
