@@ -1,1 +1,79 @@
-"""A door of one execution: sockets on which its programs are answered, and on which nobody else can speak."""
+"""A door of one execution: sockets on which its programs are answered, and on which nobody else can speak.
+
+They listen in the network namespace of the execution's sandbox. So who speaks is known from the socket, and nothing
+that is said has to be believed.
+"""
+
+import contextlib
+import logging
+import select
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+_MOST_CONNECTIONS = 64
+_PAUSE_SECONDS = 0.05
+
+Answer: TypeAlias = Callable[[socket.socket], Awaitable[None]]
+"""Answers on one connection until it is over, and closes it. An ``OSError`` of its own connection is no fault."""
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def opened(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIterator[None]:
+    """Answer on these sockets, several connections at a time. On leaving, every connection is closed.
+
+    Args:
+        listeners: They do not block; they are another's to close.
+        answer: What is said on each connection.
+    """
+    if not listeners:
+        yield
+        return
+    failure = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_accept, listeners, answer, tasks)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whoever uses the door shall not see it wrapped in a group
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _accept(listeners: Sequence[socket.socket], answer: Answer, tasks: TaskGroup) -> None:
+    places = anyio.Semaphore(_MOST_CONNECTIONS)  # who wants more at once waits in the kernel's queue
+    by_number = {listener.fileno(): listener for listener in listeners}
+    with select.epoll() as events:
+        for number in by_number:
+            events.register(number, select.EPOLLIN)
+        while True:
+            await anyio.wait_readable(events)
+            for number, _ in events.poll(0):
+                await places.acquire()
+                try:
+                    connection, _ = by_number[number].accept()
+                except OSError as error:
+                    places.release()
+                    if not isinstance(error, BlockingIOError):  # no descriptors just now, say
+                        await anyio.sleep(_PAUSE_SECONDS)
+                    continue
+                tasks.start_soon(_answer, answer, connection, places)
+
+
+async def _answer(answer: Answer, connection: socket.socket, places: anyio.Semaphore) -> None:
+    try:
+        with connection:
+            await answer(connection)
+    except OSError:  # it broke: whoever spoke knows
+        pass
+    except Exception:  # noqa: BLE001 - one connection that goes wrong is closed; no other one, and no run, ends with it
+        _log.exception("a connection of a sandbox went wrong")
+    finally:
+        places.release()

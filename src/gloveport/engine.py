@@ -30,6 +30,7 @@ from gloveport.model import (
     Result,
     Usage,
 )
+from gloveport.model.egress import Egress
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Outcome, Plan, Sandbox, System, make_plan
@@ -135,7 +136,7 @@ class Engine:
 
     def _grant(self, request: Request) -> Grant:
         """``grant_for``, remembered: of a request, a grant depends on nothing but the limits."""
-        return _remembered(self._grants, request.limits, lambda: grant_for(self.policy, request))
+        return _remembered(self._grants, request.limits, lambda: grant_for(self.policy, Egress(), request))
 
     def _plan(self, request: Request, program: Program, grant: Grant) -> Plan:
         """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""

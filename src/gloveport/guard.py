@@ -67,5 +67,13 @@ class Guard:
             raise
         self._record(f"{action.kind}.ended", ending.fields)
 
+    def deny(self, kind: str, denial: Denied) -> None:
+        """Write down the refusal of what was meant to be an action of this kind, and is none.
+
+        Raises:
+            AuditError: It can't be written down.
+        """
+        self._record(f"{kind}.denied", {"status": "denied", "code": denial.code, "reason": denial.reason})
+
     def _record(self, kind: str, fields: dict[str, JsonValue]) -> None:
         self.audit.append(kind, {"caller": self.caller, "run": self.run_id, **fields})

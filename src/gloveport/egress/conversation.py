@@ -1,0 +1,158 @@
+"""The program's side of HTTP: requests that come on one connection, and the answers to them, one after the other."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import anyio
+import h11
+
+from gloveport.egress.messages import Headers
+from gloveport.egress.wire import Wire
+
+HEAD_BYTES = 64 * 1024
+_HEAD_SECONDS = 60.0
+_LINGER_SECONDS, _LINGER_BYTES = 2.0, 4 << 20
+_JSON = (b"content-type", b"application/json")
+_CLOSE = (b"connection", b"close")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The head of an answer."""
+
+    status: int
+    reason: bytes = b""
+    headers: Headers = ()
+
+
+class Conversation:
+    """One connection of a program that speaks HTTP/1.1.
+
+    Attributes:
+        answered: Whether the answer to the present request has begun.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        self.answered = False
+        self._method = b""
+        self._chunked = False
+
+    async def next_request(self) -> h11.Request | None:
+        """The next one; None when no more will come.
+
+        Raises:
+            h11.RemoteProtocolError: What comes is no HTTP.
+            OSError: The connection broke.
+        """
+        if self._http.our_state is h11.DONE:
+            if self._http.their_state is not h11.DONE:
+                return None
+            self._http.start_next_cycle()
+        elif self._http.our_state is not h11.IDLE:
+            return None
+        self.answered = False
+        event = self._http.next_event()
+        if event is h11.NEED_DATA:
+            with anyio.move_on_after(_HEAD_SECONDS):  # one who speaks a byte a minute is not listened to
+                while event is h11.NEED_DATA:
+                    self._http.receive_data(await self._wire.receive())
+                    event = self._http.next_event()
+        if not isinstance(event, h11.Request):
+            return None
+        self._method = event.method
+        return event
+
+    async def content(self) -> AsyncIterator[bytes]:
+        """The body of the present request, piece by piece. A program that waits for leave to send it gets that here.
+
+        Raises:
+            OSError: It broke off.
+            h11.RemoteProtocolError: It is no body.
+        """
+        if self._http.they_are_waiting_for_100_continue:
+            leave = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+            await self._wire.send(self._http.send(leave) or b"")
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                self._http.receive_data(await self._wire.receive())
+            elif isinstance(event, h11.Data):
+                yield bytes(event.data)
+            else:
+                return
+
+    async def answer(self, head: Head, content: bytes) -> None:
+        """Answer with a body that is there already."""
+        length = (b"content-length", b"%d" % len(content))
+        data = self._begun(Head(status=head.status, reason=head.reason, headers=(*head.headers, length)))
+        if self._method != b"HEAD":
+            data += self._http.send(h11.Data(data=content)) or b""
+        data += self._http.send(h11.EndOfMessage()) or b""
+        await self._wire.send(data)
+
+    async def begin(self, head: Head) -> None:
+        """Begin an answer. Without a ``content-length`` its body goes in chunks, where the program knows these."""
+        framed = any(name == b"content-length" for name, _ in head.headers)
+        self._chunked = not framed and self._method != b"HEAD" and self._http.their_http_version == b"1.1"
+        await self._wire.send(self._begun(head))
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the body."""
+        await self._wire.send(self._http.send(h11.Data(data=data)) or b"")
+
+    async def end(self, trailers: Headers) -> None:
+        """End the answer."""
+        end = h11.EndOfMessage(headers=list(trailers)) if self._chunked else h11.EndOfMessage()
+        await self._wire.send(self._http.send(end) or b"")
+
+    async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
+        """Answer with why there is no answer. What is still to come of the request is not waited for."""
+        content = json.dumps({"code": code, "reason": reason, "hint": hint}).encode() + b"\n"
+        unread = self._http.their_state is not h11.DONE
+        headers = (_JSON, _CLOSE) if unread else (_JSON,)
+        await self.answer(Head(status=status, headers=headers), content)
+        if unread:
+            await self._linger()
+
+    async def accept_tunnel(self) -> None:
+        """Say yes to CONNECT: from then on the connection is another's.
+
+        Raises:
+            OSError: The program has not waited for it.
+        """
+        await self._leave(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
+
+    async def switch(self, head: Head) -> None:
+        """Say yes to an upgrade: from then on the connection is another's. Raises as above."""
+        await self._leave(h11.InformationalResponse(status_code=101, headers=list(head.headers), reason=head.reason))
+
+    async def _leave(self, event: h11.Response | h11.InformationalResponse) -> None:
+        self._http.next_event()  # the end of the request, which has no body
+        data = self._http.send(event) or b""
+        if self._http.trailing_data[0]:
+            raise OSError("it went on without waiting for the answer")
+        await self._wire.send(data)
+
+    def _begun(self, head: Head) -> bytes:
+        self.answered = True
+        reason = head.reason or _reason(head.status)
+        response = h11.Response(status_code=head.status, headers=list(head.headers), reason=reason)
+        return self._http.send(response) or b""
+
+    async def _linger(self) -> None:
+        """Take what is still sent, for a while: to close at once would take back what was answered."""
+        taken = 0
+        with anyio.move_on_after(_LINGER_SECONDS):
+            while taken < _LINGER_BYTES and (data := await self._wire.receive()):
+                taken += len(data)
+
+
+def _reason(status: int) -> bytes:
+    try:
+        return HTTPStatus(status).phrase.encode()
+    except ValueError:
+        return b""

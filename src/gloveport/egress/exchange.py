@@ -1,0 +1,245 @@
+"""One request of a program and its answer: decide, strip, inject, send, scrub, write down."""
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import h11
+
+from gloveport.egress import websocket
+from gloveport.egress.coding import ACCEPTED
+from gloveport.egress.conversation import Conversation
+from gloveport.egress.inject import MOST_BODY_BYTES
+from gloveport.egress.messages import Answer, Headers, Outbound, Route
+from gloveport.egress.outlet import Outlet
+from gloveport.egress.redact import Redaction
+from gloveport.egress.reply import Reply
+from gloveport.egress.request import DEFAULT_PORTS, Asked, Site, read
+from gloveport.egress.wire import Wire
+from gloveport.errors import ConfigError, Denied, UpstreamError
+from gloveport.guard import Ending
+from gloveport.model.egress import Api, Exchange, Fetch
+from gloveport.policy.hosts import find
+from gloveport.secrets.scrub import scrub_text
+
+_FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
+_STATUS = {"bad_request": 400, "body_too_large": 413, "upstream_timeout": 504}
+_NO_API = Api(hosts=("nowhere.invalid",))  # of a host that no API names: under yolo
+_OWNERS = "The owner of this computer has to repair it; a program can't."
+_SHOWN = 300
+_SMALL_BYTES = 64 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+async def exchange(
+    outlet: Outlet, wire: Wire, conversation: Conversation, request: h11.Request, site: Site | None
+) -> None:
+    """Answer one request: as the far side answers it, or with why not.
+
+    Args:
+        outlet: The way out of the execution that asks.
+        wire: What the conversation goes on over, which an upgrade takes over.
+        conversation: Where ``request`` has come.
+        request: Its head.
+        site: Where the connection leads; None at the proxy door.
+
+    Raises:
+        OSError, h11.RemoteProtocolError: The program's end broke, or speaks no HTTP.
+        AuditError: It can't be written down.
+    """
+    try:
+        asked = read(request, site)
+    except Denied as denial:
+        outlet.deny(denial)
+        await _refuse(outlet, conversation, denial.code, denial.reason, denial.hint)
+        return
+    visit = _Visit(outlet=outlet, wire=wire, conversation=conversation, asked=asked)
+    code: str | None = "broke_off"
+    try:
+        with outlet.guard.admit(visit.action()) as ending:
+            await visit.make(ending)
+        code = None
+    except (Denied, UpstreamError) as error:
+        code = error.code
+        await _refuse(outlet, conversation, code, str(error.args[0]), error.hint)
+    except ConfigError as error:  # a secret that can't be had
+        code = "secret_unavailable"
+        _log.warning("no request to %s: %s", asked.site.host, error)
+        await _refuse(outlet, conversation, code, "The credential for this API can't be had.", _OWNERS)
+    finally:
+        outlet.journal.add(Exchange(method=asked.method, url=visit.url, status=visit.status, code=code))
+
+
+async def _refuse(outlet: Outlet, conversation: Conversation, code: str, reason: str, hint: str) -> None:
+    """Say why there is no answer; after a part of one, end it so that nobody takes it for all of it."""
+    if conversation.answered:
+        raise OSError(f"{code} after the answer had begun")
+    status = _STATUS.get(code) or (_BAD_GATEWAY if code.startswith(("upstream", "secret", "tls")) else _FORBIDDEN)
+    needles = outlet.gateway.vault.needles
+    await conversation.refuse(status, code, scrub_text(needles, reason), scrub_text(needles, hint))
+
+
+@dataclass(kw_only=True)
+class _Visit:
+    """One request on its way.
+
+    Attributes:
+        status: What was answered to it.
+    """
+
+    outlet: Outlet
+    wire: Wire
+    conversation: Conversation
+    asked: Asked
+    status: int | None = None
+    _sent_bytes: int = 0
+    _began: float = field(default_factory=time.monotonic)
+
+    @property
+    def url(self) -> str:
+        """Where it goes, without the query."""
+        scheme, host, port = self.asked.site
+        host = f"[{host}]" if ":" in host else host
+        place = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
+        return f"{scheme}://{place}{self.asked.path}"[:_SHOWN]
+
+    def action(self) -> Fetch:
+        """What has to be decided."""
+        scheme, host, port = self.asked.site
+        return Fetch(method=self.asked.method, scheme=scheme, host=host, port=port, path=self.asked.path)
+
+    async def make(self, ending: Ending) -> None:
+        """Send it and pass on the answer.
+
+        Raises:
+            Denied, UpstreamError, ConfigError: There is none, or not all of one.
+        """
+        gateway, asked = self.outlet.gateway, self.asked
+        name, api = find(self.outlet.guard.grant.egress, *asked.site) or ("", _NO_API)
+        self._require_plain(api)
+        body, length = await self._body(api)
+        out = gateway.injector.strip(api, self._head(api))
+        route = _route(name, api, asked.site)
+        whole = body if isinstance(body, bytes) else None
+        injected = await gateway.injector.apply(name, api, route, out, whole, self.outlet.placeholders)
+        if injected.body is not None:
+            body, length = injected.body, len(injected.body)
+        ending.fields.update(api=name, injected=list(injected.places))
+        reply = Reply(needles=gateway.vault.needles, credentialed=bool(api.auth))
+        try:
+            if asked.websocket:
+                async with gateway.upstreams.open_websocket(route, injected.out) as answer:
+                    await self._take(answer, reply)
+            else:
+                async with gateway.upstreams.exchange(route, injected.out, body, length=length) as answer:
+                    await self._take(answer, reply)
+        finally:
+            ending.fields.update(
+                http_status=self.status,
+                sent_bytes=self._sent_bytes,
+                received_bytes=reply.received_bytes,
+                scrubbed=[*sorted(reply.found)],
+                ms=round((time.monotonic() - self._began) * 1000),
+            )
+        if self.status == _UNAUTHORIZED and name:
+            gateway.injector.refused(name, api)
+
+    async def _take(self, answer: Answer, reply: Reply) -> None:
+        self.status = answer.status
+        if answer.upgraded is None:
+            await reply.pass_on(self.conversation, answer, self.asked.method)
+            return
+        await self.conversation.switch(reply.switched(answer))
+        relay = websocket.Relay(needles=reply.needles, redactions=self.outlet.redactions)
+        try:
+            await relay.run(self.wire, answer.upgraded, answer.ahead)
+        finally:
+            self._sent_bytes, reply.received_bytes = relay.sent_bytes, relay.received_bytes
+            reply.found |= relay.found
+
+    def _require_plain(self, api: Api) -> None:
+        """Refuse what would get around a rule, or around the scrubber.
+
+        Raises:
+            Denied: It would.
+        """
+        if api.rules and (place := self.asked.override()):
+            raise Denied(
+                "method_override_refused",
+                f"The request asks for another method in {place}: what the owner allows is judged by its own.",
+                hint="Use the method itself.",
+            )
+        if api.auth and any(name == b"range" for name, _ in self.asked.headers):
+            raise Denied(
+                "range_refused",
+                "Parts of an answer can't be had from an API that gets credentials.",
+                hint="Ask for the whole, without a Range header.",
+            )
+
+    def _head(self, api: Api) -> Outbound:
+        """The head, before anything of the owner's is in it."""
+        egress = self.outlet.guard.grant.egress
+        headers = self.asked.headers
+        if egress.user_agent:
+            headers = _replaced(headers, b"user-agent", egress.user_agent.encode())
+        if self.asked.websocket:  # frames that are compressed can't be looked at
+            headers = tuple(header for header in headers if header[0] != b"sec-websocket-extensions")
+        elif api.auth or self.outlet.gateway.vault.needles:
+            wanted = any(name == b"accept-encoding" for name, _ in headers)
+            headers = _replaced(headers, b"accept-encoding", ACCEPTED if wanted else b"identity")
+        out = Outbound(method=self.asked.method, target=self.asked.target, headers=headers)
+        return Redaction(needles=self.outlet.redactions).head(out)
+
+    async def _body(self, api: Api) -> tuple[bytes | AsyncIterator[bytes] | None, int | None]:
+        """The body as it is sent, and how long it is, where that is known before."""
+        asked, length = self.asked, self.asked.length
+        if not asked.has_body:
+            return None, None
+        stream = self._counted()
+        if self.outlet.redactions:
+            coding = b",".join(value for name, value in asked.headers if name == b"content-encoding")
+            stream = Redaction(needles=self.outlet.redactions).body(stream, coding)
+            length = None
+        if self.outlet.gateway.injector.needs_body(api):
+            data = await _whole(stream)
+            return data, len(data)
+        if asked.length is not None and asked.length <= _SMALL_BYTES:  # for servers that take no chunks
+            data = await _whole(stream)
+            return data, len(data)
+        return stream, length
+
+    async def _counted(self) -> AsyncIterator[bytes]:
+        async for piece in self.conversation.content():
+            self._sent_bytes += len(piece)
+            yield piece
+
+
+def _route(name: str, api: Api, site: Site) -> Route:
+    return Route(
+        api=name,
+        scheme=site.scheme,
+        host=site.host,
+        port=site.port,
+        networks=api.networks,
+        addresses=api.addresses,
+        ca_file=api.ca_file,
+    )
+
+
+def _replaced(headers: Headers, name: bytes, value: bytes) -> Headers:
+    return (*(header for header in headers if header[0] != name), (name, value))
+
+
+async def _whole(stream: AsyncIterator[bytes]) -> bytes:
+    data = bytearray()
+    async for piece in stream:
+        data += piece
+        if len(data) > MOST_BODY_BYTES:
+            raise Denied(
+                "body_too_large",
+                f"For this API a request's body must be looked at whole; at most {MOST_BODY_BYTES} bytes are.",
+                hint="Send less at a time.",
+            )
+    return bytes(data)

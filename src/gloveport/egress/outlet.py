@@ -1,0 +1,62 @@
+"""The way out of one server, and of each of its executions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gloveport.egress.authority import Authority
+from gloveport.egress.inject import Injector
+from gloveport.egress.upstream import Upstreams
+from gloveport.errors import Denied
+from gloveport.guard import Guard
+from gloveport.model.egress import Exchange
+from gloveport.secrets.scrub import Needles
+from gloveport.secrets.vault import Vault
+
+_MOST_LISTED = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """What all executions of a server share on their way out."""
+
+    authority: Authority
+    upstreams: Upstreams
+    injector: Injector
+    vault: Vault
+
+
+@dataclass(kw_only=True)
+class Journal:
+    """What a run's answer says of its requests: the first of them, and how many there were."""
+
+    listed: list[Exchange] = field(default_factory=list)
+    total: int = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Note one that is over."""
+        self.total += 1
+        if len(self.listed) < _MOST_LISTED:
+            self.listed.append(exchange)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlet:
+    """The way out of one execution.
+
+    Attributes:
+        names: The granted names, by the loopback address that each has inside.
+        placeholders: The string that stands for a secret in this execution, by the name of its variable.
+        redactions: What leaves in no request.
+    """
+
+    gateway: Gateway
+    guard: Guard
+    names: Mapping[str, str]
+    placeholders: Mapping[str, str]
+    redactions: Needles
+    journal: Journal = field(default_factory=Journal)
+
+    def deny(self, denial: Denied) -> None:
+        """Write down the refusal of what is no action, so that nothing could decide on it."""
+        self.guard.deny("fetch", denial)
+        self.journal.add(Exchange(method="", url="", code=denial.code))

@@ -1,0 +1,95 @@
+"""Answers on the doors of an execution: what a connection leads to, and what is spoken on it.
+
+At the proxy door a program says where it wants to go. Everywhere else it is known from the address that it has
+connected to, which stands for a granted name inside. Where TLS is spoken it ends here.
+"""
+
+import contextlib
+import socket
+
+import h11
+
+from gloveport.egress.conversation import Conversation
+from gloveport.egress.exchange import exchange
+from gloveport.egress.network import PROXY
+from gloveport.egress.outlet import Outlet
+from gloveport.egress.request import Site, malformed, parse_authority
+from gloveport.egress.tunnel import tunnel
+from gloveport.egress.wire import Wire
+from gloveport.errors import Denied
+from gloveport.policy.hosts import canonical_host, find
+
+_HANDSHAKE = b"\x16"  # TLS record type
+
+
+async def answer(outlet: Outlet, connection: socket.socket) -> None:
+    """Answer on one connection until it is over, and close it.
+
+    Raises:
+        OSError: It broke.
+        AuditError: What is asked can't be written down.
+    """
+    wire = Wire(connection)
+    with contextlib.closing(wire):
+        address, port = wire.local_address
+        if (address, port) == PROXY:
+            await _converse(outlet, wire, None)
+        else:
+            await _lead(outlet, wire, outlet.names.get(address, address), port)
+
+
+async def _lead(outlet: Outlet, wire: Wire, host: str, port: int) -> None:
+    """A connection that leads to one place: passed on unseen where that is granted, else it has to be HTTP."""
+    if found := find(outlet.guard.grant.egress, "tcp", host, port):
+        await tunnel(outlet, wire, *found, host, port)
+        return
+    first = await wire.peek()
+    if first != _HANDSHAKE:
+        await _converse(outlet, wire, Site("http", host, port))
+        return
+    await wire.answer_tls(outlet.gateway.authority.context(host))
+    if _disagrees(wire.asked_name, host):
+        outlet.deny(
+            Denied("names_disagree", f"The connection leads to {host}, and TLS names another place.", hint="Retry.")
+        )
+        return
+    await _converse(outlet, wire, Site("https", host, port))
+
+
+def _disagrees(asked: str | None, host: str) -> bool:
+    """Whether a client wants somebody else. One that names nobody is content with whoever it reaches."""
+    try:
+        return asked is not None and canonical_host(asked) != host
+    except ValueError:
+        return True
+
+
+async def _converse(outlet: Outlet, wire: Wire, site: Site | None) -> None:
+    conversation = Conversation(wire)
+    try:
+        while (request := await conversation.next_request()) is not None:
+            if request.method == b"CONNECT":
+                await _connect(outlet, wire, conversation, request, site)
+                return
+            await exchange(outlet, wire, conversation, request, site)
+    except h11.RemoteProtocolError as error:
+        denial = malformed(str(error))
+        outlet.deny(denial)
+        if not conversation.answered:
+            await conversation.refuse(error.error_status_hint, denial.code, denial.reason, denial.hint)
+
+
+async def _connect(
+    outlet: Outlet, wire: Wire, conversation: Conversation, request: h11.Request, site: Site | None
+) -> None:
+    """A tunnel. Whether it may be is judged by what is sent through it: only there can a refusal be read."""
+    try:
+        if site is not None:
+            raise malformed("there is no proxy behind this one")
+        host, port = parse_authority(request.target.decode("ascii", "replace"), None)
+    except Denied as denial:
+        outlet.deny(denial)
+        await conversation.refuse(400, denial.code, denial.reason, denial.hint)
+        return
+    await conversation.accept_tunnel()
+    await _lead(outlet, wire, host, port)

@@ -1,0 +1,37 @@
+"""What leaves in no request: the owner's strings, in URL, headers and body."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from gloveport.egress.coding import decoder
+from gloveport.egress.messages import Outbound
+from gloveport.secrets.scrub import Needles, Scrubber, scrub
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redaction:
+    """What is done to one request."""
+
+    needles: Needles
+
+    def head(self, out: Outbound) -> Outbound:
+        """The head without them, and as it has to be for a body without them."""
+        if not self.needles:
+            return out
+        headers = tuple(
+            (name, scrub(self.needles, value)) for name, value in out.headers if name != b"content-encoding"
+        )
+        return replace(out, target=scrub(self.needles, out.target.encode()).decode(), headers=headers)
+
+    async def body(self, stream: AsyncIterator[bytes], coding: bytes) -> AsyncIterator[bytes]:
+        """A body without them, and without its content coding, under which nobody could look for them.
+
+        Raises:
+            UpstreamError: Its coding is unknown, or it is broken.
+        """
+        undo, scrubber = decoder(coding or b"identity"), Scrubber(self.needles)
+        async for piece in stream:
+            for plain in undo.feed(piece):
+                yield scrubber.feed(plain)
+        undo.finish()
+        yield scrubber.finish()

@@ -1,0 +1,134 @@
+"""The way back: an answer, without a secret in head or body, passed on as it comes."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from gloveport.egress.coding import Decoder, decoder
+from gloveport.egress.conversation import Conversation, Head
+from gloveport.egress.messages import Answer, Headers
+from gloveport.errors import UpstreamError
+from gloveport.secrets.scrub import Needles, Scrubber
+
+_WITHOUT_BODY = frozenset({204, 304})
+_PARTIAL = 206
+_SMALL_BYTES = 64 * 1024
+# Another way to the same server, which leads past us.
+_DROPPED = frozenset({b"alt-svc"})
+
+
+@dataclass(kw_only=True)
+class Reply:
+    """One answer on its way back.
+
+    Attributes:
+        needles: What must not be in it.
+        credentialed: Whether it is from an API that gets credentials: what can't be looked at is refused then.
+        received_bytes: Bytes of its body, as they came.
+        found: Names of the secrets that were in it.
+    """
+
+    needles: Needles
+    credentialed: bool
+    received_bytes: int = 0
+    found: set[str] = field(default_factory=set)
+
+    async def pass_on(self, conversation: Conversation, answer: Answer, method: str) -> None:
+        """Pass on an answer to ``method``, and its body piece by piece.
+
+        Raises:
+            UpstreamError: It can't be looked at, or breaks off.
+            OSError: The program's end broke.
+        """
+        names = {name for name, _ in answer.headers}
+        if self.credentialed and (answer.status == _PARTIAL or b"content-range" in names):
+            raise UpstreamError(
+                "partial_answer", "A part of an answer came, in which a credential could be cut in two.", hint=_WHOLE
+            )
+        if method == "HEAD" or answer.status in _WITHOUT_BODY:
+            await conversation.begin(self._head(answer, length=None if self._looks else answer.length))
+            await conversation.end(())
+            return
+        undo = self._decoder(answer.headers)
+        body, length = self._body(answer, undo), answer.length
+        head = self._head(answer, decoded=undo is not None)
+        if length is not None and length <= _SMALL_BYTES and undo is None:
+            await conversation.answer(head, b"".join([piece async for piece in body]))
+            return
+        if not self._looks and length is not None:
+            head = self._head(answer, length=length)
+        await conversation.begin(head)
+        async for piece in body:
+            await conversation.write(piece)
+        await conversation.end(self._scrubbed(answer.trailers))
+
+    def switched(self, answer: Answer) -> Head:
+        """The head of an answer that makes the connection a WebSocket.
+
+        Raises:
+            UpstreamError: It wants something of which nothing was said.
+        """
+        if any(name == b"sec-websocket-extensions" for name, _ in answer.headers):
+            raise UpstreamError("upstream_bad_response", "The server wants an extension that nobody has offered.")
+        upgrade = ((b"connection", b"upgrade"), (b"upgrade", b"websocket"))
+        return Head(status=answer.status, headers=(*self._scrubbed(answer.headers), *upgrade))
+
+    @property
+    def _looks(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self.needles)
+
+    def _head(self, answer: Answer, *, length: int | None = None, decoded: bool = False) -> Head:
+        dropped = _DROPPED | {b"content-encoding"} if decoded else _DROPPED
+        headers = self._scrubbed(tuple(header for header in answer.headers if header[0] not in dropped))
+        if length is not None:
+            headers = (*headers, (b"content-length", b"%d" % length))
+        ((_, reason),) = self._scrubbed(((b"", answer.reason),))
+        return Head(status=answer.status, reason=reason, headers=headers)
+
+    def _scrubbed(self, headers: Headers) -> Headers:
+        if not self._looks:
+            return headers
+        # At once, and only if there is something, one by one: a secret has no line feed in it, and no header either.
+        if not self._scrub(b"\n".join(b":".join(header) for header in headers))[1]:
+            return headers
+        return tuple((self._scrub(name)[0], self._scrub(value)[0]) for name, value in headers)
+
+    def _scrub(self, data: bytes) -> tuple[bytes, set[str]]:
+        scrubber = Scrubber(self.needles)
+        scrubbed = scrubber.feed(data) + scrubber.finish()
+        self.found |= scrubber.found
+        return scrubbed, scrubber.found
+
+    def _decoder(self, headers: Headers) -> Decoder | None:
+        """What undoes the content's coding, where that has to be undone to look at it.
+
+        Raises:
+            UpstreamError: Nothing does, and it has to be.
+        """
+        coding = b",".join(value for name, value in headers if name == b"content-encoding")
+        if not coding or not self._looks:
+            return None
+        try:
+            return decoder(coding)
+        except UpstreamError:
+            if self.credentialed:
+                raise
+            return None  # what comes from where no credential goes is looked at as it is
+
+    async def _body(self, answer: Answer, undo: Decoder | None) -> AsyncIterator[bytes]:
+        scrubber = Scrubber(self.needles)
+        with contextlib.ExitStack() as stack:
+            stack.callback(lambda: self.found.update(scrubber.found))
+            async for piece in answer.body:
+                self.received_bytes += len(piece)
+                for plain in (piece,) if undo is None else undo.feed(piece):
+                    if scrubbed := scrubber.feed(plain):
+                        yield scrubbed
+            if undo is not None:
+                undo.finish()
+            if rest := scrubber.finish():
+                yield rest
+
+
+_WHOLE = "Ask for the whole."

@@ -1,0 +1,173 @@
+"""The head of a program's request, read as an enemy's: what it asks for, or why it can't be meant.
+
+Pure. A request has up to three names for where it goes: the place the connection was opened to, the target, and the
+Host header. They agree, or it is refused: a credential is chosen by the name, and must go where the name leads.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import h11
+
+from gloveport.egress.messages import Headers
+from gloveport.errors import Denied
+from gloveport.model.egress import Scheme
+from gloveport.policy.hosts import canonical_host
+
+DEFAULT_PORTS: dict[Scheme, int] = {"https": 443, "http": 80}
+
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#]+)(?::(?P<port>[0-9]{1,5}))?")
+_ABSOLUTE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)
+_VERSIONS = frozenset({b"1.1", b"1.0"})
+_TOKEN = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
+_HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"proxy-authenticate", b"te"}
+    | {b"trailer", b"transfer-encoding", b"upgrade", b"content-length", b"expect", b"host", b"http2-settings"}
+)
+_OVERRIDES = frozenset({b"x-http-method-override", b"x-http-method", b"x-method-override"})
+_PARAMETERS = re.compile(r"[&;]")
+_MOST_PORT = 65_535
+
+
+class Site(NamedTuple):
+    """What a connection leads to. Canonical."""
+
+    scheme: Scheme
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a request asks for.
+
+    Attributes:
+        path: As it was sent, without the query.
+        query: What follows the question mark; None without one.
+        headers: As ``messages.Headers``.
+        length: Bytes of the body, as announced; None where it comes in chunks.
+        websocket: Whether it asks for the connection to become a WebSocket.
+    """
+
+    method: str
+    site: Site
+    path: str
+    query: str | None
+    headers: Headers
+    length: int | None
+    websocket: bool
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return self.path if self.query is None else f"{self.path}?{self.query}"
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body comes after it."""
+        return self.length != 0
+
+    def override(self) -> str | None:
+        """Where it asks a server to take another method for its own; None where it does not."""
+        for name, _ in self.headers:
+            if name in _OVERRIDES:
+                return name.decode()
+        parameters = (unquote(parameter.partition("=")[0]) for parameter in _PARAMETERS.split(self.query or ""))
+        return "the query" if any(name.lower() == "_method" for name in parameters) else None
+
+
+def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
+    """Canonical host and port of ``host``, ``host:port`` or ``[v6]:port``.
+
+    Raises:
+        Denied: It is none of these.
+    """
+    matched = _AUTHORITY.fullmatch(text)
+    port = int(matched["port"]) if matched and matched["port"] else default_port
+    if matched is None or port is None or not 0 < port <= _MOST_PORT:
+        raise malformed(f"{text[:200]!r} is no host with a port")
+    try:
+        return canonical_host(matched["host"]), port
+    except ValueError as error:
+        raise malformed(str(error)) from error
+
+
+def read(request: h11.Request, site: Site | None) -> Asked:
+    """Read a head that h11 has taken for HTTP.
+
+    Args:
+        request: Its method is not CONNECT.
+        site: Where its connection leads; None where the program speaks to a proxy, and each target says where it goes.
+
+    Raises:
+        Denied: It can't be meant, or its names disagree.
+    """
+    method, target = request.method.decode("ascii", "replace"), request.target.decode("ascii", "replace")
+    if not _TOKEN.fullmatch(method) or method in {"CONNECT", "TRACE"}:
+        raise malformed(f"{method[:40]!r} is no method that can be used here")
+    if request.http_version not in _VERSIONS:
+        raise malformed("it is of another version of HTTP than 1.1")
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in request.headers:
+        values.setdefault(name, []).append(value)
+    length = _length(values)
+    where, rest = _where(target, site)
+    named = values.get(b"host", ())
+    if len(named) != 1:
+        raise malformed("it needs one Host header")
+    if parse_authority(named[0].decode("ascii", "replace"), DEFAULT_PORTS[where.scheme]) != where[1:]:
+        raise Denied(
+            "names_disagree",
+            f"The request goes to {where.host}:{where.port}, and its Host header names another place.",
+            hint="Leave the Host header to your HTTP client.",
+        )
+    path, mark, query = rest.partition("?")
+    options = {option.strip().lower() for line in values.get(b"connection", ()) for option in line.split(b",")}
+    upgrade, dropped = b",".join(values.get(b"upgrade", ())).strip().lower(), _HOP_BY_HOP | options
+    return Asked(
+        method=method,
+        site=where,
+        path=path or "/",
+        query=query if mark else None,
+        headers=tuple((name, value) for name, value in request.headers if name not in dropped),
+        length=length,
+        websocket=upgrade == b"websocket" and b"upgrade" in options and method == "GET" and length == 0,
+    )
+
+
+def malformed(problem: str) -> Denied:
+    """The refusal of what is no request."""
+    return Denied("bad_request", f"This is no request that can be sent: {problem}.", hint="Use an HTTP client.")
+
+
+def _length(values: dict[bytes, list[bytes]]) -> int | None:
+    """Bytes of the body; None where it comes in chunks."""
+    lengths, codings = values.get(b"content-length", ()), values.get(b"transfer-encoding", ())
+    if len(lengths) + len(codings) > 1:
+        raise malformed("Content-Length and Transfer-Encoding say two things about one body")
+    return None if codings else int(lengths[0]) if lengths else 0
+
+
+def _where(target: str, site: Site | None) -> tuple[Site, str]:
+    """Where a request goes, and path and query."""
+    if target.startswith("/") or (target == "*" and site is not None):
+        if site is None:
+            raise malformed("this is a proxy, which needs a whole URL")
+        if "#" in target:
+            raise malformed("its target has a fragment")
+        return site, target
+    matched = _ABSOLUTE.fullmatch(target)
+    if matched is None:
+        raise malformed(f"{target[:200]!r} is no target")
+    scheme: Scheme = "https" if matched["scheme"].lower() == "https" else "http"
+    told = Site(scheme, *parse_authority(matched["authority"], DEFAULT_PORTS[scheme]))
+    if site is not None and told != site:
+        raise Denied(
+            "names_disagree",
+            f"The connection leads to {site.host}:{site.port}, and the request names another place.",
+            hint="Open a connection to the place that you mean.",
+        )
+    rest = matched["rest"]
+    return told, rest if rest.startswith("/") else f"/{rest}"

@@ -1,0 +1,132 @@
+"""A WebSocket between a program and a far side: each message is scrubbed on its way back and redacted on its way out.
+
+A message may come in any number of frames; a secret is found across them. Across messages it is not, since each has to
+be passed on when it is whole: what a program makes of them is scrubbed once more when it prints.
+"""
+
+import contextlib
+from codecs import IncrementalDecoder, getincrementaldecoder
+from dataclasses import dataclass, field
+
+import anyio
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from gloveport.egress.wire import Wire
+from gloveport.secrets.scrub import Needles, Scrubber, scrub, scrub_text
+
+_UTF8 = getincrementaldecoder("utf-8")
+_CLOSING_SECONDS = 5.0
+_MOST_OF_A_REASON = 120  # bytes: what a control frame holds, less the code
+
+
+@dataclass(kw_only=True)
+class Relay:
+    """One WebSocket.
+
+    Attributes:
+        needles: What must not come in.
+        redactions: What must not go out.
+        sent_bytes, received_bytes: Bytes of messages that went out and came in.
+        found: Names of the secrets that came.
+    """
+
+    needles: Needles
+    redactions: Needles
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    found: set[str] = field(default_factory=set)
+
+    async def run(self, near: Wire, far: Wire, ahead: bytes) -> None:
+        """Pass on messages until one end has closed or broken.
+
+        Args:
+            near: The program's end.
+            far: The far side's; closed here.
+            ahead: What it has sent already.
+        """
+        program, server = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
+        server.receive_data(ahead)
+        outward = _Direction(needles=self.redactions, source=near, incoming=program, sink=far, outgoing=server)
+        inward = _Direction(needles=self.needles, source=far, incoming=server, sink=near, outgoing=program)
+        ended: list[_Direction] = []
+
+        async def pass_on(direction: _Direction) -> None:
+            await direction.pass_on()
+            ended.append(direction)
+            if direction.closed and len(ended) == 1:  # the other end shall have the time to say goodbye as well
+                tasks.cancel_scope.deadline = anyio.current_time() + _CLOSING_SECONDS
+            else:
+                tasks.cancel_scope.cancel()
+
+        try:
+            with contextlib.closing(far):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(pass_on, outward)
+                    tasks.start_soon(pass_on, inward)
+        finally:
+            self.sent_bytes, self.received_bytes, self.found = outward.passed_bytes, inward.passed_bytes, inward.found
+
+
+@dataclass(kw_only=True)
+class _Direction:
+    """What goes one way.
+
+    Attributes:
+        closed: Whether it has ended as a WebSocket shall.
+    """
+
+    needles: Needles
+    source: Wire
+    incoming: Connection
+    sink: Wire
+    outgoing: Connection
+    passed_bytes: int = 0
+    found: set[str] = field(default_factory=set)
+    closed: bool = False
+    _scrubber: Scrubber | None = None
+    _decoder: IncrementalDecoder = field(default_factory=_UTF8)
+
+    async def pass_on(self) -> None:
+        """Pass on what the source sends, until it closes, or either end is broken."""
+        with contextlib.suppress(OSError, LocalProtocolError, RemoteProtocolError):
+            while True:
+                for event in self.incoming.events():
+                    await self.sink.send(self.outgoing.send(self._scrubbed(event)))
+                    if isinstance(event, CloseConnection):
+                        self.closed = True
+                        return
+                data = await self.source.receive()
+                if not data:
+                    return
+                self.incoming.receive_data(data)
+
+    def _scrubbed(self, event: Event) -> Event:
+        """What is passed on of an event."""
+        if isinstance(event, TextMessage):
+            data = event.data.encode()
+            self.passed_bytes += len(data)
+            text = self._decoder.decode(self._part(data, event.message_finished), final=event.message_finished)
+            return TextMessage(data=text, message_finished=event.message_finished)
+        if isinstance(event, BytesMessage):
+            self.passed_bytes += len(event.data)
+            part = self._part(bytes(event.data), event.message_finished)
+            return BytesMessage(data=part, message_finished=event.message_finished)
+        if isinstance(event, Ping | Pong):
+            return type(event)(payload=scrub(self.needles, bytes(event.payload))[:_MOST_OF_A_REASON])
+        if isinstance(event, CloseConnection):
+            reason = scrub_text(self.needles, event.reason or "").encode()[:_MOST_OF_A_REASON].decode(errors="ignore")
+            return CloseConnection(code=event.code, reason=reason)
+        raise LocalProtocolError(f"no event of an open WebSocket: {type(event).__name__}")
+
+    def _part(self, data: bytes, last: bool) -> bytes:  # noqa: FBT001 - a flag of the protocol
+        """A part of a message, as far as it can be let out."""
+        if self._scrubber is None:
+            self._scrubber = Scrubber(self.needles)
+        part = self._scrubber.feed(data)
+        if last:
+            part += self._scrubber.finish()
+            self.found |= self._scrubber.found
+            self._scrubber = None
+        return part
