@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -256,7 +257,29 @@ bash = "/opt/bash"
 [audit]
 directory = "/srv/audit"
 max_file_bytes = "1MiB"
-"""
+[egress]
+yolo = true
+user_agent = "x/1"
+redact = ["Jane Doe"]
+[api.here]
+description = "d"
+hosts = ["api.example.com", "*.example.com:8443"]
+reference = "https://docs.example.com"
+types = "type X = 1;"
+active = false
+networks = ["10.0.0.0/8", "fd00::/8"]
+addresses = ["10.0.0.5", "fd00::5"]
+ca_file = "CA_FILE"
+[[api.here.rules]]
+action = "ask"
+methods = ["POST"]
+paths = ["/v1/**"]
+[[api.here.auth]]
+kind = "header"
+name = "X-Key"
+secret = "env:KEY"
+prefix = "Token "
+""".replace("CA_FILE", certifi.where())
     ).model_dump(mode="json") == {
         "policy": {
             "languages": ["python", "shell"],
@@ -288,4 +311,19 @@ max_file_bytes = "1MiB"
         },
         "runtimes": {"python": "/opt/python3", "deno": "/opt/deno", "bash": "/opt/bash"},
         "audit": {"directory": "/srv/audit", "max_file_bytes": 1 << 20},
+        "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
+        "api": {
+            "here": {
+                "description": "d",
+                "hosts": ["api.example.com", "*.example.com:8443"],
+                "reference": "https://docs.example.com",
+                "types": "type X = 1;",
+                "active": False,
+                "networks": ["10.0.0.0/8", "fd00::/8"],
+                "addresses": ["10.0.0.5", "fd00::5"],
+                "ca_file": certifi.where(),
+                "rules": [{"action": "ask", "methods": ["POST"], "paths": ["/v1/**"]}],
+                "auth": [{"kind": "header", "name": "X-Key", "secret": "env:KEY", "prefix": "Token "}],
+            }
+        },
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.config import Config, leaves, load, trust
-from gloveport.config.files import MAX_BYTES, _refuse_unsafe
+from gloveport.config.files import MAX_BYTES, WRITABLE, _refuse_unsafe
 from gloveport.errors import ConfigError
 
 
@@ -107,8 +107,8 @@ def test_a_file_of_another_user_is_refused_and_one_of_root_is_not():
     """T3"""
     stranger = os.geteuid() + 1
     with pytest.raises(ConfigError, match=f"belongs to user id {stranger}"):
-        _refuse_unsafe(Path("x"), os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, stranger, 0, 0, 0, 0, 0)))
-    _refuse_unsafe(Path("x"), os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, 0, 0, 0, 0)))
+        _refuse_unsafe(Path("x"), os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, stranger, 0, 0, 0, 0, 0)), WRITABLE)
+    _refuse_unsafe(Path("x"), os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, 0, 0, 0, 0)), WRITABLE)
 
 
 def test_a_file_that_cannot_be_read_is_refused(home):

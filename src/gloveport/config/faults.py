@@ -1,17 +1,26 @@
-"""Wrong keys and values in words. Nothing of pydantic's own text gets out: only where it stumbled, and over what."""
+"""Wrong keys and values in words. Nothing of pydantic's own text gets out: only where it stumbled, and over what.
+
+A value is not shown where a secret is expected near it: who writes the secret itself into the configuration must not
+find it in a log.
+"""
 
 import difflib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from itertools import chain
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from gloveport.config.kinds import choice, is_private, kind_of
 from gloveport.config.layers import Table
-from gloveport.config.schema import Config, KeyPath
-from gloveport.config.wording import Kind, dotted, kind_of, shown
+from gloveport.config.schema import KeyPath
+from gloveport.config.shapes import Shape, below, element, members, shape_of, words
+from gloveport.config.wording import dotted, nature, shown
 from gloveport.model import Value
+
+_M = TypeVar("_M", bound=Value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,40 +38,54 @@ class Fault:
     hint: str
 
 
-def validated(data: Table) -> tuple[Config | None, list[Fault]]:
-    """Validate merged TOML data: the configuration, or every key and value that has the wrong shape."""
+def validated(model: type[_M], data: Table) -> tuple[_M | None, list[Fault]]:
+    """Validate the data of files: the values, or every key and value that has the wrong shape."""
     try:
         # By way of JSON, the one strict mode in which an array is good for a tuple or a set and a string for a path,
         # while "5" is no number and 1 is not true. A date becomes a string, which no key takes in that form.
-        return Config.model_validate_json(json.dumps(data, default=str), strict=True), []
+        return model.model_validate_json(json.dumps(data, default=str), strict=True), []
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        return None, [_fault(data, detail["loc"], detail["type"]) for detail in details]
+        # Of an array whose elements are all wrong it is said as well that it is empty.
+        around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+        return None, [
+            _fault(model, data, detail["loc"], detail["type"]) for detail in details if detail["loc"] not in around
+        ]
 
 
-def field_at(key: KeyPath) -> tuple[Any, tuple[object, ...]]:
-    """Give the type and the constraints of the field, or array element, at a valid key path."""
-    annotation: Any = Config
-    metadata: tuple[object, ...] = ()
-    for part in key:
-        if isinstance(part, int):
-            annotation, metadata = get_args(annotation)[0], ()
-        else:
-            field = annotation.model_fields[part]
-            annotation, metadata = field.annotation, tuple(field.metadata)
-    return annotation, metadata
-
-
-def _fault(data: Table, key: KeyPath, error: str) -> Fault:
+def _fault(model: type[Value], data: Table, location: KeyPath, error: str) -> Fault:
     if error == "extra_forbidden":
-        return Fault(keys=(key,), problem="unknown key", hint=_nearest_key(key))
-    kind = kind_of(*field_at(key))
-    if error == "missing":
+        return _unknown_key(model, location)
+    if location[-1] == "[key]":
+        key, mapping = _at(model, location[:-2])
+        kind = kind_of(shape_of(get_args(mapping.form)[0]))
+        return Fault(keys=((*key, location[-2]),), problem=f"expected {kind.expected}", hint=kind.hint)
+    key, shape = _at(model, location)
+    if error.startswith("union_tag_"):  # the word that chooses what the table has to have
+        key, shape = (*key, "kind"), choice(members(shape.form))
+    kind = kind_of(shape)
+    if error in {"missing", "union_tag_not_found"}:
         return Fault(keys=(key,), problem=f"missing; expected {kind.expected}", hint=kind.hint)
     found = _value_at(data, key)
+    near = difflib.get_close_matches(str(found).lower()[:80], words(shape.form), n=1)
     return Fault(
-        keys=(key,), problem=f"expected {kind.expected}, found {shown(found)}", hint=_value_hint(kind, key, found)
+        keys=(key,),
+        problem=f"expected {kind.expected}, found {nature(found) if is_private(shape) else shown(found)}",
+        hint=f'did you mean "{near[0]}"?' if near else kind.hint,
     )
+
+
+def _at(model: type[Value], location: KeyPath) -> tuple[KeyPath, Shape]:
+    """Give the key, and the type, that pydantic's location means: that also names the chosen member of a union."""
+    key: KeyPath = ()
+    shape = Shape(model)
+    for part in location:
+        if tables := members(shape.form):
+            shape = Shape(tables[str(part)])
+            continue
+        key = (*key, part)
+        shape = element(shape.form) or dict(below(shape.form))[part]
+    return key, shape
 
 
 def _value_at(data: Any, key: KeyPath) -> object:  # noqa: ANN401 - TOML data of any shape
@@ -71,27 +94,22 @@ def _value_at(data: Any, key: KeyPath) -> object:  # noqa: ANN401 - TOML data of
     return data
 
 
-def _value_hint(kind: Kind, key: KeyPath, found: object) -> str:
-    annotation, _ = field_at(key)
-    words = [word for word in get_args(annotation) if isinstance(word, str)]
-    if near := difflib.get_close_matches(str(found).lower()[:80], words, n=1):
-        return f'did you mean "{near[0]}"?'
-    return kind.hint
-
-
-def _nearest_key(key: KeyPath) -> str:
-    *table, name = key
-    annotation, _ = field_at(tuple(table))
-    siblings = list(annotation.model_fields)
+def _unknown_key(model: type[Value], location: KeyPath) -> Fault:
+    *around, name = location
+    table, shape = _at(model, tuple(around))
+    siblings = [str(sibling) for sibling, _ in below(shape.form)]
+    elsewhere = chain(_keys(shape, table), _keys(Shape(model)))
     if near := difflib.get_close_matches(str(name)[:80], siblings, n=1):
-        return f"did you mean {dotted((*table, near[0]))}?"
-    if elsewhere := next((path for path in _keys(Config) if path[-1] == name), None):
-        return f"did you mean {dotted(elsewhere)}?"
-    return f"the keys here are: {', '.join(siblings)}"
+        hint = f"did you mean {dotted((*table, near[0]))}?"
+    elif other := next((path for path in elsewhere if path[-1] == name), None):
+        hint = f"did you mean {dotted(other)}?"
+    else:
+        hint = f"the keys here are: {', '.join(siblings)}"
+    return Fault(keys=((*table, name),), problem="unknown key", hint=hint)
 
 
-def _keys(model: type[Value], base: KeyPath = ()) -> Iterator[KeyPath]:
-    for name, field in model.model_fields.items():
+def _keys(shape: Shape, base: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yield every key below a type, tables and names that any would do for as examples."""
+    for name, inner in below(shape.form):
         yield (*base, name)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Value):
-            yield from _keys(field.annotation, (*base, name))
+        yield from _keys(inner, (*base, name))

@@ -35,11 +35,14 @@ _POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layer:
-    """One file: what it says, and the line at which each key, table and array element begins."""
+    """One file: what it says, and the line at which each key, table and array element begins.
+
+    A line is None where only the file is known.
+    """
 
     path: Path
     data: Table
-    lines: Mapping[KeyPath, int]
+    lines: Mapping[KeyPath, int | None]
 
 
 def read_layer(path: Path, content: bytes) -> Layer:
@@ -50,6 +53,15 @@ def read_layer(path: Path, content: bytes) -> Layer:
     """
     text = decoded(path, content)
     return Layer(path=path, data=parsed(path, text), lines=_lines(text))
+
+
+def moved(layer: Layer, base: tuple[str, ...]) -> Layer:
+    """Give the layer of a file that holds one table: ``base`` is where that stands in the whole."""
+    data = layer.data
+    for name in reversed(base):
+        data = {name: data}
+    around: dict[KeyPath, int | None] = {base[:depth]: 1 for depth in range(1, len(base) + 1)}
+    return Layer(path=layer.path, data=data, lines=around | {(*base, *key): line for key, line in layer.lines.items()})
 
 
 def decoded(path: Path, content: bytes) -> str:
@@ -85,12 +97,21 @@ def parsed(path: Path, text: str) -> Table:
         raise ConfigError(
             f"{name}{place}: not TOML: {printable(problem)}", hint="see https://toml.io/en/v1.0.0"
         ) from None
+    require_plain(name, data)
+    return data
+
+
+def require_plain(name: str, data: object) -> None:
+    """Refuse what no configuration needs and what makes those stumble who read it.
+
+    Raises:
+        ConfigError: It is nested too deep, or has an integer of more than 64 bits.
+    """
     for key, value in walk(data):
         if len(key) > MAX_DEPTH:
             raise ConfigError(f"{name}: {dotted(key)}: nested too deep", hint=f"at most {MAX_DEPTH} levels are read")
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-            raise ConfigError(f"{name}: {dotted(key)}: more than 64 bits", hint="TOML integers have at most 64 bits")
-    return data
+            raise ConfigError(f"{name}: {dotted(key)}: more than 64 bits", hint="an integer has at most 64 bits")
 
 
 def merge(layers: Sequence[Layer]) -> Table:
@@ -102,14 +123,19 @@ def merge(layers: Sequence[Layer]) -> Table:
 
 
 def where(layers: Sequence[Layer], key: KeyPath) -> str | None:
-    """Tell where a key of the merged data, or the nearest thing around it, is set: ``file:line``, or None."""
+    """Tell where a key of the merged data, or the nearest thing around it, is set: ``file:line``, ``file``, or None."""
     # Elements of an array all come from the file that set the array, even where an earlier file's array is longer.
     trunk = next((key[:depth] for depth, part in enumerate(key) if isinstance(part, int)), key)
     for layer in reversed(layers):
         if trunk in layer.lines:
-            nearest = next(key[:depth] for depth in range(len(key), 0, -1) if key[:depth] in layer.lines)
-            return f"{printable(str(layer.path))}:{layer.lines[nearest]}"
+            line = layer.lines[next(key[:depth] for depth in range(len(key), 0, -1) if key[:depth] in layer.lines)]
+            return printable(str(layer.path)) + ("" if line is None else f":{line}")
     return None
+
+
+def nearest(layers: Sequence[Layer], key: KeyPath) -> str | None:
+    """Tell where a key, or what should have it, is set: ``file:line``, ``file``, or None."""
+    return next((place for depth in range(len(key), 0, -1) if (place := where(layers, key[:depth]))), None)
 
 
 def walk(data: object, base: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:

@@ -1,20 +1,18 @@
-"""Find the configuration files that count, read them, and make one configuration of them or name every fault.
-
-A file that is named counts alone. Otherwise the operator's own file counts, with the project file of the working
-directory laid over it, if a person has trusted that very content.
-"""
+"""Read the files that count, and make one configuration of them or name every fault."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gloveport.config.apifiles import read_apis, twice_faults
 from gloveport.config.faults import Fault, validated
 from gloveport.config.files import read_own
-from gloveport.config.layers import Layer, merge, read_layer, where
-from gloveport.config.places import FILE_NAME, config_directory, state_directory
+from gloveport.config.layers import Layer, merge, nearest, read_layer, where
+from gloveport.config.places import config_directory, state_directory
 from gloveport.config.rules import rule_faults
 from gloveport.config.schema import Config, leaves
-from gloveport.config.trust import project_file, require_trust
+from gloveport.config.sources import Sources, sources
+from gloveport.config.trust import require_trust
 from gloveport.config.wording import dotted, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
@@ -28,7 +26,7 @@ class Loaded(Value):
     """The files that were read; a later one overrides an earlier one."""
 
     origins: Mapping[str, str]
-    """For each key of ``leaves(config)``: ``default``, or ``file:line``."""
+    """For each key of ``leaves(config)``: ``default``, ``file:line``, or ``file`` where that is no TOML."""
 
 
 def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
@@ -43,12 +41,13 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
         ConfigError: A file can't be relied on, is not trusted or is no TOML; or keys or values are wrong, all of which
             are named, one a line.
     """
-    if given is None and (name := environ.get("GLOVEPORT_CONFIG")):
-        given = Path(name)
-    layers = [_named_layer(cwd / given)] if given is not None else _found_layers(cwd, environ)
+    found = sources(given, cwd=cwd, environ=environ)
+    apis, faults = read_apis(found.apis)
+    layers = [*_operator_layers(found), *apis, *_project_layers(found, environ)]
     data = merge(layers)
-    config, faults = validated(data)
-    faults += rule_faults(data, own=[state_directory(environ), config_directory()])
+    config, wrong = validated(Config, data)
+    faults += [*wrong, *twice_faults(layers)]
+    faults += rule_faults(data, own=[state_directory(environ), config_directory(), found.operator, found.apis])
     if faults or config is None:
         raise ConfigError(_report(faults, layers), hint="correct each line above; docs/config.md explains every key")
     return Loaded(
@@ -58,25 +57,21 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     )
 
 
-def _named_layer(path: Path) -> Layer:
-    content = read_own(path)
-    if content is None:
+def _operator_layers(found: Sources) -> list[Layer]:
+    content = read_own(found.operator)
+    if content is None and found.named:
         raise ConfigError(
-            f"{printable(str(path))} does not exist", hint="correct --config or GLOVEPORT_CONFIG, or create the file"
+            f"{printable(str(found.operator))} does not exist",
+            hint="correct --config or GLOVEPORT_CONFIG, or create the file",
         )
-    return read_layer(path, content)
+    return [] if content is None else [read_layer(found.operator, content)]
 
 
-def _found_layers(cwd: Path, environ: Mapping[str, str]) -> list[Layer]:
-    layers = []
-    user, project = config_directory() / FILE_NAME, project_file(cwd)
-    if (content := read_own(user)) is not None:
-        layers.append(read_layer(user, content))
-    # In the operator's own directory the project file is the operator's own.
-    if project.parent != user.parent.resolve() and (content := read_own(project, flags=os.O_NOFOLLOW)) is not None:
-        require_trust(project, content, environ=environ)  # before a byte of it is interpreted
-        layers.append(read_layer(project, content))
-    return layers
+def _project_layers(found: Sources, environ: Mapping[str, str]) -> list[Layer]:
+    if found.project is None or (content := read_own(found.project, flags=os.O_NOFOLLOW)) is None:
+        return []
+    require_trust(found.project, content, environ=environ)  # before a byte of it is interpreted
+    return [read_layer(found.project, content)]
 
 
 def _report(faults: Sequence[Fault], layers: Sequence[Layer]) -> str:
@@ -85,5 +80,8 @@ def _report(faults: Sequence[Fault], layers: Sequence[Layer]) -> str:
 
 
 def _line(fault: Fault, layers: Sequence[Layer]) -> str:
-    place, key = next(((place, key) for key in fault.keys if (place := where(layers, key))), ("default", fault.keys[0]))
+    place, key = next(
+        ((place, key) for key in fault.keys if (place := where(layers, key))),
+        (nearest(layers, fault.keys[0]) or "default", fault.keys[0]),
+    )
     return f"{place}: {dotted(key)}: {fault.problem}; hint: {fault.hint}"

@@ -71,7 +71,7 @@ def _content_refusal(path: Path, own: Sequence[Path], homes: Sequence[Path]) -> 
         if _overlap(path, private):
             return (
                 f"expected nothing of Gloveport's own, found {found}, which overlaps {printable(str(private))}",
-                "a program must not read the audit log, the configuration or the state: choose another directory",
+                "a program must not read secrets, the configuration, the audit log or the state: choose another place",
             )
     if any(_overlap(path, kernel) for kernel in _KERNEL):
         return f"expected ordinary files, found {found}, where the kernel or services answer", "copy what is needed"

@@ -1,5 +1,7 @@
 """What the shape of one value can't say: keys that bound each other, user ids that are taken, mounts that give away.
 
+The rules of APIs are in ``apis``.
+
 Each rule looks at values that have the right shape by themselves, so that one pass names every fault.
 """
 
@@ -8,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from gloveport.config.apis import api_faults, secret_files
 from gloveport.config.faults import Fault, validated
 from gloveport.config.layers import Table
 from gloveport.config.mounts import mount_faults
@@ -37,12 +40,15 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
 
     Args:
         data: What the files say; it may have faults of shape as well.
-        own: Gloveport's own directories, which no mount may show; a configured audit directory is one more.
+        own: Gloveport's own directories, which no mount may show; a configured audit directory is one more, and so is
+            every file that a secret is read from.
     """
     yield from _wall_faults(data)
     yield from _uid_faults(data)
+    yield from api_faults(data)
     audit = _sound(data, _AUDIT)
-    yield from mount_faults(_sound_mounts(data), own=[*own, audit] if audit else own)
+    private = [*own, *secret_files(data), *([audit] if audit else [])]
+    yield from mount_faults(_sound_mounts(data), own=private)
 
 
 def _wall_faults(data: Table) -> Iterator[Fault]:
@@ -122,4 +128,4 @@ def _config_of(key: KeyPath, value: object) -> Config | None:
     document: Table = {str(first): value}
     for name in tables:
         document = {str(name): document}
-    return validated(document)[0]
+    return validated(Config, document)[0]

@@ -5,13 +5,14 @@ The types check each value alone; ``rules`` checks what needs more than one valu
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ByteSize, Field
 
 from gloveport.model import MIB, Policy, Seconds, Value
+from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and indexes into arrays."""
@@ -136,6 +137,12 @@ class Config(Value):
     policy: Policy = Policy()
     """What a caller may do. A request can only narrow it."""
 
+    api: Mapping[ApiName, Api] = {}
+    """The HTTP APIs and TCP services that programs may reach. Nothing else can be reached."""
+
+    egress: EgressSettings = EgressSettings()
+    """What holds for everything that goes out, whichever API it goes to."""
+
     admission: Admission = Admission()
     """How many programs run at once, and how many may wait."""
 
@@ -151,12 +158,16 @@ class Config(Value):
     audit: Audit = Audit()
     """Where everything that happens is written down."""
 
+    @property
+    def way_out(self) -> Egress:
+        """All that programs may reach, and how: ``api`` and ``egress`` in one."""
+        return Egress(apis=self.api, **dict(self.egress))
 
-def leaves(table: Value) -> Iterator[tuple[str, object]]:
+
+def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[str, object]]:
     """Yield every key below a table that is no table itself, as ``("policy.limits.processes", 64)``, in file order."""
-    for name in type(table).model_fields:
-        value = getattr(table, name)
-        if isinstance(value, Value):
+    for name, value in dict(table).items():
+        if isinstance(value, Value | Mapping):
             yield from ((f"{name}.{below}", leaf) for below, leaf in leaves(value))
         else:
             yield name, value

@@ -7,12 +7,9 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import ByteSize
 
 from gloveport.config.schema import KeyPath
@@ -20,13 +17,6 @@ from gloveport.model import Value
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-
-
-class Kind(Value):
-    """What a key takes: ``expected`` completes "expected ...", ``hint`` says how to write it."""
-
-    expected: str
-    hint: str
 
 
 def printable(text: str, *, limit: int = 4096) -> str:
@@ -57,6 +47,8 @@ def dotted(key: KeyPath) -> str:
 def shown(value: object) -> str:
     """Write a value as TOML has it, shortened; tables and arrays only by kind and length."""
     match value:
+        case None:
+            return "null"
         case bool():
             return str(value).lower()
         case str():
@@ -69,10 +61,23 @@ def shown(value: object) -> str:
             return printable(str(value), limit=60)
 
 
+def nature(value: object) -> str:
+    """Say what sort of thing a value is and nothing of the value: it may be a secret in the wrong place."""
+    match value:
+        case str():
+            return "text"
+        case dict():
+            return "a table"
+        case list():
+            return "an array"
+        case _:
+            return "neither text, table nor array"
+
+
 def toml(value: object) -> str:
     """Write a value of the configuration as TOML has it, whole."""
     match value:
-        case str() | Path():
+        case str() | Path() | IPv4Address() | IPv6Address() | IPv4Network() | IPv6Network():
             text = printable(json.dumps(str(value), ensure_ascii=False), limit=sys.maxsize)
         case bool():
             text = str(value).lower()
@@ -84,7 +89,7 @@ def toml(value: object) -> str:
             elements = map(toml, value)
             text = f"[{', '.join(sorted(elements) if isinstance(value, frozenset) else elements)}]"
         case Value():
-            text = "{ " + ", ".join(f"{name} = {toml(below)}" for name, below in value) + " }"
+            text = "{ " + ", ".join(f"{name} = {toml(below)}" for name, below in value if below is not None) + " }"
         case _:
             text = str(value)
     return text
@@ -95,55 +100,3 @@ def size(count: int) -> str:
     return next(
         (f'"{count // unit}{name}"' for name, unit in _UNITS if count >= unit and count % unit == 0), str(count)
     )
-
-
-def kind_of(annotation: Any, metadata: Sequence[object] = ()) -> Kind:  # noqa: ANN401 - a type form
-    """Say what a field of this type takes."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return kind_of(arguments[0], (*annotation.__metadata__, *metadata))
-    if origin in {Union, UnionType}:  # only ever with None, which a file can't say
-        return kind_of(next(argument for argument in arguments if argument is not NoneType), metadata)
-    if origin is Literal:
-        return Kind(expected=_one_of(arguments), hint="write one of these words, in quotes")
-    if origin in {tuple, frozenset}:
-        return Kind(expected=f"an array, each element {kind_of(arguments[0]).expected}", hint="write it as [a, b]")
-    return _plain_kind(annotation, _bounds(metadata))
-
-
-def _plain_kind(annotation: Any, bounds: str) -> Kind:  # noqa: ANN401 - a type form
-    if issubclass(annotation, Value):
-        keys = ", ".join(annotation.model_fields)
-        return Kind(expected="a table", hint=f"its keys are: {keys}")
-    if annotation is bool:
-        return Kind(expected="true or false", hint="write it without quotes")
-    if annotation is ByteSize:
-        hint = 'a plain number is bytes; units are KiB, MiB, GiB (1024) and KB, MB, GB (1000), in quotes: "64MiB"'
-        return Kind(expected=f"a size{bounds}", hint=hint)
-    if annotation is int:
-        return Kind(expected=f"a whole number{bounds}", hint="write it without quotes, unit or decimal point")
-    if annotation is float:
-        return Kind(expected=f"a number{bounds}", hint="write it without quotes or unit")
-    hint = 'write the whole path from "/" on, without ".", ".." or a slash too many; "~" and variables are not expanded'
-    return Kind(expected="an absolute path", hint=hint)
-
-
-def _one_of(words: Sequence[str]) -> str:
-    return "one of " + ", ".join(f'"{word}"' for word in words)
-
-
-def _bounds(metadata: Sequence[object]) -> str:
-    bounds = ""
-    for item in metadata:
-        match item:
-            case Gt():
-                bounds += f", above {item.gt}"
-            case Ge():
-                bounds += f", at least {item.ge}"
-            case Lt():
-                bounds += f", below {item.lt}"
-            case Le():
-                bounds += f", at most {item.le}"
-            case _:  # not a bound
-                pass
-    return bounds

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, IPvAnyAddress, IPvAnyNetwork, JsonValue
+from pydantic import BeforeValidator, Field, IPvAnyAddress, IPvAnyNetwork, JsonValue
 
 from gloveport.model.value import Value
 
@@ -23,6 +23,22 @@ HeaderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~
 Method: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$")]
 HttpsUrl: TypeAlias = Annotated[str, Field(pattern=r"^https://[^\s\x00-\x1f#]+$")]
 PlainText: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+UrlPath: TypeAlias = Annotated[str, Field(pattern=r"^/[^\s?#\x00]*$")]
+PlaceholderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+PlaceholderPlace: TypeAlias = Annotated[
+    str, Field(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$")
+]
+
+
+def _require_text(value: object) -> object:
+    # To ``ipaddress`` a number is an address too: 1 is 0.0.0.1, and so is true.
+    if isinstance(value, int):
+        raise ValueError("not text")  # noqa: TRY004 - of pydantic's
+    return value
+
+
+Network: TypeAlias = Annotated[IPvAnyNetwork, BeforeValidator(_require_text)]
+Address: TypeAlias = Annotated[IPvAnyAddress, BeforeValidator(_require_text)]
 
 
 class Bearer(Value):
@@ -30,6 +46,7 @@ class Bearer(Value):
 
     kind: Literal["bearer"]
     secret: Secret
+    """Where the token is."""
 
 
 class Basic(Value):
@@ -37,9 +54,11 @@ class Basic(Value):
 
     kind: Literal["basic"]
     secret: Secret
+    """Where one half of the pair is."""
     username: PlainText = ""
     """The other half, which is no secret."""
     secret_is: Literal["password", "username"] = "password"  # noqa: S105 - which half of the pair
+    """Which half the secret is."""
 
 
 class Header(Value):
@@ -47,8 +66,11 @@ class Header(Value):
 
     kind: Literal["header"]
     name: HeaderName
+    """Name of the header."""
     secret: Secret
+    """Where the header's value is."""
     prefix: PlainText = ""
+    """What stands before the secret, such as `Token `."""
 
 
 class Query(Value):
@@ -56,20 +78,20 @@ class Query(Value):
 
     kind: Literal["query"]
     name: Annotated[str, Field(min_length=1, max_length=128)]
+    """Name of the parameter."""
     secret: Secret
+    """Where the parameter's value is."""
 
 
 class Placeholder(Value):
     """A random string stands for the secret in the program's environment, and is replaced in the named places alone."""
 
     kind: Literal["placeholder"]
-    name: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+    name: PlaceholderName
     """The environment variable in which a program finds the placeholder."""
     secret: Secret
-    places: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$")], ...],
-        Field(min_length=1),
-    ]
+    """Where that which it stands for is."""
+    places: Annotated[tuple[PlaceholderPlace, ...], Field(min_length=1)]
     """``header:NAME``, ``query:NAME``, ``form:FIELD``, ``body:path.to.member`` of a JSON body. Members of arrays are
     named by their index."""
 
@@ -79,10 +101,15 @@ class ClientCredentials(Value):
 
     kind: Literal["oauth2_client_credentials"]
     token_url: HttpsUrl
+    """Token endpoint of the authorization server."""
     client_id: PlainText
+    """The client's public name."""
     client_secret: Secret
+    """Where the client's secret is."""
     scopes: tuple[PlainText, ...] = ()
+    """Scopes to ask for."""
     audience: PlainText = ""
+    """Audience to ask for; empty asks for none."""
     client_auth: Literal["basic", "body"] = "basic"
     """How the client names itself to the token endpoint."""
 
@@ -92,10 +119,15 @@ class RefreshToken(Value):
 
     kind: Literal["oauth2_refresh_token"]
     token_url: HttpsUrl
+    """Token endpoint of the authorization server."""
     client_id: PlainText
+    """The client's public name."""
     refresh_token: Secret
+    """Where the refresh token is."""
     client_secret: Secret | None = None
+    """Where the client's secret is. Default: a public client, which has none."""
     scopes: tuple[PlainText, ...] = ()
+    """Scopes to ask for; none leaves those that were granted."""
     client_auth: Literal["basic", "body"] = "body"
     """How the client names itself to the token endpoint, where it has a secret."""
 
@@ -105,10 +137,15 @@ class SigV4(Value):
 
     kind: Literal["sigv4"]
     access_key_id: Secret
+    """Where the name of the key is."""
     secret_access_key: Secret
+    """Where the key is."""
     session_token: Secret | None = None
+    """Where the token of a temporary key is. Default: the key is a lasting one."""
     region: PlainText
+    """Region to sign for, such as `eu-central-1`."""
     service: PlainText
+    """Service to sign for, such as `s3`."""
 
 
 Auth: TypeAlias = Annotated[
@@ -121,9 +158,10 @@ class Rule(Value):
     """What is done with some requests to an API. Of an API's rules the first that matches decides."""
 
     action: Literal["allow", "deny", "ask"]
+    """What is done with them. `ask` denies until a person can be asked."""
     methods: tuple[Method, ...] = ()
     """Methods it speaks of; empty for all."""
-    paths: tuple[Annotated[str, Field(pattern=r"^/[^\s?#\x00]*$")], ...] = ()
+    paths: tuple[UrlPath, ...] = ()
     """Paths it speaks of, empty for all: `*` stands for anything within a segment, `**` for anything."""
 
 
@@ -145,27 +183,26 @@ class Api(Value):
     """What Gloveport adds to each request. Programs never see it."""
 
     reference: str | None = None
-    """Where its documentation is, for the agent."""
+    """Where its documentation is, for the agent. Default: it is told of none."""
 
     types: str = ""
     """TypeScript declarations, set before programs that name this API."""
 
     active: bool = True
+    """Whether it may be reached. What is not active is checked all the same."""
 
-    networks: tuple[IPvAnyNetwork, ...] = ()
+    networks: tuple[Network, ...] = ()
     """Networks that are not public and to which its names may lead all the same."""
 
-    addresses: tuple[IPvAnyAddress, ...] = ()
+    addresses: tuple[Address, ...] = ()
     """Addresses to dial instead of those that DNS tells; they may be private."""
 
     ca_file: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
-    """PEM file of the authorities to trust for it, instead of the system's."""
+    """PEM file of the authorities to trust for it, instead of the system's. Default: the system's."""
 
 
-class Egress(Value):
-    """The way out: what may be reached, and what is done to everything that goes out. ``Egress()`` leads nowhere."""
-
-    apis: Mapping[ApiName, Api] = {}
+class EgressSettings(Value):
+    """What holds for everything that goes out, whichever API it goes to."""
 
     yolo: bool = False
     """Every public host may be reached by HTTP and HTTPS, without credentials."""
@@ -175,6 +212,12 @@ class Egress(Value):
 
     redact: tuple[Annotated[str, Field(min_length=4)], ...] = ()
     """Strings that leave in no request: each is replaced by `REDACTED`."""
+
+
+class Egress(EgressSettings):
+    """The way out: what may be reached, and what is done to everything that goes out. ``Egress()`` leads nowhere."""
+
+    apis: Mapping[ApiName, Api] = {}
 
 
 def outline(egress: Egress) -> dict[str, JsonValue]:

@@ -1,0 +1,66 @@
+"""The directory ``apis`` beside a configuration file: one API a file, each a layer that holds one ``[api.NAME]``."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gloveport.config.codeforge import FILES, read_codeforge
+from gloveport.config.faults import Fault
+from gloveport.config.files import list_own, read_own
+from gloveport.config.layers import Layer, moved, read_layer, where
+from gloveport.config.wording import printable
+from gloveport.errors import ConfigError
+
+_SKIPPED = "example"
+"""The directory that comes with CodeForge and describes no API."""
+
+
+def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
+    """Read every API's file.
+
+    ``NAME.toml`` holds what a table ``[api.NAME]`` would, ``NAME/config.json`` is CodeForge's. Hidden files, and what
+    has another name (the backups of editors, a README), are passed over.
+
+    Raises:
+        ConfigError: The directory or a file can't be relied on, or a file is no TOML or no JSON.
+    """
+    layers: list[Layer] = []
+    faults: list[Fault] = []
+    for name in _named(list_own(directory)):
+        path = directory / name
+        if not name.isprintable():  # it may be no text at all
+            raise ConfigError(f"{printable(str(path))} can't be the name of an API", hint="rename it, or remove it")
+        if path.suffix == ".toml" and (content := read_own(path)) is not None:
+            layers.append(moved(read_layer(path, content), ("api", path.stem)))
+        elif path.is_dir() and (read := read_codeforge(path)) is not None:
+            layers.append(read[0])
+            faults += read[1]
+    return layers, faults
+
+
+def api_files(directory: Path) -> Iterator[Path]:
+    """Yield the paths that ``read_apis`` looks at, whether they can be read or not.
+
+    Raises:
+        ConfigError: As ``read_apis``.
+    """
+    for name in _named(list_own(directory)):
+        path = directory / name
+        yield from [path] if path.suffix == ".toml" else (path / file for file in FILES)
+
+
+def twice_faults(layers: Sequence[Layer]) -> Iterator[Fault]:
+    """Name each API that two files define: laid over each other, one's credentials would go to the other's hosts."""
+    first: dict[str, Layer] = {}
+    for layer in layers:
+        apis = layer.data.get("api")
+        for name in apis if isinstance(apis, dict) else ():
+            if (earlier := first.setdefault(name, layer)) is not layer:
+                yield Fault(
+                    keys=(("api", name),),
+                    problem=f"defined already in {where([earlier], ('api', name))}",
+                    hint="an API stands in one file: rename or remove one of the two",
+                )
+
+
+def _named(names: Sequence[str]) -> Iterator[str]:
+    return (name for name in names if not name.startswith(".") and name != _SKIPPED)

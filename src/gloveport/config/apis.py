@@ -1,0 +1,205 @@
+"""What the shape of one key can't say of APIs: whose a place is, what goes where, what a name would do inside.
+
+A credential has one place to go to. What could send it elsewhere, unencrypted, or beside another is a fault.
+"""
+
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gloveport.config.faults import Fault, validated
+from gloveport.config.layers import Table
+from gloveport.config.schema import KeyPath
+from gloveport.config.wording import dotted, printable, shown
+from gloveport.model.egress import (
+    Api,
+    Auth,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Header,
+    Placeholder,
+    Query,
+    RefreshToken,
+    SigV4,
+)
+from gloveport.policy.hosts import Place, parse_pattern
+
+_HOST_HINT = 'write "host", "host:port", "*.host", "http://host:port" or "tcp://host:port"; an IPv6 address in brackets'
+
+# They say how long a message is, whom it is for, or belong to one connection alone. An injected one splits messages.
+_FORBIDDEN_HEADERS = frozenset(
+    {"connection", "content-encoding", "content-length", "content-type", "expect", "host", "http2-settings"}
+    | {"keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+
+# What loaders, shells, interpreters and clients obey. A placeholder there is no secret, and breaks or redirects them.
+_OBEYED = re.compile(
+    r"(?:LD|DYLD|PYTHON|BASH|DENO|NODE|NPM|SSL|GIT|CURL|REQUESTS|GLOVEPORT|LC|XDG|MALLOC|GCONV|JAVA|PERL|RUBY|SSH)_?.*"
+    r"|GLIBC_TUNABLES|.*_PROXY|PATH|HOME|SHELL|ENV|IFS|PWD|OLDPWD|USER|LOGNAME|LANG|LANGUAGE|TZ|TERM|TMPDIR|TMP|TEMP"
+    r"|CDPATH|EDITOR|PAGER|PS[0-9]|PROMPT_COMMAND|SHELLOPTS|NO_COLOR|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS"
+)
+
+
+def api_faults(data: Table) -> Iterator[Fault]:
+    """Name what breaks a rule in the APIs of merged TOML data, which may have faults of shape as well."""
+    written = data.get("api")
+    tables = written if isinstance(written, dict) else {}
+    apis = {name: _sound_parts(table) for name, table in tables.items() if isinstance(table, dict)}
+    owners: dict[tuple[str, int], tuple[KeyPath, Place]] = {}
+    variables: dict[str, KeyPath] = {}
+    for name, api in apis.items():
+        base: KeyPath = ("api", name)
+        places: dict[int, Place] = {}
+        for index, host in enumerate(api.hosts):
+            try:
+                places[index] = parse_pattern(host)
+            except ValueError as error:
+                problem = printable(str(error).removesuffix("."), limit=200)
+                yield Fault(keys=((*base, "hosts", index),), problem=problem, hint=_HOST_HINT)
+        if api.active:
+            yield from _claim_faults(base, places, owners)
+        yield from _scheme_faults(base, api, places)
+        yield from _auth_faults(base, api)
+        yield from _placeholder_faults(base, api, variables)
+        yield from _address_faults(base, api)
+        yield from _authority_faults(base, api)
+
+
+def secret_files(data: Table) -> Iterator[Path]:
+    """Yield the files that secrets are read from, wherever the data names one."""
+    pending: list[object] = [data.get("api")]
+    while pending:
+        match pending.pop():
+            case dict() as table:
+                pending += table.values()
+            case list() as array:
+                pending += array
+            case str() as text if found := re.fullmatch(r"(?:file:(/[^\x00]+)|json:(/[^\x00#]+)#/.+)", text):
+                yield Path(found[1] or found[2])
+            case _:
+                pass
+
+
+def _sound_parts(table: dict[str, Any]) -> Api:
+    """The API with those of its keys that have the right shape by themselves; without hosts where that has not."""
+    alone = {name: validated(Api, {"hosts": ["x"], name: value})[0] for name, value in table.items()}
+    sound = {name: getattr(api, name) for name, api in alone.items() if api is not None}
+    return Api.model_construct(**{"hosts": ()} | sound)
+
+
+def _claim_faults(
+    base: KeyPath, places: dict[int, Place], owners: dict[tuple[str, int], tuple[KeyPath, Place]]
+) -> Iterator[Fault]:
+    for index, place in places.items():
+        key = (*base, "hosts", index)
+        owner, first = owners.setdefault((place.host, place.port), (key, place))
+        # A port speaks one protocol; and of two APIs at one place, whose credential would it be?
+        if owner[:2] != base or first.scheme != place.scheme:
+            yield Fault(
+                keys=(key,),
+                problem=f"expected a place that nobody claims, found {shown(str(place))}, which is {dotted(owner)}",
+                hint="give the place to one of them, or set active = false for the other",
+            )
+
+
+def _scheme_faults(base: KeyPath, api: Api, places: dict[int, Place]) -> Iterator[Fault]:
+    for index, place in places.items():
+        found = f"found {shown(api.hosts[index])}"
+        if api.auth and place.scheme != "https":
+            yield Fault(
+                keys=((*base, "hosts", index),),
+                problem=f"expected HTTPS, because the API has auth, {found}",
+                hint="credentials never leave unencrypted: make an API of its own for this host, without auth",
+            )
+        elif place.scheme == "tcp" and (api.rules or api.types):
+            yield Fault(
+                keys=((*base, "hosts", index),),
+                problem=f"expected HTTP, because the API has rules or types, {found}",
+                hint="nobody looks into a TCP connection: make an API of its own for this host, without them",
+            )
+
+
+def _auth_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
+    taken: dict[str, tuple[KeyPath, Auth]] = {}
+    for index, auth in enumerate(api.auth):
+        key = (*base, "auth", index)
+        for place in _places(auth):
+            if place.partition(":")[2] in _FORBIDDEN_HEADERS and place.startswith("header:"):
+                yield Fault(
+                    keys=(key,),
+                    problem=f"expected a header that may hold a credential, found {shown(place)}",
+                    hint="this one says how long the message is or where it goes",
+                )
+            owner, other = taken.setdefault(place, (key, auth))
+            # Placeholders may share a place. What is injected replaces all that a program put there.
+            if owner != key and not (isinstance(auth, Placeholder) and isinstance(other, Placeholder)):
+                yield Fault(
+                    keys=(key,),
+                    problem=f"expected a place of its own, found {shown(place)}, which is that of {dotted(owner)}",
+                    hint="a request has one credential in a place: remove one of the two",
+                )
+
+
+def _places(auth: Auth) -> tuple[str, ...]:
+    match auth:
+        case Header():
+            return (f"header:{auth.name.lower()}",)
+        case Query():
+            return (f"query:{auth.name}",)
+        case Placeholder():
+            return tuple(place.lower() if place.startswith("header:") else place for place in auth.places)
+        case Bearer() | Basic() | ClientCredentials() | RefreshToken() | SigV4():
+            return ("header:authorization",)
+
+
+def _placeholder_faults(base: KeyPath, api: Api, variables: dict[str, KeyPath]) -> Iterator[Fault]:
+    for index, auth in enumerate(api.auth):
+        if not isinstance(auth, Placeholder):
+            continue
+        key = (*base, "auth", index, "name")
+        if _OBEYED.fullmatch(auth.name):
+            yield Fault(
+                keys=(key,),
+                problem=f"expected a name that nothing in a sandbox obeys, found {shown(auth.name)}",
+                hint='choose one that says what it is for, such as "GITHUB_TOKEN"',
+            )
+        if (owner := variables.setdefault(auth.name, key)) != key:
+            yield Fault(
+                keys=(key,),
+                problem=f"expected a name of its own, found {shown(auth.name)}, which is {dotted(owner)}",
+                hint="all placeholders are variables of one environment: rename one of the two",
+            )
+
+
+def _address_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
+    for index, network in enumerate(api.networks):
+        if network.prefixlen == 0:
+            yield Fault(
+                keys=((*base, "networks", index),),
+                problem=f"expected less than every address there is, found {shown(str(network))}",
+                hint="public addresses need no network; name the private ones that are meant",
+            )
+    for index, address in enumerate(api.addresses):
+        if address.is_unspecified or address.is_multicast:
+            yield Fault(
+                keys=((*base, "addresses", index),),
+                problem=f"expected the address of a machine, found {shown(str(address))}",
+                hint="write the address that is to be dialled",
+            )
+
+
+def _authority_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
+    if api.ca_file is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(api.ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = "no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        yield Fault(
+            keys=((*base, "ca_file"),),
+            problem=f"expected a file of certificates, found {shown(api.ca_file)} ({reason})",
+            hint="name a PEM file that this user may read",
+        )

@@ -1,0 +1,124 @@
+"""CodeForge's way to describe an API, ``NAME/config.json``, in our terms.
+
+Such a file holds credentials in plain text. They are checked for their shape and then dropped: what leaves this module
+says where they are. No message shows one.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from gloveport.config.faults import Fault, validated
+from gloveport.config.files import ANYTHING, read_own
+from gloveport.config.layers import Layer, Table, decoded, moved, require_plain, walk
+from gloveport.config.wording import printable, shown
+from gloveport.errors import ConfigError
+from gloveport.model import Value
+from gloveport.model.egress import Method, PlaceholderName
+from gloveport.policy.hosts import Place, parse_pattern
+
+FILES = ("config.json", "types.d.ts")
+
+PLACES = tuple(
+    f"header:{name}"
+    for name in ("authorization", "x-api-key", "api-key", "private-token", "x-auth-token", "x-goog-api-key")
+)
+"""Where a placeholder is replaced. CodeForge replaces it wherever it stands, and so gives it to whoever echoes that."""
+
+
+def _upper(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
+class CodeForgeApi(Value):
+    """What CodeForge's file may say."""
+
+    description: str = ""
+    domains: Annotated[tuple[str, ...], Field(min_length=1)]
+    credentials: Mapping[PlaceholderName, Annotated[SecretStr, Field(min_length=1)]] = {}
+    reference: str | None = None
+    restricted_methods: tuple[Annotated[Method, BeforeValidator(_upper)], ...] = ()
+    active: bool = True
+
+
+def read_codeforge(directory: Path) -> tuple[Layer, list[Fault]] | None:
+    """Read one API in CodeForge's layout; its name is the directory's.
+
+    Returns:
+        The table of an ``[api.NAME]``, which is empty where there are faults; None where there is no such file.
+
+    Raises:
+        ConfigError: A file can't be relied on, others may read the credentials, or it is no JSON.
+    """
+    file, types = (directory / name for name in FILES)
+    content = read_own(file, forbidden=ANYTHING)
+    if content is None:
+        return None
+    base = ("api", directory.name)
+    api, faults = validated(CodeForgeApi, _parsed(file, content))
+    faults += _domain_faults(api.domains if api else ())
+    if api is None or faults:
+        layer = Layer(path=file, data={}, lines={base: None})
+        return layer, [replace(fault, keys=tuple((*base, *key) for key in fault.keys)) for fault in faults]
+    data = _translated(api, file)
+    if (declarations := read_own(types)) is not None:
+        data["types"] = decoded(types, declarations)
+    return moved(Layer(path=file, data=data, lines={key: None for key, _ in walk(data)}), base), []
+
+
+def _parsed(file: Path, content: bytes) -> Table:
+    name = printable(str(file))
+    try:
+        data = json.loads(decoded(file, content), object_pairs_hook=_once)
+        json.dumps(data, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        place = f"{name}:{error.lineno}:{error.colno}"
+        raise ConfigError(f"{place}: not JSON: {error.msg}", hint="see https://www.json.org") from None
+    except (ValueError, RecursionError):  # the text of the error may quote the file
+        raise ConfigError(
+            f"{name}: not plain JSON: a key twice, half a surrogate pair, an endless number or endless nesting",
+            hint="write the file anew",
+        ) from None
+    require_plain(name, data)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{name}: expected an object", hint='write it as {"domains": [...], ...}')
+    return data
+
+
+def _once(pairs: Sequence[tuple[str, object]]) -> Table:
+    if len(data := dict(pairs)) < len(pairs):  # a reviewer may see the one, a program the other
+        raise ValueError
+    return data
+
+
+def _domain_faults(domains: Sequence[str]) -> Iterator[Fault]:
+    for index, domain in enumerate(domains):
+        try:
+            place = parse_pattern(domain)
+            sound = place == Place("https", place.host, 443) and not place.host.startswith("*.")
+        except ValueError:
+            sound = False
+        if not sound:
+            yield Fault(
+                keys=(("domains", index),),
+                problem=f"expected the name of a host and nothing else, found {shown(domain)}",
+                hint="wildcards, ports and schemes are for a file NAME.toml",
+            )
+
+
+def _translated(api: CodeForgeApi, file: Path) -> Table:
+    rules = [{"action": "deny", "methods": [*api.restricted_methods]}, {"action": "allow"}]
+    return {
+        "description": api.description,
+        "hosts": [*api.domains],
+        "auth": [
+            {"kind": "placeholder", "name": name, "secret": f"json:{file}#/credentials/{name}", "places": [*PLACES]}
+            for name in api.credentials
+        ],
+        "rules": rules if api.restricted_methods else [],
+        "active": api.active,
+    } | ({} if api.reference is None else {"reference": api.reference})

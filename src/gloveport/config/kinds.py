@@ -1,0 +1,158 @@
+"""What a key takes, in words: the same for the reference and for every fault."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import ByteSize, IPvAnyAddress, IPvAnyNetwork, SecretStr
+
+from gloveport.config.shapes import (
+    Shape,
+    below,
+    element,
+    is_mapping,
+    is_table,
+    members,
+    shape_of,
+    shape_of_field,
+    words,
+)
+from gloveport.model import Mount, Value
+from gloveport.model.egress import (
+    ApiName,
+    HeaderName,
+    HttpsUrl,
+    Method,
+    PlaceholderName,
+    PlaceholderPlace,
+    PlainText,
+    Secret,
+    UrlPath,
+)
+
+
+class Kind(Value):
+    """What a key takes: ``expected`` completes "expected ...", ``hint`` says how to write it."""
+
+    expected: str
+    hint: str
+
+
+_PATH = Kind(
+    expected="an absolute path",
+    hint='write the whole path from "/" on, without ".", ".." or a slash too many; "~" and variables are not expanded',
+)
+_TEXT = Kind(expected="text", hint="write it in quotes")
+_PLAIN: dict[object, Kind] = {
+    bool: Kind(expected="true or false", hint="write it without quotes"),
+    ByteSize: Kind(
+        expected="a size",
+        hint='a plain number is bytes; units are KiB, MiB, GiB (1024) and KB, MB, GB (1000), in quotes: "64MiB"',
+    ),
+    int: Kind(expected="a whole number", hint="write it without quotes, unit or decimal point"),
+    float: Kind(expected="a number", hint="write it without quotes or unit"),
+    Path: _PATH,
+    SecretStr: _TEXT,
+    IPvAnyAddress: Kind(expected="an IP address", hint='write it in quotes: "10.0.0.5", "fd00::5"'),
+    IPvAnyNetwork: Kind(
+        expected="a network", hint='write its first address and the length of its prefix: "10.0.0.0/8", "fd00::/8"'
+    ),
+}
+
+
+def _patterns(shape: Shape) -> Iterator[str]:
+    return (item.pattern for item in shape.constraints if hasattr(item, "pattern"))
+
+
+_SECRET = next(_patterns(shape_of(Secret)))
+_TEXTS = {
+    next(_patterns(shape_of(text))): kind
+    for text, kind in (
+        (
+            Secret,
+            Kind(
+                expected="where a secret is, never the secret itself",
+                hint='write "env:NAME", "file:/path", "json:/path#/pointer", "command:PROGRAM ARGUMENT" or '
+                '"keyring:SERVICE/USER"',
+            ),
+        ),
+        (
+            ApiName,
+            Kind(expected="a name of at most 64 small letters, digits, - and _", hint="rename it, as in my-api_2"),
+        ),
+        (HeaderName, Kind(expected="the name of a header", hint='write the name alone: "X-Api-Key"')),
+        (Method, Kind(expected="an HTTP method in capitals", hint='write it as "GET"')),
+        (HttpsUrl, Kind(expected="an https:// address", hint="secrets are sent to it: they never leave unencrypted")),
+        (PlainText, Kind(expected="text in one line", hint="leave out line ends and other control characters")),
+        (
+            PlaceholderName,
+            Kind(
+                expected="the name of an environment variable, of at most 64 capitals, digits and _",
+                hint='write it as "API_TOKEN"',
+            ),
+        ),
+        (
+            PlaceholderPlace,
+            Kind(
+                expected="one named place of a request",
+                hint='write "header:NAME", "query:NAME", "form:FIELD" or "body:MEMBER.MEMBER"; '
+                "a whole body or all headers can't be named",
+            ),
+        ),
+        (UrlPath, Kind(expected="the path of a URL", hint='write it from "/" on, without host and query: "/v1/**"')),
+    )
+} | {next(_patterns(shape_of_field(field))): _PATH for field in Mount.model_fields.values()}
+
+
+def kind_of(shape: Shape) -> Kind:
+    """Say what a key of this type takes."""
+    form = shape.form
+    if allowed := words(form):
+        expected = "one of " + ", ".join(f'"{word}"' for word in allowed)
+        return Kind(expected=expected, hint="write one of these words, in quotes")
+    if tables := members(form):
+        expected = kind_of(choice(tables)).expected
+        return Kind(expected=f"a table whose kind is {expected}", hint='write it as { kind = "KIND", ... }')
+    if is_mapping(form):
+        name = kind_of(shape_of(get_args(form)[0])).expected
+        return Kind(expected=f"a table, each key {name}", hint="write each as a table of its own")
+    if inner := element(form):
+        bounds = _bounds(shape.constraints)
+        return Kind(expected=f"an array{bounds}, each element {kind_of(inner).expected}", hint="write it as [a, b]")
+    if is_table(form):
+        return Kind(expected="a table", hint=f"its keys are: {', '.join(form.model_fields)}")
+    kind = next((_TEXTS[pattern] for pattern in _patterns(shape)), _TEXT) if form is str else _PLAIN[form]
+    return kind.model_copy(update={"expected": kind.expected + _bounds(shape.constraints)})
+
+
+def choice(allowed: Iterable[str]) -> Shape:
+    """Give the type of a key that is one of these words."""
+    return Shape(Literal[tuple(allowed)])
+
+
+def is_private(shape: Shape) -> bool:
+    """Tell whether a person may have written a secret where this type is expected: then no message shows the value."""
+    secret = shape.form is SecretStr or _SECRET in _patterns(shape)
+    return secret or any(is_private(inner) for _, inner in below(shape.form))
+
+
+def _bounds(constraints: Sequence[object]) -> str:
+    bounds = ""
+    for item in constraints:
+        match item:
+            case Gt():
+                bounds += f", above {item.gt}"
+            case Ge():
+                bounds += f", at least {item.ge}"
+            case Lt():
+                bounds += f", below {item.lt}"
+            case Le():
+                bounds += f", at most {item.le}"
+            case MinLen(min_length=1):
+                bounds += ", not empty"
+            case MinLen():
+                bounds += f", of at least {item.min_length} characters"
+            case _:  # not a bound
+                pass
+    return bounds

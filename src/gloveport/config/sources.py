@@ -1,0 +1,51 @@
+"""Which files count.
+
+A file that is named counts alone. Otherwise the operator's own file counts, with the project file of the working
+directory laid over it. Beside either, but never beside a project file, the directory ``apis`` counts as well.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gloveport.config.places import FILE_NAME, config_directory
+from gloveport.config.trust import project_file
+from gloveport.model import Value
+
+
+class Sources(Value):
+    """The files that count where they exist."""
+
+    operator: Path
+    """The file that is named, or the operator's own."""
+
+    named: bool
+    """Whether it is named: then it has to exist."""
+
+    project: Path | None
+    """The file of the working directory, which counts if a person has trusted its content."""
+
+    @property
+    def apis(self) -> Path:
+        """The directory of APIs in files of their own."""
+        return self.operator.parent / "apis"
+
+
+def sources(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Sources:
+    """Find the files that count.
+
+    Args:
+        given: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
+        cwd: Where a project file is looked for, and what a relative name of a file is relative to.
+        environ: Where ``GLOVEPORT_CONFIG`` is looked up.
+
+    Raises:
+        ConfigError: This user has no home directory.
+    """
+    if given is None and (name := environ.get("GLOVEPORT_CONFIG")):
+        given = Path(name)
+    if given is not None:
+        return Sources(operator=cwd / given, named=True, project=None)
+    operator, project = config_directory() / FILE_NAME, project_file(cwd)
+    # In the operator's own directory the project file is the operator's own.
+    own = project.parent == operator.parent.resolve()
+    return Sources(operator=operator, named=False, project=None if own else project)
