@@ -10,7 +10,9 @@ from gloveport.model.egress import Scheme
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Names in lower case, in the order in which they came: a repeated header is there as often as it came. Neither framing
-(``content-length``, ``transfer-encoding``, ``trailer``) nor what is for one connection only (``connection``, ``te``, …)."""
+(``content-length``, ``transfer-encoding``, ``trailer``) nor what is for one connection (``connection``, ``te``, …)."""
+
+_PORTS: dict[Scheme, int] = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,12 @@ class Route:
     addresses: tuple[IPv4Address | IPv6Address, ...] = ()
     ca_file: str | None = None
 
+    @property
+    def authority(self) -> str:
+        """What ``host`` and ``:authority`` say: the port only where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outbound:
@@ -49,20 +57,39 @@ class Outbound:
 
 
 class Answer(Protocol):
-    """A response that comes.
+    """A response that comes."""
 
-    Attributes:
-        body: Its content, piece by piece, without transfer coding; content coding is as it came. Raises
-            ``UpstreamError`` where it breaks off.
-        trailers: Known when ``body`` has ended.
-        upgraded: After status 101: the connection; no body then.
-        ahead: What had come on it already.
-    """
+    @property
+    def status(self) -> int:
+        """101, or 200 and above."""
 
-    status: int
-    reason: bytes
-    headers: Headers
-    body: AsyncIterator[bytes]
-    trailers: Headers
-    upgraded: Wire | None
-    ahead: bytes
+    @property
+    def reason(self) -> bytes:
+        """The reason phrase; empty over HTTP/2."""
+
+    @property
+    def headers(self) -> Headers:
+        """Its headers, without framing."""
+
+    @property
+    def length(self) -> int | None:
+        """What ``content-length`` said. Where no body comes (``HEAD``, 304) that of the body that is not sent."""
+
+    @property
+    def body(self) -> AsyncIterator[bytes]:
+        """Its content in pieces of at most 64 KiB, without transfer coding; content coding is as it came.
+
+        Raises ``UpstreamError`` where it breaks off.
+        """
+
+    @property
+    def trailers(self) -> Headers:
+        """Known when ``body`` has ended."""
+
+    @property
+    def upgraded(self) -> Wire | None:
+        """After status 101: the connection; no body then."""
+
+    @property
+    def ahead(self) -> bytes:
+        """What had come on the upgraded connection already."""

@@ -4,10 +4,21 @@ import contextlib
 import errno
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 
 import anyio
 
 CHUNK_BYTES = 1 << 16
+
+
+class Session(ssl.SSLSocket):
+    """A TLS session that remembers for whom it was opened.
+
+    Attributes:
+        asked_name: What the client named in its first message (SNI); None when it named nothing.
+    """
+
+    asked_name: str | None = None
 
 
 class Wire:
@@ -18,6 +29,8 @@ class Wire:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
+        self._waiting = 0
+        self._closed = False
 
     async def receive(self, size: int = CHUNK_BYTES) -> bytes:
         """What has come, at most ``size`` bytes; waits for the first. ``b""`` when nothing more will come.
@@ -75,6 +88,11 @@ class Wire:
         await self._shake(context.wrap_socket(self._release(), server_hostname=name, do_handshake_on_connect=False))
 
     @property
+    def asked_name(self) -> str | None:
+        """Whom the client of a TLS session has named, where we are its server."""
+        return self._socket.asked_name if isinstance(self._socket, Session) else None
+
+    @property
     def protocol(self) -> str | None:
         """The protocol that TLS has agreed on (ALPN)."""
         return self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
@@ -105,13 +123,19 @@ class Wire:
 
     def close(self) -> None:
         """Close it, without waiting. What was sent is still delivered; whoever waits for it gets an ``OSError``."""
-        if self._socket.fileno() < 0:
+        if self._closed:
             return
+        self._closed = True
         if isinstance(self._socket, ssl.SSLSocket):
             with contextlib.suppress(OSError, ValueError):
                 self._socket.unwrap()  # says goodbye, and does not wait for the answer
-        anyio.notify_closing(self._socket)
-        self._socket.close()
+        if not self._waiting:
+            self._socket.close()
+            return
+        # Who waits wakes up and closes it. Closed here, its descriptor could be another connection's by then, and the
+        # one who wakes up would take that one's registration out of the event loop.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def _release(self) -> socket.socket:
         if isinstance(self._socket, ssl.SSLSocket):
@@ -131,13 +155,21 @@ class Wire:
                 return
 
     async def _readable(self) -> None:
-        try:
-            await anyio.wait_readable(self._socket)
-        except anyio.ClosedResourceError as error:
-            raise OSError(errno.EBADF, "closed while it was waited for") from error
+        await self._wait(anyio.wait_readable)
 
     async def _writable(self) -> None:
+        await self._wait(anyio.wait_writable)
+
+    async def _wait(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
+        self._waiting += 1
         try:
-            await anyio.wait_writable(self._socket)
-        except anyio.ClosedResourceError as error:
-            raise OSError(errno.EBADF, "closed while it was waited for") from error
+            await ready(self._socket)
+        except anyio.BusyResourceError as error:
+            # The far side can bring it about: by a key update while we can't send.
+            raise OSError(errno.EBUSY, "it is waited for already") from error
+        finally:
+            self._waiting -= 1
+            if self._closed and not self._waiting:
+                self._socket.close()
+        if self._closed:
+            raise OSError(errno.EBADF, "closed while it was waited for")

@@ -1,0 +1,242 @@
+"""Reach the server of a route: resolve, check every address, connect to what was checked, prove who it is by TLS.
+
+The name is resolved once, and what is connected to are the addresses that were checked: an answer that is another one
+the next time leads nowhere. The name itself serves TLS alone.
+"""
+
+import contextlib
+import errno
+import functools
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from ipaddress import ip_address
+from itertools import chain, zip_longest
+from typing import TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from gloveport.egress.messages import Route
+from gloveport.egress.wire import Wire
+from gloveport.errors import UpstreamError
+from gloveport.policy.hosts import Address, is_address, may_dial
+
+RESOLVE_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
+STAGGER_SECONDS = 0.25
+"""RFC 8305: how long an attempt has before the next address is tried beside it."""
+
+LOOKUPS = 16
+"""Lookups at a time. A thread that waits for DNS can't be ended, and the server needs its other threads."""
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
+"""Tells the addresses of a name. Raises ``OSError`` when it has none."""
+
+
+class Dialer:
+    """Makes connections. Keeps the authorities that it has read.
+
+    Args:
+        resolve: Instead of what the host's own resolver says.
+    """
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve or functools.partial(_look_up, anyio.CapacityLimiter(LOOKUPS))
+        self._contexts: dict[tuple[str | None, tuple[str, ...]], tuple[int, ssl.SSLContext]] = {}
+
+    async def connect(self, route: Route) -> Wire:
+        """Open a TCP connection.
+
+        Raises:
+            UpstreamError: ``name_not_found``, ``address_refused``, ``upstream_unreachable`` or ``upstream_timeout``.
+        """
+        addresses = await self._addresses(route)
+        async with _limit(route, CONNECT_SECONDS, "connect to"):
+            return await _first(route, addresses)
+
+    async def dial(self, route: Route, protocols: Sequence[str] = ("h2", "http/1.1")) -> Wire:
+        """Open a connection, with TLS when the route's scheme is ``https``.
+
+        Args:
+            route: Where to.
+            protocols: What is offered by ALPN, the best first.
+
+        Raises:
+            UpstreamError: As ``connect``, or ``tls_failed``.
+        """
+        if route.scheme == "http":
+            return await self.connect(route)
+        addresses = await self._addresses(route)
+        context = self._context(route.ca_file, tuple(protocols))
+        async with _limit(route, CONNECT_SECONDS, "connect to"):
+            wire = await _first(route, addresses)
+            try:
+                await wire.ask_tls(context, route.host)
+            except OSError as error:
+                wire.close()
+                raise _no_tls(route, error) from error
+            except BaseException:
+                wire.close()
+                raise
+        return wire
+
+    async def _addresses(self, route: Route) -> Sequence[Address]:
+        """Give what to connect to: every one checked, and none of them when one of them is refused."""
+        named = route.addresses
+        if named:
+            found: Sequence[Address] = named
+        elif is_address(route.host):
+            found = (ip_address(route.host),)
+            named = (
+                found if route.api else ()
+            )  # an API's host is what the operator wrote; no pattern matches an address
+        else:
+            found = await self._names(route)
+        for address in found:
+            if not may_dial(address, route.networks, named):
+                raise UpstreamError(
+                    "address_refused",
+                    f"{route.host} leads to {address}, which is not public.",
+                    hint="The operator can allow it: by networks or addresses of the API.",
+                )
+        return found
+
+    async def _names(self, route: Route) -> Sequence[Address]:
+        try:
+            async with _limit(route, RESOLVE_SECONDS, "resolve"):
+                found = await self._resolve(route.host, route.port)
+        except OSError as error:
+            raise UpstreamError("name_not_found", f"{route.host} can't be resolved: {_words(error)}.") from error
+        if not found:
+            raise UpstreamError("name_not_found", f"{route.host} has no address.")
+        return found
+
+    def _context(self, ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
+        """Give the context for these authorities; a file that has changed is read anew."""
+        try:
+            changed = os.stat(ca_file).st_mtime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
+            known = self._contexts.get((ca_file, protocols))
+            if known is None or known[0] != changed:
+                known = self._contexts[ca_file, protocols] = changed, _trust(ca_file, protocols)
+        except OSError as error:
+            raise UpstreamError(
+                "tls_failed",
+                f"The authorities in {ca_file} can't be read: {_words(error)}.",
+                hint="ca_file of an API names a PEM file of certificates.",
+            ) from error
+        return known[1]
+
+
+def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.hostname_checks_common_name = False
+    context.set_alpn_protocols(list(protocols))
+    return context
+
+
+async def _look_up(lookups: anyio.CapacityLimiter, host: str, port: int) -> Sequence[Address]:
+    # Bytes, for a str would go through the codec of IDNA 2003: the name is what the policy has compared.
+    find = functools.partial(socket.getaddrinfo, host.encode("ascii"), port, type=socket.SOCK_STREAM)
+    answers = await anyio.to_thread.run_sync(find, abandon_on_cancel=True, limiter=lookups)
+    return [ip_address(str(answer[4][0])) for answer in answers]
+
+
+async def _first(route: Route, addresses: Sequence[Address]) -> Wire:
+    """Connect to the first that answers (RFC 8305): families by turns, each with a start before the next."""
+    if len(addresses) == 1:
+        try:
+            return Wire(await _open(addresses[0], route.port))
+        except OSError as error:
+            raise _unreachable(route, error) from error
+    race = _Race()
+    try:
+        async with anyio.create_task_group() as attempts:
+            for address in _by_turns(addresses):
+                failed = anyio.Event()
+                attempts.start_soon(race.attempt, address, route.port, failed, attempts.cancel_scope)
+                with anyio.move_on_after(STAGGER_SECONDS):
+                    await failed.wait()
+    except BaseException:
+        race.forfeit()
+        raise
+    if race.winner is None:
+        raise _unreachable(route, race.fault)
+    return Wire(race.winner)
+
+
+class _Race:
+    """Attempts beside each other, of which one wins."""
+
+    def __init__(self) -> None:
+        self.winner: socket.socket | None = None
+        self.fault = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+
+    async def attempt(self, address: Address, port: int, failed: anyio.Event, race: anyio.CancelScope) -> None:
+        try:
+            sock = await _open(address, port)
+        except OSError as error:
+            self.fault = error
+            failed.set()
+            return
+        if self.winner is None:
+            self.winner = sock
+            race.cancel()
+        else:
+            sock.close()
+
+    def forfeit(self) -> None:
+        if self.winner is not None:
+            self.winner.close()
+
+
+def _by_turns(addresses: Sequence[Address]) -> Sequence[Address]:
+    first = [address for address in addresses if address.version == addresses[0].version]
+    other = [address for address in addresses if address.version != addresses[0].version]
+    return [address for address in chain.from_iterable(zip_longest(first, other)) if address is not None]
+
+
+async def _open(address: Address, port: int) -> socket.socket:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            sock.connect((str(address), port))
+        await anyio.wait_writable(sock)
+    except BaseException:
+        sock.close()
+        raise
+    fault = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if fault:
+        sock.close()
+        raise OSError(fault, os.strerror(fault))
+    return sock
+
+
+@contextlib.asynccontextmanager
+async def _limit(route: Route, seconds: float, what: str) -> AsyncIterator[None]:
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except TimeoutError as error:
+        message = f"It took more than {seconds:.0f} s to {what} {route.host}:{route.port}."
+        raise UpstreamError("upstream_timeout", message) from error
+
+
+def _unreachable(route: Route, error: OSError) -> UpstreamError:
+    return UpstreamError("upstream_unreachable", f"{route.host}:{route.port} can't be reached: {_words(error)}.")
+
+
+def _no_tls(route: Route, error: OSError) -> UpstreamError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = "When its authority is private, the operator can name it: by ca_file of the API."
+        message = f"{route.host}:{route.port} can't prove who it is: {error.verify_message.rstrip('.')}."
+        return UpstreamError("tls_failed", message, hint=hint)
+    return UpstreamError("tls_failed", f"No TLS with {route.host}:{route.port}: {_words(error)}.")
+
+
+def _words(error: OSError) -> str:
+    return str(error.strerror or error).rstrip(".")
