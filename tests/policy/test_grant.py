@@ -1,9 +1,12 @@
 """What a request gets: never more than the policy, in any field."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gloveport.errors import Denied
 from gloveport.model import LANGUAGES, Grant, Limits, Mount, Narrowing, Policy, Request
+from gloveport.model.egress import Api, Egress, Rule
 from gloveport.policy import grant_for
 
 SECONDS = st.floats(min_value=0.001, max_value=86_400)
@@ -43,7 +46,18 @@ POLICIES = st.builds(
     default_wall_seconds=SECONDS,
     limits=LIMITS,
 )
+APIS = st.builds(Api, hosts=st.sampled_from([("a.example",), ("b.example", "*.example.com")]), active=st.booleans())
+NAMES = st.sampled_from(["one", "two", "three"])
+EGRESSES = st.builds(Egress, apis=st.dictionaries(NAMES, APIS, max_size=3), yolo=st.booleans())
 REQUESTS = st.builds(Request, language=st.sampled_from(LANGUAGES), code=st.text(), limits=NARROWINGS)
+
+
+def active(egress: Egress) -> set[str]:
+    return {name for name, api in egress.apis.items() if api.active}
+
+
+def shut(api: Api) -> Api:
+    return Api(hosts=api.hosts, rules=(Rule(action="deny"),))
 
 
 def at_most(narrow: Grant, wide: Grant) -> bool:
@@ -53,28 +67,38 @@ def at_most(narrow: Grant, wide: Grant) -> bool:
         and set(narrow.mounts) <= set(wide.mounts)
         and narrow.unix_sockets <= wide.unix_sockets
         and all(value <= getattr(wide.limits, name) for name, value in narrow.limits)
+        and all(api in (wide.egress.apis[name], shut(api)) for name, api in narrow.egress.apis.items())
+        and narrow.egress.yolo <= wide.egress.yolo
+        and narrow.egress.model_copy(update={"apis": wide.egress.apis, "yolo": wide.egress.yolo}) == wide.egress
     )
 
 
-def everything(policy: Policy) -> Grant:
+def everything(policy: Policy, egress: Egress) -> Grant:
     return Grant(
-        languages=policy.languages, mounts=policy.mounts, unix_sockets=policy.unix_sockets, limits=policy.limits
+        languages=policy.languages,
+        mounts=policy.mounts,
+        unix_sockets=policy.unix_sockets,
+        limits=policy.limits,
+        egress=egress,
     )
 
 
 def test_the_order_speaks_of_every_field_of_a_grant():
-    assert set(Grant.model_fields) == {"languages", "mounts", "unix_sockets", "limits"}
+    assert set(Grant.model_fields) == {"languages", "mounts", "unix_sockets", "limits", "egress"}
 
 
 def test_whatever_can_be_narrowed_is_a_limit():
     assert set(Narrowing.model_fields) <= set(Limits.model_fields)
 
 
-@given(policy=POLICIES, request=REQUESTS)
-def test_a_grant_never_widens_the_policy_in_any_field(policy, request):
+@given(policy=POLICIES, egress=EGRESSES, request=REQUESTS, names=st.none() | st.sets(NAMES))
+def test_a_grant_never_widens_the_policy_in_any_field(policy, egress, request, names):
     """T1: effective grant = operator policy ∩ request."""
-    grant = grant_for(policy, request)
-    assert at_most(grant, everything(policy))
+    apis = None if names is None else tuple(names & active(egress))
+    grant = grant_for(policy, egress, request.model_copy(update={"apis": apis}))
+    assert at_most(grant, everything(policy, egress))
+    reached = {name for name, api in grant.egress.apis.items() if api != shut(api)}
+    assert reached == (active(egress) if apis is None else set(apis))
     for name, asked in request.limits:
         assert asked is None or getattr(grant.limits, name) <= asked
 
@@ -82,7 +106,7 @@ def test_a_grant_never_widens_the_policy_in_any_field(policy, request):
 @given(policy=POLICIES, request=REQUESTS)
 def test_a_limit_is_exactly_the_lower_of_ceiling_and_request(policy, request):
     """T1: nothing is taken away that was allowed and asked for, either."""
-    limits = grant_for(policy, request).limits
+    limits = grant_for(policy, Egress(), request).limits
     for name, ceiling in policy.limits:
         asked = getattr(request.limits, name, None)
         if asked is None:
@@ -92,9 +116,9 @@ def test_a_limit_is_exactly_the_lower_of_ceiling_and_request(policy, request):
 
 @given(policy=POLICIES, request=REQUESTS)
 def test_asking_for_what_was_granted_grants_the_same(policy, request):
-    grant = grant_for(policy, request)
+    grant = grant_for(policy, Egress(), request)
     asked = Narrowing(**{name: getattr(grant.limits, name) for name in Narrowing.model_fields})
-    assert grant_for(policy, request.model_copy(update={"limits": asked})) == grant
+    assert grant_for(policy, Egress(), request.model_copy(update={"limits": asked})) == grant
 
 
 @given(policy=POLICIES, request=REQUESTS, lower=NARROWINGS)
@@ -106,30 +130,99 @@ def test_asking_for_less_never_grants_more(policy, request, lower):
     # Naming a wall time at all may raise it above the default.
     both["wall_seconds"] = both["wall_seconds"] if request.limits.wall_seconds else None
     less = request.model_copy(update={"limits": Narrowing(**both)})
-    assert at_most(grant_for(policy, less), grant_for(policy, request))
+    assert at_most(grant_for(policy, Egress(), less), grant_for(policy, Egress(), request))
 
 
 @given(policy=POLICIES, request=REQUESTS, ceiling=LIMITS)
 def test_a_stricter_policy_never_grants_more(policy, request, ceiling):
     strict = Limits(**{name: min(value, getattr(ceiling, name)) for name, value in policy.limits})
     stricter = policy.model_copy(update={"limits": strict, "unix_sockets": False, "mounts": policy.mounts[:1]})
-    assert at_most(grant_for(stricter, request), grant_for(policy, request))
+    assert at_most(grant_for(stricter, Egress(), request), grant_for(policy, Egress(), request))
 
 
 @given(policy=POLICIES, request=REQUESTS)
 def test_a_grant_is_valid_by_the_rules_of_its_own_type(policy, request):
-    grant = grant_for(policy, request)
-    assert Grant.model_validate(grant.model_dump()) == grant
+    grant = grant_for(policy, Egress(), request)
+    assert Grant.model_validate(grant.model_dump(exclude={"egress"})) == grant
 
 
 def test_a_request_that_names_no_wall_time_gets_the_operators_default():
     """E4: 30 s by default, 300 s at most by default."""
     request = Request(language="python", code="")
-    assert grant_for(Policy(), request).limits.wall_seconds == 30
+    assert grant_for(Policy(), Egress(), request).limits.wall_seconds == 30
     longest = request.model_copy(update={"limits": Narrowing(wall_seconds=5000)})
-    assert grant_for(Policy(), longest).limits.wall_seconds == 300
+    assert grant_for(Policy(), Egress(), longest).limits.wall_seconds == 300
 
 
 def test_a_default_above_the_ceiling_is_lowered_to_it():
     policy = Policy(default_wall_seconds=60, limits=Limits(wall_seconds=10))
-    assert grant_for(policy, Request(language="python", code="")).limits.wall_seconds == 10
+    assert grant_for(policy, Egress(), Request(language="python", code="")).limits.wall_seconds == 10
+
+
+EGRESS = Egress(
+    apis={
+        "one": Api(hosts=("one.example",)),
+        "two": Api(hosts=("two.example",)),
+        "asleep": Api(hosts=("asleep.example",), active=False),
+    },
+    yolo=True,
+    user_agent="agent",
+    redact=("jane@example.com",),
+)
+
+
+def asking(*apis: str) -> Request:
+    return Request(language="python", code="", apis=apis)
+
+
+def test_a_request_that_names_no_apis_gets_all_that_are_active():
+    """N2: `active`."""
+    reach = grant_for(Policy(), EGRESS, Request(language="python", code="")).egress
+    assert [*reach.apis] == ["one", "two"]
+    assert reach.yolo
+
+
+def test_a_request_that_names_apis_gets_those_alone():
+    """T1 N9: what is not named is not reached, by yolo neither; the rest of the policy stays."""
+    assert grant_for(Policy(), EGRESS, asking("two", "two")).egress == EGRESS.model_copy(
+        update={"apis": {"two": EGRESS.apis["two"]}, "yolo": False}
+    )
+    nothing = grant_for(Policy(), EGRESS, asking()).egress
+    assert not nothing.apis
+    assert not nothing.yolo
+
+
+def test_a_grant_that_takes_nothing_away_holds_the_very_same_egress():
+    """N2: so that its patterns are read once, not for each run."""
+    egress = EGRESS.model_copy(update={"apis": {"one": EGRESS.apis["one"]}})
+    assert grant_for(Policy(), egress, Request(language="python", code="")).egress is egress
+
+
+def test_leaving_an_api_out_hands_its_places_to_no_wildcard():
+    """T1 N3: its rules are not walked around by naming another API alone; its other places are simply not there."""
+    egress = Egress(
+        apis={
+            "wild": Api(hosts=("*.example.com",)),
+            "near": Api(hosts=("*.api.example.com", "*.api.example.com:8443")),
+            "exact": Api(hosts=("api.example.com", "tcp://api.example.com:5432", "api.example.net")),
+            "other": Api(hosts=("api.example.org",)),
+        }
+    )
+    assert grant_for(Policy(), egress, asking("wild")).egress.apis == {
+        "wild": egress.apis["wild"],
+        "near": shut(Api(hosts=("*.api.example.com",))),
+        "exact": shut(Api(hosts=("api.example.com",))),
+    }
+    assert [*grant_for(Policy(), egress, asking("exact", "near")).egress.apis] == ["exact", "near"]
+
+
+@pytest.mark.parametrize("name", ["three", "asleep"])
+def test_an_api_that_is_not_there_or_not_active_is_denied_with_those_that_are(name):
+    """N2 N10: the caller learns what it may name instead."""
+    with pytest.raises(Denied) as caught:
+        grant_for(Policy(), EGRESS, asking("one", name))
+    assert caught.value.code == "unknown_api"
+    assert f"'{name}'" in caught.value.reason
+    assert caught.value.hint == "There are: one, two. Retrying does not help."
+    with pytest.raises(Denied, match="There are none"):
+        grant_for(Policy(), Egress(), asking(name))

@@ -1,8 +1,11 @@
 """From policy and request to a grant. Whatever a caller asks for, the grant never exceeds the operator's policy."""
 
+from collections.abc import Mapping
+
 from gloveport.errors import Denied
 from gloveport.model import Grant, Limits, Narrowing, Policy, Request
-from gloveport.model.egress import Egress
+from gloveport.model.egress import Api, Egress, Rule
+from gloveport.policy.hosts import find, parse_pattern
 from gloveport.policy.wording import FINAL, listed, shown
 
 
@@ -35,7 +38,21 @@ def _reach(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
         if name not in active:
             known = f"There are: {listed(sorted(active))}." if active else "There are none."
             raise Denied("unknown_api", f"There is no API {shown(name)}.", hint=f"{known} {FINAL}")
-    return egress.model_copy(update={"apis": {name: active[name] for name in asked}, "yolo": False})
+    reach = egress.model_copy(update={"apis": {name: active[name] for name in asked}, "yolo": False})
+    left_out = {name: api for name, api in active.items() if name not in reach.apis}
+    return reach.model_copy(update={"apis": {**reach.apis, **_shut(reach, left_out)}})
+
+
+def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:
+    """Shut those places of the APIs left out that would fall to a wildcard of the others.
+
+    Else a caller would get past an API's rules by not naming it.
+    """
+    places = {
+        name: tuple(pattern for pattern in api.hosts if find(reach, *parse_pattern(pattern)) is not None)
+        for name, api in left_out.items()
+    }
+    return {name: Api(hosts=hosts, rules=(Rule(action="deny"),)) for name, hosts in places.items() if hosts}
 
 
 def _narrowed(policy: Policy, asked: Narrowing) -> Limits:
