@@ -1,6 +1,7 @@
 """Engines on the real kernel, each with a policy of its own and an audit log in a directory of its own; and cgroups."""
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -11,9 +12,14 @@ import pytest
 from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
-from gloveport.model import Limits, Policy, Request
+from gloveport.model import LANGUAGES, Grant, Limits, Policy, Request
+from gloveport.runtimes import Runtime
 from gloveport.sandbox import delegation
+from gloveport.sandbox.base import Plan, make_plan
+from gloveport.sandbox.booter import Booter
+from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.pool import Pool, Stock
+from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.server import app
 from gloveport.server.app import assemble
 
@@ -165,3 +171,55 @@ def run(engine_with):
             return await engine.execute(Request(language=language, code=code), caller="test")
 
     return run_one
+
+
+@dataclass
+class Sandboxes:
+    """Makes sandboxes of one plan; ``stock`` where they wait for their program."""
+
+    runtime: Runtime
+    grant: Grant
+    plan: Plan
+    sandbox: Bubblewrap | Pool
+    stock: Stock | None
+
+    @contextlib.asynccontextmanager
+    async def build(self):
+        """One of them."""
+        await self.settled()
+        async with self.sandbox.start(self.plan) as child:
+            yield child
+
+    def prepare(self, code):
+        """A program for one of them."""
+        return self.runtime.prepare(code, self.grant)
+
+    async def settled(self):
+        """Return when all that was made ahead or cleared away is."""
+        if self.stock is not None:
+            await self.sandbox.cleared()
+            await self.stock.filled()
+
+
+@pytest.fixture
+def sandboxes(environ, temperature):
+    """``async with sandboxes(language, network) as made``: see ``Sandboxes``."""
+
+    @contextlib.asynccontextmanager
+    async def make(language, network, grant=None):
+        grant = grant or Grant(languages=LANGUAGES)
+        config = Config(pool={"forked": 0, "booted": 0})
+        async with assemble(config, environ) as engine:
+            backend, runtime = engine.sandbox.cold, engine.runtimes[language]
+            program = runtime.prepare("", grant)
+            plan = make_plan(program, grant, engine.system, network)
+            if temperature == "cold":
+                yield Sandboxes(runtime, grant, plan, backend, None)
+                return
+            kind = functools.partial(ForkServer, forks=1000) if program.forked else Booter
+            stock = Stock(maker=kind(backend=backend, plan=plan, program=program), size=1, idle_seconds=600)
+            pool = Pool(cold=Nothing(), stocks=(stock,))
+            async with pool.open():
+                yield Sandboxes(runtime, grant, plan, pool, stock)
+
+    return make

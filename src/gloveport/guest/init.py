@@ -170,6 +170,7 @@ def run(host):
     os.close(stderr)
     if program["argv"]:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
+    os.environ.update(program["env"])
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if not program["argv"]:

@@ -1,20 +1,21 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
-    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "filter"}}    the profile of all its children
+    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "filter"}}    a profile of all children
     zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
+    child → host    descriptors               on channel, of its doors where there are some: it keeps none of them
     child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
     host → child    {"program": …}            and so on as ``init.py``
     zygote → host   a wait status, on status: a native int, when the child has ended
 
-The zygote is uid 0 of the sandbox's user namespace, with the capabilities to make namespaces and mount in them and no
-other. It runs no program, and reads nothing but the above, which comes from the host alone: each child closes the
-zygote's socket first and gets sockets of its own.
+The zygote is uid 0 of the sandbox's user namespace, with the capabilities to make namespaces and mount in them, to
+listen at any port where there are doors, and no other. It runs no program, and reads nothing but the above, which comes
+from the host alone: each child closes the zygote's socket first and gets sockets of its own.
 
 A child makes its walls itself, in this order, each step taking away what the next can do without: namespaces by
-``clone``; mounts, while it may mount; a user namespace of its own, which owns none of the others; no capability; the
-filter and Landlock. Only then it says that it is ready, and waits.
+``clone``; mounts, while it may mount; doors, while it may listen at any port; a user namespace of its own, which owns
+none of the others; no capability; the filter and Landlock. Only then it says that it is ready, and waits.
 
 A program must not be pid 1, which no signal ends that it does not handle. So each pid namespace begins with a keeper,
 which does nothing: it shares the memory of the process that makes it, runs no Python, and is in libc's ``pause``. The
@@ -59,6 +60,7 @@ SECCOMP_MODE_FILTER = 2
 CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version 3, of this process: none
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
+QUEUE = 64  # connections that wait at a door
 INSIDE = 1000
 REAP_MILLISECONDS = 5000
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
@@ -147,7 +149,7 @@ def new_keeper(keepers):
 # -- Walls -----------------------------------------------------------------------------------------------------------
 
 
-def walls(profile, landlock):
+def walls(host, profile, landlock):
     """The calls by which a child makes its walls, in their order, as ``init.perform`` takes them."""
     first = GROUPS + profile["groups"]
     return [
@@ -158,6 +160,7 @@ def walls(profile, landlock):
         (os.dup2, (first, 1)),
         (os.close, (first,)),
         *furniture(profile, first),
+        *doors(host, profile["doors"], first + 1),
         *new_user(first),
         # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
         *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
@@ -198,6 +201,27 @@ def furniture(profile, first):
         (_libc.ioctl, (first + 1, SIOCSIFFLAGS, RAISE_LOOPBACK)),
         (os.close, (first + 1,)),
     ]
+
+
+def doors(host, addresses, first):
+    """Listen at these addresses, and give the host the sockets, all of them. ``first`` is the number of the first."""
+    numbers = range(first, first + len(addresses))
+    places = [
+        struct.pack("=H2s4s8x", socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))  # sockaddr_in
+        for address, port in addresses
+    ]
+    listening = [
+        call
+        for number, place in zip(numbers, places, strict=True)
+        for call in (
+            (_libc.socket, (socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)),
+            (_libc.bind, (number, place, len(place))),
+            (_libc.listen, (number, QUEUE)),
+        )
+    ]
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(numbers)}i", *numbers))
+    sent = [(host.sendmsg, ([b"\0"], [rights])), (os.closerange, (numbers.start, numbers.stop))]
+    return [*listening, *sent] if addresses else []
 
 
 def new_user(first):
@@ -295,7 +319,7 @@ class Zygote:
         self.profile = profile
         self.keepers = keepers
         self.version = version
-        self.walls = walls(profile, landlock)
+        self.walls = walls(host, profile, landlock)
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.children = {}  # number → its descriptor, the socket on which its end is told, pid 1 of its namespace
         self.events = select.poll()

@@ -11,8 +11,11 @@ from gloveport.runtimes import python, shell, typescript
 class Runtime(Protocol):
     """One language."""
 
-    def prepare(self, source: str, grant: Grant) -> Program:
-        """The program that runs ``source`` under ``grant``. Pure."""
+    def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
+        """The program that runs ``source`` under ``grant``; with the ``types`` of APIs, where its language has such.
+
+        Pure.
+        """
 
 
 RUNTIMES: Mapping[Language, Callable[[str | None], Runtime]] = {

@@ -68,7 +68,7 @@ class Python(Value):
     binds: tuple[Mount, ...]
     data: Data
 
-    def prepare(self, source: str, grant: Grant) -> Program:  # noqa: ARG002 - every runtime is asked the same way
+    def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
         """The program that runs ``source`` inside the init process. Pure."""
         preload: tuple[str, ...] = LIGHT
         if self.data.modules == data.NAMES and _DATA_WORD.search(source):

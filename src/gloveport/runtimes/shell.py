@@ -14,7 +14,7 @@ class Bash(Value):
 
     executable: str
 
-    def prepare(self, source: str, grant: Grant) -> Program:  # noqa: ARG002 - every runtime is asked the same way
+    def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
         """The program that runs ``source``. Pure.
 
         Bash reads a script as it goes, by name: the name is a link to the descriptor, so that its messages say

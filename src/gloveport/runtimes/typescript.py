@@ -8,6 +8,8 @@ from deno import find_deno_bin
 
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Mount, Program, Value
+from gloveport.model.egress import Egress, Placeholder
+from gloveport.policy.hosts import parse_pattern
 
 _DENO = "/opt/deno/deno"
 _REPORT = f"{PRIVATE}/report"
@@ -20,14 +22,18 @@ class Deno(Value):
     executable: str
     language: Literal["typescript", "javascript"]
 
-    def prepare(self, source: str, grant: Grant) -> Program:
-        """The program that runs ``source``: no permission but the scratch directory and the operator's mounts. Pure."""
+    def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
+        """The program that runs ``source``, with nobody's permission but those of ``grant``. Pure.
+
+        ``types``: declarations, set before a program in TypeScript.
+        """
         name = "program.ts" if self.language == "typescript" else "program.js"
         readable = ",".join((SCRATCH, *(mount.target for mount in grant.mounts)))
         job = {
             "source": source,
             "name": name,
             "language": self.language,
+            "types": types if self.language == "typescript" else "",
             "value_bytes": int(grant.limits.output_bytes),
         }
         command = (
@@ -43,6 +49,7 @@ class Deno(Value):
             "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
             f"--allow-read={readable}",
             f"--allow-write={SCRATCH},{_REPORT}",
+            *_permissions(grant.egress),
             # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
             f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
             f"{GUEST}/deno/run.mjs",
@@ -59,6 +66,18 @@ class Deno(Value):
             reserved_bytes=_RESERVED_BYTES,
             forked=False,
         )
+
+
+def _permissions(egress: Egress) -> list[str]:
+    """Deno's for the places of active APIs, and for the placeholders that are sent there. The doors are narrower.
+
+    To Deno, ``*.host`` stands for ``host`` too. No code comes from any of them: that is ``--no-remote``.
+    """
+    active = [api for api in egress.apis.values() if api.active]
+    places = sorted({str(parse_pattern(host)._replace(scheme="tcp"))[6:] for api in active for host in api.hosts})
+    names = sorted({auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)})
+    network = ["--allow-net"] if egress.yolo else [f"--allow-net={','.join(places)}"] if places else []
+    return [*network, *([f"--allow-env={','.join(names)}"] if names else [])]
 
 
 def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:

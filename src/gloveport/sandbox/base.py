@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Literal, Protocol, TypeAlias
+from typing import Annotated, Literal, Protocol, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from gloveport.errors import SandboxError
 from gloveport.model import MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
@@ -20,6 +20,8 @@ from gloveport.model import MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mou
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
+_HOSTNAME = "gloveport"
+_MOST_DOORS = 253  # descriptors in one message of the kernel's (SCM_MAX_FD)
 
 Access: TypeAlias = Literal["read", "run", "write", "device"]
 
@@ -36,6 +38,27 @@ class TextFile(Value):
 
     path: str
     text: str
+
+
+Door: TypeAlias = tuple[str, Annotated[int, Field(ge=1, le=65535)]]
+"""IPv4 address, in its usual spelling, and TCP port."""
+
+
+class Network(Value):
+    """What a sandbox has of a network besides its own loopback. ``Network()`` is none."""
+
+    hosts: Mapping[Annotated[str, Field(pattern=r"^[^\s#]+$")], Annotated[str, Field(pattern=r"^[0-9.]+$")]] = {}
+    """Which of its loopback addresses a canonical name stands for; names of the sandbox itself are left out."""
+
+    doors: Annotated[tuple[Door, ...], Field(max_length=_MOST_DOORS)] = ()
+    """Where the host listens inside."""
+
+    env: Mapping[str, str] = {}
+    files: tuple[TextFile, ...] = ()
+    """Below /etc, where programs may read."""
+
+    placeholders: tuple[str, ...] = ()
+    """Names of environment variables that hold a random text in each sandbox."""
 
 
 class System(Value):
@@ -83,6 +106,12 @@ class Plan(Value):
     """Address families that ``socket()`` may use."""
 
     landlock: tuple[tuple[str, Access], ...]
+    doors: tuple[Door, ...] = ()
+    """Where the host listens in the sandbox's network namespace."""
+
+    placeholders: tuple[str, ...] = ()
+    """Environment variables that each sandbox gets with a random text of its own."""
+
     rlimits: Mapping[str, tuple[int, int]]
     """Soft and hard limit of each process."""
 
@@ -94,17 +123,10 @@ class Plan(Value):
         return hashlib.sha256(self.model_dump_json(exclude={"rlimits", "limits"}).encode()).hexdigest()
 
 
-_FILES = (
-    TextFile(
-        path="/etc/passwd", text="agent:x:1000:1000:agent:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"
-    ),
-    TextFile(path="/etc/group", text="agent:x:1000:\nnogroup:x:65534:\n"),
-    TextFile(path="/etc/hosts", text="127.0.0.1 localhost gloveport\n::1 localhost\n"),
-    TextFile(path="/etc/nsswitch.conf", text="passwd: files\ngroup: files\nhosts: files\n"),
-)
+_NO_NETWORK = Network()
 
 
-def make_plan(program: Program, grant: Grant, system: System) -> Plan:
+def make_plan(program: Program, grant: Grant, system: System, network: Network = _NO_NETWORK) -> Plan:
     """Plan the sandbox of one program under one grant. Pure.
 
     Raises:
@@ -138,13 +160,14 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
             "NO_COLOR": "1",
             **system.env,
             **program.env,
+            **network.env,
         },
         binds=(*shown, *system.packages, *grant.mounts),
         symlinks=(*system.symlinks, *program.symlinks),
         masked=system.masked,
-        files=_FILES,
+        files=(*_etc(network.hosts), *network.files),
         tmpfs=tmpfs,
-        hostname="gloveport",
+        hostname=_HOSTNAME,
         families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),
         landlock=(
             *((place, "run") for place in places),
@@ -154,9 +177,27 @@ def make_plan(program: Program, grant: Grant, system: System) -> Plan:
             ("/dev", "device"),
             *((t.path, "write") for t in tmpfs),
         ),
+        doors=network.doors,
+        placeholders=network.placeholders,
         rlimits=_rlimits(limits, program, system),
         limits=limits,
     )
+
+
+def _etc(hosts: Mapping[str, str]) -> tuple[TextFile, ...]:
+    """The files of /etc. By its own names a sandbox means itself, whoever else has them."""
+    named = "".join(
+        f"{address} {name}\n"
+        for name, address in hosts.items()
+        if name != _HOSTNAME and name.rpartition(".")[2] != "localhost"
+    )
+    texts = {
+        "passwd": "agent:x:1000:1000:agent:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+        "group": "agent:x:1000:\nnogroup:x:65534:\n",
+        "hosts": f"127.0.0.1 localhost {_HOSTNAME}\n::1 localhost\n{named}",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    }
+    return tuple(TextFile(path=f"/etc/{name}", text=text) for name, text in texts.items())
 
 
 def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tuple[int, int]]:
@@ -246,6 +287,14 @@ class Child(Protocol):
     @property
     def walls(self) -> Walls:
         """What is in force in it."""
+
+    @property
+    def doors(self) -> tuple[socket.socket, ...]:
+        """Sockets that listen at the plan's ``doors``, in that order. They don't block, and close with the child."""
+
+    @property
+    def placeholders(self) -> Mapping[str, str]:
+        """What each of the plan's ``placeholders`` holds in it."""
 
     async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.

@@ -13,6 +13,8 @@ class Descriptors(NamedTuple):
     info: int
     control: int
     files: tuple[int, ...]
+    opener: int | None = None
+    """Of the process that opens doors: it stays behind when bubblewrap is started, and bubblewrap has none of it."""
 
 
 def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
@@ -44,6 +46,7 @@ def arguments_of_zygote(plan: Plan, descriptors: Descriptors, sources: Mapping[s
         *_NAMESPACES,
         *("--cap-drop", "ALL", "--uid", "0", "--gid", "0"),
         *(word for name in _ZYGOTE_CAPABILITIES for word in ("--cap-add", name)),
+        *(("--cap-add", "CAP_NET_BIND_SERVICE") if plan.doors else ()),
         *_root(plan, descriptors, sources, masked=()),
         *("--info-fd", str(descriptors.info)),
     ]

@@ -3,11 +3,13 @@
 import contextlib
 import fcntl
 import os
+import secrets
 import select
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from io import FileIO
 from typing import Self
 
@@ -26,6 +28,7 @@ _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _BOOT_SECONDS = 20.0
+_PLACEHOLDER_BYTES = 24  # 32 characters
 _JOB = ("name", "source", "argv", "text", "descriptor", "report")  # what the guest is told of a program
 
 
@@ -64,6 +67,7 @@ class Confined:
         plan: What it was built from; whoever hands it out may narrow its limits before the run.
         channel: Socket to the process inside that will run the program, or start its interpreter.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
+        doors: See ``sandbox.base.Child``.
         rlimits: Limits that its process has already.
         over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
@@ -77,6 +81,7 @@ class Confined:
     walls: Walls
     group: cgroup.Group | None
     streams: Streams
+    doors: tuple[socket.socket, ...]
     rlimits: Mapping[str, tuple[int, int]]
     over: FileIO | socket.socket
     ends_with_report: bool
@@ -91,6 +96,11 @@ class Confined:
     """Where it reports by itself."""
 
     _spent: float = 0.0
+
+    @cached_property
+    def placeholders(self) -> Mapping[str, str]:
+        """See ``sandbox.base.Child``. No other sandbox has these texts, and nobody can guess them."""
+        return {name: f"gp_{secrets.token_urlsafe(_PLACEHOLDER_BYTES)}" for name in self.plan.placeholders}
 
     async def boot(self, program: Program) -> None:
         """Start the program's interpreter ahead of the program, and wait until it waits.
@@ -195,6 +205,7 @@ class Confined:
         job = {name: getattr(program, name) for name in _JOB}
         rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
+        job["env"] = self.placeholders
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)
         for end in self.streams.far:

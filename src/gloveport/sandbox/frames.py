@@ -4,6 +4,7 @@ Everything received is hostile: a frame is bounded before it is read and parsed 
 """
 
 import json
+import os
 import socket
 import struct
 from collections.abc import Mapping
@@ -125,15 +126,28 @@ async def receive_descriptor(channel: socket.socket) -> FileIO:
     """The descriptor, to be read from, that comes with one byte.
 
     Raises:
-        GuestError: None comes.
+        GuestError: None comes, or more.
+    """
+    (descriptor,) = await receive_descriptors(channel, 1)
+    return FileIO(descriptor)
+
+
+async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, ...]:
+    """As many descriptors, which come with one byte. They are the caller's to close.
+
+    Raises:
+        GuestError: Not as many come.
     """
     await anyio.wait_readable(channel)
-    room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size)
-    _, ancillary, _, _ = channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
-    for _, kind, data in ancillary:
-        if kind == socket.SCM_RIGHTS:
-            return FileIO(_DESCRIPTOR.unpack(data)[0])
-    raise GuestError("it sent no descriptor")
+    room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size * count)
+    _, ancillary, flags, _ = channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    payloads = [payload for _, kind, payload in ancillary if kind == socket.SCM_RIGHTS]
+    descriptors = tuple(number for payload in payloads for (number,) in _DESCRIPTOR.iter_unpack(payload))
+    if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have found some
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come")
+    return descriptors
 
 
 def parse(body: bytes) -> dict[str, JsonValue]:

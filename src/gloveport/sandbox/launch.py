@@ -5,9 +5,11 @@
 reads ``{"argv", "uid", "sources", "stage"}`` from the descriptor. ``uid`` is null for an ordinary user. For root it
 makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
 directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
-``/proc/sys`` would stay writable inside and process limits would not count. Standard library only, no import of ours.
+``/proc/sys`` would stay writable inside and process limits would not count. With ``"opener"`` and ``"doors"``, it first
+forks a process that opens doors from outside. Standard library only, no import of ours.
 """
 
+import _socket
 import ctypes
 import errno
 import json
@@ -20,7 +22,9 @@ from pathlib import Path
 
 CLONE_NEWNS = 0x20000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+CLONE_NEWUSER, CLONE_NEWNET, NS_GET_USERNS = 0x10000000, 0x40000000, 0xB701
 PR_SET_NO_NEW_PRIVS = 38
+QUEUE, MOST_DESCRIPTORS = 64, 1 << 30
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -73,6 +77,46 @@ def become(uid: int) -> None:
     check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
+def open_doors(opener: int, doors: list[tuple[str, int]]) -> None:
+    """Wait for a process id, listen at ``doors`` in its network namespace, send the sockets to the host, and end.
+
+    That takes the capabilities of the user namespace that owns the network namespace: whoever made the first has them
+    in it. bubblewrap's processes stand in another one below, so the network namespace itself is asked.
+    """
+    os.dup2(opener, 0)
+    os.closerange(3, MOST_DESCRIPTORS)  # the standard error is left, to say what went wrong
+    host = _socket.socket(fileno=0)
+    number = host.recv(16)
+    if not number:  # the host does not want it any more
+        return
+    network = os.open(f"/proc/{int(number)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    owner = _libc.ioctl(network, NS_GET_USERNS)
+    check(min(owner, 0), "NS_GET_USERNS")
+    for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
+        check(_libc.setns(namespace, kind), "setns")
+    listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in doors]
+    for listener, (address, port) in zip(listeners, doors, strict=True):
+        listener.bind((address, port))
+        listener.listen(QUEUE)
+    rights = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in listeners)
+    host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+
+
+def leave_behind(opener: int, doors: list[tuple[str, int]]) -> None:
+    """Fork the process that opens doors. Bubblewrap, which this one becomes, reaps what children it inherits."""
+    if os.fork():
+        os.close(opener)
+        return
+    code = 1
+    try:
+        open_doors(opener, doors)
+        code = 0
+    except OSError as error:
+        os.write(2, f"launch: {error}\n".encode())
+    finally:
+        os._exit(code)
+
+
 def main() -> None:
     """See the module."""
     with FileIO(int(sys.argv[1])) as file:
@@ -86,6 +130,8 @@ def main() -> None:
     if spec["uid"] is not None:
         stage_sources(spec["stage"], spec["sources"])
         become(spec["uid"])
+    if "opener" in spec:
+        leave_behind(spec["opener"], spec["doors"])
     os.execv(spec["argv"][0], spec["argv"])  # noqa: S606 - a shell is the last thing wanted here
 
 

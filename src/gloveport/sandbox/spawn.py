@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -22,8 +22,8 @@ import anyio
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST
-from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, seccomp
-from gloveport.sandbox.base import Child, Plan
+from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, netns, seccomp
+from gloveport.sandbox.base import Child, Door, Plan
 from gloveport.sandbox.confined import Confined, Streams, checked, pipe
 
 _START_SECONDS = 20.0
@@ -49,6 +49,7 @@ class Spawned:
     Attributes:
         uid: The host's uid of all of them, where it is not ours.
         shown: Device and inode of each bind's source, as found before anything was started.
+        opener: Socket to the process that opens doors from outside, where that is how they are opened.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
     """
 
@@ -58,7 +59,10 @@ class Spawned:
     shown: tuple[tuple[int, int], ...]
     info: FileIO
     diagnosis: FileIO
+    opener: socket.socket | None
     inner: FileIO | None = None
+    _number: int = 0
+    """Of the same init: its process id, which is another's when it is dead."""
 
     async def find_inner(self) -> FileIO:
         """Open the pid namespace's init. To be called when the first process of ours has spoken.
@@ -68,7 +72,23 @@ class Spawned:
         """
         told = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
         self.inner = open_child(told.get("child-pid"), self.process.pid)
+        self._number = told["child-pid"]
         return self.inner
+
+    async def open_doors(self, doors: Sequence[Door], stack: contextlib.ExitStack) -> tuple[socket.socket, ...]:
+        """Have doors opened in the network namespace of the init that was found. ``stack`` closes them.
+
+        Raises:
+            GuestError: They are not to be had.
+        """
+        if self.opener is None or self.inner is None:
+            return ()
+        self.opener.send(b"%d" % self._number)
+        listeners = await netns.receive(self.opener, doors, stack)
+        if is_dead(self.inner):
+            raise GuestError("it died while its doors were opened")  # if not, then nobody else had its number
+        await anyio.wait_readable(self.opener)  # until the process is gone: a program shall not meet it
+        return listeners
 
     @contextlib.contextmanager
     def diagnosing(self) -> Iterator[None]:
@@ -96,6 +116,8 @@ class Spawned:
 
     async def end(self) -> None:
         """Kill all that is left and wait until nothing is."""
+        if self.opener is not None:
+            self.opener.close()  # which ends that process, wherever it is
         if self.process.returncode is None:  # once it is reaped the number may be anybody's
             os.killpg(self.process.pid, signal.SIGKILL)  # also a bubblewrap that has not built its namespaces yet
         if self.inner is not None:
@@ -143,13 +165,14 @@ class Bubblewrap:
         """
         with contextlib.ExitStack() as stack:
             group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
-            async with self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments) as spawned:
+            async with self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned:
                 with spawned.diagnosing():
                     setup = {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]}
                     await frames.send(spawned.channel, setup)
                     ready, pid = await frames.expect(spawned.channel)
                     walls = checked(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     inner = await spawned.find_inner()
+                    doors = await spawned.open_doors(plan.doors, stack)
                     if group is not None:
                         group.attach(pid)
                     streams = stack.enter_context(Streams.open(spawned.uid))
@@ -160,6 +183,7 @@ class Bubblewrap:
                     walls=walls,
                     group=group,
                     streams=streams,
+                    doors=doors,
                     rlimits={},
                     over=inner,
                     ends_with_report=False,
@@ -169,8 +193,12 @@ class Bubblewrap:
                     yield child
 
     @contextlib.asynccontextmanager
-    async def spawned(self, plan: Plan, script: str, options: Options) -> AsyncIterator[Spawned]:
+    async def spawned(
+        self, plan: Plan, script: str, options: Options, doors: Sequence[Door] = ()
+    ) -> AsyncIterator[Spawned]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
+
+        ``doors``: those that launch leaves a process behind for, which opens them from outside.
 
         Raises:
             SandboxError: They can't be started.
@@ -178,7 +206,7 @@ class Bubblewrap:
         with contextlib.ExitStack() as stack:
             uid = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
             try:
-                spawned = self._spawn(plan, script, options, uid, stack)
+                spawned = self._spawn(plan, script, options, doors, uid, stack)
             except OSError as error:
                 raise SandboxError(f"the sandbox could not be built: {error}") from error
             try:
@@ -188,11 +216,18 @@ class Bubblewrap:
                     await spawned.end()
 
     def _spawn(
-        self, plan: Plan, script: str, options: Options, uid: int | None, stack: contextlib.ExitStack
+        self,
+        plan: Plan,
+        script: str,
+        options: Options,
+        doors: Sequence[Door],
+        uid: int | None,
+        stack: contextlib.ExitStack,
     ) -> Spawned:
         shown = tuple(_identity(bind.source) for bind in plan.binds)
         channel, theirs = socketpair(stack)
-        with theirs:
+        opener, far_opener = socketpair(stack) if doors else (None, None)
+        with theirs, far_opener or contextlib.nullcontext():
             diagnosis, stderr = pipe(stack)
             info, info_end = pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
@@ -201,9 +236,12 @@ class Bubblewrap:
                     info=info_end.fileno(),
                     control=theirs.fileno(),
                     files=tuple(_memory(passed, file.text.encode()) for file in plan.files),
+                    opener=far_opener.fileno() if far_opener else None,
                 )
                 process = self._launch(plan, script, options, descriptors, uid, stderr)
-        return Spawned(process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis)
+        return Spawned(
+            process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis, opener=opener
+        )
 
     def _launch(
         self,
@@ -223,9 +261,12 @@ class Bubblewrap:
             # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
             arguments = _memory(stack, "\0".join(options(plan, descriptors, staged)).encode())
             argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
-            spec = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
+            spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
+            passed = [descriptors.seccomp, descriptors.info, descriptors.control, *descriptors.files]
+            if descriptors.opener is not None:
+                passed.append(descriptors.opener)
+                spec |= {"opener": descriptors.opener, "doors": plan.doors}
             specification = _memory(stack, json.dumps(spec).encode())
-            passed = (descriptors.seccomp, descriptors.info, descriptors.control, *descriptors.files)
             # In the thread that lives as long as the server: bubblewrap dies with the thread that started it.
             return subprocess.Popen(  # noqa: S603 - every word of the command line is ours
                 [sys.executable, "-I", "-S", launch.__file__, str(specification)],

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST, Limits
-from gloveport.sandbox import bubblewrap, cgroup, frames, seccomp
+from gloveport.sandbox import bubblewrap, cgroup, frames, netns, seccomp
 from gloveport.sandbox.base import Plan, Walls
 from gloveport.sandbox.confined import Confined, Streams, checked
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
@@ -76,6 +76,7 @@ class Zygote:
                     inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with _killed(inner):
                     with self.spawned.diagnosing():
+                        doors = await netns.receive(channel, self.plan.doors, stack)
                         ready, pid = await frames.expect(channel)
                         walls = self._checked(ready.get("ready"))
                         if group is not None and not groups:
@@ -88,6 +89,7 @@ class Zygote:
                         walls=walls,
                         group=group,
                         streams=streams,
+                        doors=doors,
                         rlimits=self.plan.rlimits,
                         over=status,
                         ends_with_report=True,
@@ -168,6 +170,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "setup": {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]},
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
         "masked": plan.masked,
+        "doors": plan.doors,
         "filter": base64.b64encode(seccomp.compile_filter(os.uname().machine, plan.families)).decode(),
     }
 

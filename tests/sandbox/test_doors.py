@@ -1,0 +1,255 @@
+"""Doors: sockets that listen inside a sandbox and belong to the host. The same warm or cold, for every language."""
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from gloveport.model import Grant
+from gloveport.model.egress import Api, Egress
+from gloveport.sandbox.base import Network, TextFile
+
+pytestmark = pytest.mark.anyio
+
+PROXY = ("127.0.0.2", 3128)
+DOORS = (PROXY, ("0.0.0.0", 80), ("0.0.0.0", 443), ("0.0.0.0", 5432))
+NETWORK = Network(
+    hosts={"one.test": "127.0.1.1", "two.test": "127.0.1.2", "localhost": "127.0.1.3", "a.localhost": "127.0.1.3"},
+    doors=DOORS,
+    env={"GREETING": "hello"},
+    files=(TextFile(path="/etc/gloveport/ca.pem", text="a certificate\n"),),
+    placeholders=("ONE_KEY", "TWO_KEY"),
+)
+APIS = {"one": Api(hosts=("one.test", "http://one.test", "http://two.test", "tcp://two.test:5432"))}
+GRANT = Grant(languages={"typescript"}, egress=Egress(apis=APIS))
+
+
+@dataclass
+class Text:
+    """A sink that keeps everything."""
+
+    data: bytearray = field(default_factory=bytearray)
+
+    def write(self, data):
+        self.data += data
+
+    def full(self):
+        return False
+
+    def __str__(self):
+        return self.data.decode()
+
+
+@contextlib.asynccontextmanager
+async def answering(doors, name=""):
+    """Answer at each door with the address that was asked for, and ``name``."""
+
+    async def answer(door):
+        while True:
+            await anyio.wait_readable(door)
+            connection, _ = door.accept()
+            with connection:
+                address, port = connection.getsockname()
+                connection.sendall(f"{address}:{port}{name}".encode())
+
+    async with anyio.create_task_group() as tasks:
+        for door in doors:
+            tasks.start_soon(answer, door)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def outcome_of(child, program):
+    """What a child prints, and what it reports."""
+    stdout, stderr = Text(), Text()
+    outcome = await child.run(program, value_bytes=100_000, stdout=stdout, stderr=stderr)
+    assert (outcome.killed_by, str(stderr)) == (None, ""), stderr
+    if isinstance(outcome.report, dict):
+        assert outcome.report["error"] is None, outcome.report["error"]
+    return str(stdout), outcome.report.get("value") if isinstance(outcome.report, dict) else None
+
+
+def below(pid):
+    """Process ids below one of this process."""
+    found = []
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(child), *below(int(child))]
+    return found
+
+
+@pytest.fixture
+def run(sandboxes):
+    """Run one program in a sandbox of a network whose doors answer; return what it printed, and its value."""
+
+    async def run_one(language, code, network=NETWORK, grant=None):
+        async with sandboxes(language, network, grant) as made, made.build() as child, answering(child.doors):
+            return await outcome_of(child, made.prepare(code))
+
+    return run_one
+
+
+ASKED = [("127.0.0.2", 3128), ("one.test", 80), ("one.test", 443), ("two.test", 443), ("two.test", 5432)]
+ANSWERED = ["127.0.0.2:3128", "127.0.1.1:80", "127.0.1.1:443", "127.0.1.2:443", "127.0.1.2:5432"]
+ASKS = {
+    "python": f"""
+import socket
+answers = []
+for place in {ASKED}:
+    with socket.create_connection(place) as connection:
+        answers.append(connection.makefile().read())
+print(*answers)
+""",
+    "shell": f"""
+for place in {" ".join(f"{host}/{port}" for host, port in ASKED)}; do
+    cat < /dev/tcp/$place; echo -n " "
+done
+""",
+    "typescript": f"""
+const answers: string[] = [];
+for (const [hostname, port] of {[list(place) for place in ASKED]} as [string, number][]) {{
+  const connection = await Deno.connect({{ hostname, port }});
+  answers.push(await new Response(connection.readable).text());
+}}
+console.log(answers.join(" "))
+""",
+}
+
+
+@pytest.mark.parametrize("language", ASKS)
+async def test_the_host_answers_at_each_door_and_sees_which_name_was_asked_for(run, language):
+    """N1, N2: privileged ports too, and no program knows that it is not the network."""
+    grant = Grant(languages={language}, egress=Egress(yolo=True))
+    printed, _ = await run(language, ASKS[language], grant=grant)
+    assert printed.split() == ANSWERED
+
+
+async def test_a_sandbox_means_itself_by_its_own_names(run):
+    """N1: whatever the operator grants."""
+    code = """
+import socket
+names = ("localhost", "gloveport", "a.localhost", "one.test")
+def address(name):
+    try:
+        return sorted({found[4][0] for found in socket.getaddrinfo(name, 1, socket.AF_INET)})
+    except socket.gaierror:
+        return None
+[address(name) for name in names]
+"""
+    _, value = await run("python", code)
+    assert value == [["127.0.0.1"], ["127.0.0.1"], None, ["127.0.1.1"]]
+
+
+LOOK = {
+    "python": """
+import os
+from pathlib import Path
+[os.environ["GREETING"], os.environ["ONE_KEY"], os.environ["TWO_KEY"], Path("/etc/gloveport/ca.pem").read_text()]
+""",
+    "shell": 'echo "$GREETING $ONE_KEY $TWO_KEY $(</etc/gloveport/ca.pem)"',
+}
+
+
+@pytest.mark.parametrize("language", LOOK)
+async def test_a_program_finds_its_environment_files_and_placeholders(sandboxes, language):
+    """N5: placeholders are another in each sandbox, and the host knows which."""
+    seen = []
+    async with sandboxes(language, NETWORK) as made:
+        for _ in range(3):
+            async with made.build() as child:
+                printed, value = await outcome_of(child, made.prepare(LOOK[language]))
+                found = value or printed.strip().split(" ", 3)
+                one, two = child.placeholders["ONE_KEY"], child.placeholders["TWO_KEY"]
+                assert [text.strip() for text in found] == ["hello", one, two, "a certificate"]
+                seen += [one, two]
+    assert len(set(seen)) == 6
+    assert all(re.fullmatch(r"gp_[\w-]{32}", text) for text in seen)
+
+
+async def test_two_sandboxes_do_not_meet_at_their_doors(sandboxes):
+    """N1, P10: each speaks to those who answer for it."""
+    async with (
+        sandboxes("python", NETWORK) as made,
+        made.build() as first,
+        made.build() as second,
+        answering(first.doors, " first"),
+        answering(second.doors, " second"),
+    ):
+        for child, name in ((second, " second"), (first, " first")):
+            printed, _ = await outcome_of(child, made.prepare(ASKS["python"]))
+            assert printed.strip() == " ".join(answer + name for answer in ANSWERED)
+
+
+TAKE = """
+import errno, os, socket
+found = {}
+for address in ("127.0.0.2", "127.0.1.1", "0.0.0.0", "::1", "::", "::ffff:127.0.0.2"):
+    for port in (3128, 80, 443, 5432):
+        for reuse in ((), (socket.SO_REUSEADDR,), (socket.SO_REUSEPORT,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT)):
+            with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as mine:
+                for option in reuse:
+                    mine.setsockopt(socket.SOL_SOCKET, option, 1)
+                try:
+                    mine.bind((address, port))
+                    mine.listen()
+                    found[f"{address} {port}"] = "taken"
+                except OSError as error:
+                    found.setdefault(f"{address} {port}", errno.errorcode[error.errno])
+listening = {line.split()[9] for line in open("/proc/net/tcp").readlines()[1:] if line.split()[3] == "0A"}
+held = []
+for process in [name for name in os.listdir("/proc") if name.isdigit()]:
+    try:
+        for name in os.listdir(f"/proc/{process}/fd"):
+            try:
+                link = os.readlink(f"/proc/{process}/fd/{name}")
+            except FileNotFoundError:  # that of the listing itself
+                continue
+            held += [link for inode in listening if link == f"socket:[{inode}]"]
+    except PermissionError:
+        pass
+[found, len(listening), held]
+"""
+
+
+async def test_no_program_can_stand_at_a_door_in_place_of_the_host(run):
+    """N1: the ports are taken or privileged, and nobody inside has a descriptor of who listens there."""
+    _, (found, listening, held) = await run("python", TAKE)
+    assert listening == len(DOORS)
+    assert held == []
+    # An address of the new protocol that no door has is the program's own loopback.
+    harmless = {"127.0.1.1 3128", "::1 3128", "::1 5432"}
+    assert {place for place, outcome in found.items() if outcome == "taken"} <= harmless
+    assert {outcome for place, outcome in found.items() if place not in harmless} == {"EACCES", "EADDRINUSE"}
+
+
+async def test_after_the_run_nobody_comes_to_the_doors_and_they_close_with_their_sandbox(sandboxes):
+    """N1, E5."""
+    knock = "import socket\nsocket.create_connection(('one.test', 80))"
+    async with sandboxes("python", NETWORK) as made:
+        async with made.build() as child:
+            await outcome_of(child, made.prepare(knock))
+            http = child.doors[1]
+            http.accept()[0].close()
+            with pytest.raises(BlockingIOError):
+                http.accept()
+        await made.settled()
+        assert [door.fileno() for door in child.doors] == [-1] * len(DOORS)
+
+
+async def test_doors_leave_nothing_behind(sandboxes):
+    """E5, P9: no descriptor of the server's, and no process."""
+    async with sandboxes("shell", NETWORK) as made:
+
+        async def traces():
+            async with made.build() as child:
+                await outcome_of(child, made.prepare("true"))
+            await made.settled()
+            return len([*Path("/proc/self/fd").iterdir()]), len(below(os.getpid()))
+
+        before = [await traces() for _ in range(5)]
+        after = [await traces() for _ in range(50)]
+    assert after[-1] == before[-1]
