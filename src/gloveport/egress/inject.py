@@ -1,0 +1,270 @@
+"""Puts the owner's credentials into a request, after the program's own have been taken out of it.
+
+Credentials go to an API's own host alone, over TLS alone; which that is, the route tells, never the request.
+"""
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from gloveport.egress import places, sigv4
+from gloveport.egress.messages import Outbound, Route
+from gloveport.egress.oauth import Tokens
+from gloveport.egress.places import Draft
+from gloveport.errors import Denied
+from gloveport.model.egress import (
+    Api,
+    Auth,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Header,
+    Placeholder,
+    Query,
+    RefreshToken,
+    SigV4,
+)
+from gloveport.secrets.vault import Vault
+
+MOST_BODY_BYTES = 8 << 20
+"""The largest body that is read whole."""
+
+_AUTHORIZATION = b"authorization"
+# What a program says of who asks, or on whose behalf, is never passed on.
+_NEVER = frozenset({b"proxy-authorization", b"forwarded", b"via", b"x-real-ip"})
+_SIGNATURE_HEADERS = frozenset({b"x-amz-date", b"x-amz-security-token"})
+_SIGNATURE_PARAMETERS = frozenset(
+    f"X-Amz-{name}"
+    for name in ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token")
+)
+_UNSIGNED_CHUNKS = b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Injected:
+    """A request with credentials.
+
+    Attributes:
+        out: The head as it is sent.
+        body: The body as it is sent, where it was read whole.
+        places: Where secrets are now, as ``header:authorization``; and where a placeholder was that is none of its
+            places and where it stays what it is, as ``stray:body``. For the audit log.
+    """
+
+    out: Outbound
+    body: bytes | None
+    places: tuple[str, ...]
+
+
+class Injector:
+    """Knows how each kind of credential is put into a request."""
+
+    def __init__(self, vault: Vault, tokens: Tokens) -> None:
+        self._vault = vault
+        self._tokens = tokens
+
+    def strip(self, api: Api, out: Outbound) -> Outbound:
+        """Take out what a program says of itself where the owner's credentials speak: no attacker's account is used.
+
+        What is a placeholder's place stays for ``apply``. Of the target every other byte stays as it is.
+        """
+        headers, parameters = _taken(api)
+        return Outbound(
+            method=out.method,
+            target=_without_parameters(out.target, parameters) if parameters else out.target,
+            headers=tuple(
+                (name, value)
+                for name, value in out.headers
+                if name not in headers and not name.startswith(b"x-forwarded-")
+            ),
+        )
+
+    def needs_body(self, api: Api) -> bool:
+        """Whether ``apply`` has to see the body: at most ``MOST_BODY_BYTES`` of it."""
+        return any(
+            isinstance(auth, SigV4)
+            or (isinstance(auth, Placeholder) and any(place.startswith(("form:", "body:")) for place in auth.places))
+            for auth in api.auth
+        )
+
+    async def apply(
+        self,
+        api_name: str,
+        api: Api,
+        route: Route,
+        out: Outbound,
+        body: bytes | None,
+        placeholders: Mapping[str, str],
+    ) -> Injected:
+        """Put the credentials of an API into a request to it.
+
+        Args:
+            api_name: Under which its secrets are known.
+            api: What is to be put in.
+            route: Where the request goes.
+            out: Its head, stripped.
+            body: Its body where ``needs_body`` says so; None where it is not known or there is none.
+            placeholders: The strings of this execution, by the names of its placeholders, of all APIs.
+
+        Raises:
+            ConfigError: A secret can't be had.
+            Denied: It would leave in clear text, or the request is one that can't be filled in or signed.
+            UpstreamError: No token can be had.
+        """
+        if api.auth and route.scheme != "https":
+            raise Denied(
+                "plain_http_not_granted",
+                f"{route.host} has a credential, which never leaves without encryption.",
+                hint="Use https.",
+            )
+        draft, filled = await self._fill(api_name, api, Draft(out=out, body=body), placeholders)
+        strays = [f"stray:{place}" for string in placeholders.values() for place in places.find(string, draft)]
+        for name, auth in _named(api_name, api):
+            if not isinstance(auth, Placeholder):
+                out, place = await self._put(name, api, auth, route, draft)
+                draft = Draft(out=out, body=draft.body)
+                filled.append(place)
+        return Injected(out=draft.out, body=draft.body, places=tuple(dict.fromkeys((*filled, *strays))))
+
+    def forget(self, api_name: str, api: Api) -> None:
+        """Fetch the secrets of an API again when they are needed next: it has answered 401."""
+        for name, auth in _named(api_name, api):
+            for ref in _references(auth):
+                self._vault.forget(ref)
+            self._tokens.invalidate(name)
+
+    async def _fill(
+        self, api_name: str, api: Api, draft: Draft, placeholders: Mapping[str, str]
+    ) -> tuple[Draft, list[str]]:
+        """Fill the places of placeholders. A secret is fetched only when its placeholder is there."""
+        swaps: dict[str, dict[str, str]] = {}
+        for name, auth in _named(api_name, api):
+            if isinstance(auth, Placeholder):
+                string = placeholders.get(auth.name)
+                secret = await self._vault.get(name, auth.secret) if string and places.find(string, draft) else None
+                for place in auth.places:
+                    of_place = swaps.setdefault(place.lower() if place.startswith("header:") else place, {})
+                    if string and secret:
+                        of_place[string] = secret
+        filled: list[str] = []
+        for place, of_place in swaps.items():
+            draft, done = places.fill(place, draft, of_place)
+            if done:
+                filled.append(place)
+        return draft, filled
+
+    async def _put(self, name: str, api: Api, auth: Auth, route: Route, draft: Draft) -> tuple[Outbound, str]:
+        """The head with one credential in it, and where it is."""
+        match auth:
+            case Bearer():
+                return _with_bearer(draft.out, await self._vault.get(name, auth.secret))
+            case ClientCredentials() | RefreshToken():
+                return _with_bearer(draft.out, await self._tokens.get(name, api, auth))
+            case Basic():
+                secret = await self._vault.get(name, auth.secret)
+                halves = (secret, auth.username) if auth.secret_is == "username" else (auth.username, secret)  # noqa: S105 - which half it is
+                pair = base64.b64encode(":".join(halves).encode())
+                return _with_header(draft.out, _AUTHORIZATION, b"Basic " + pair)
+            case Header():
+                secret = await self._vault.get(name, auth.secret)
+                return _with_header(draft.out, auth.name.lower().encode(), f"{auth.prefix}{secret}".encode())
+            case Query():
+                return _with_parameter(draft.out, auth.name, await self._vault.get(name, auth.secret))
+            case SigV4():
+                return await self._signed(name, auth, route, draft), "header:authorization"
+            case Placeholder():
+                raise AssertionError("a placeholder is filled in, not put in")
+
+    async def _signed(self, name: str, auth: SigV4, route: Route, draft: Draft) -> Outbound:
+        token = auth.session_token
+        key = sigv4.Key(
+            access_key_id=await self._vault.get(f"{name}.id", auth.access_key_id),
+            secret_access_key=await self._vault.get(f"{name}.key", auth.secret_access_key),
+            session_token=None if token is None else await self._vault.get(f"{name}.token", token),
+            region=auth.region,
+            service=auth.service,
+        )
+        return sigv4.sign(draft.out, route.authority, _payload_hash(draft), key, datetime.now(UTC))
+
+
+def _named(api_name: str, api: Api) -> Iterator[tuple[str, Auth]]:
+    """What an API has, each under a name of its own; signatures last, for they speak of all the rest."""
+    seen: Counter[str] = Counter()
+    for auth in sorted(api.auth, key=lambda auth: isinstance(auth, SigV4)):
+        kind = auth.name if isinstance(auth, Placeholder) else auth.kind
+        seen[kind] += 1
+        yield f"{api_name}.{kind}" if seen[kind] == 1 else f"{api_name}.{kind}-{seen[kind]}", auth
+
+
+def _taken(api: Api) -> tuple[set[bytes], set[str]]:
+    """Headers and parameters of the program's that don't leave. Names of places among them are left to ``apply``."""
+    headers, parameters = set(_NEVER), set[str]()
+    for auth in api.auth:
+        match auth:
+            case Placeholder():
+                continue
+            case Header():
+                headers.add(auth.name.lower().encode())
+            case Query():
+                parameters.add(auth.name)
+            case SigV4():
+                headers |= _SIGNATURE_HEADERS
+                parameters |= _SIGNATURE_PARAMETERS
+            case Bearer() | Basic() | ClientCredentials() | RefreshToken():
+                pass
+        headers.add(_AUTHORIZATION)
+    for auth in api.auth:
+        if isinstance(auth, Placeholder):
+            headers -= {place[len("header:") :].lower().encode() for place in auth.places}
+    return headers, parameters
+
+
+def _references(auth: Auth) -> list[str]:
+    match auth:
+        case SigV4():
+            refs = [auth.access_key_id, auth.secret_access_key, auth.session_token]
+        case ClientCredentials():
+            refs = [auth.client_secret]
+        case RefreshToken():
+            refs = [auth.refresh_token, auth.client_secret]
+        case _:
+            refs = [auth.secret]
+    return [ref for ref in refs if ref is not None]
+
+
+def _payload_hash(draft: Draft) -> str:
+    declared = next((value for name, value in draft.out.headers if name == b"x-amz-content-sha256"), b"")
+    if declared == _UNSIGNED_CHUNKS:  # the body's own framing says where its trailer begins, and no chunk is signed
+        return declared.decode()
+    if declared.startswith(b"STREAMING-"):
+        raise Denied(
+            "chunks_are_signed",
+            "The chunks of the body are signed with a key that is not the owner's.",
+            hint="Turn signed chunks off in the AWS client, or send the body in one piece.",
+        )
+    return hashlib.sha256(draft.body or b"").hexdigest()
+
+
+def _without_parameters(target: str, names: set[str]) -> str:
+    path, mark, query = target.partition("?")
+    kept = "&".join(parameter for parameter in query.split("&") if places.parameter_name(parameter) not in names)
+    return f"{path}{mark}{kept}" if kept else path
+
+
+def _with_bearer(out: Outbound, token: str) -> tuple[Outbound, str]:
+    return _with_header(out, _AUTHORIZATION, b"Bearer " + token.encode())
+
+
+def _with_header(out: Outbound, name: bytes, value: bytes) -> tuple[Outbound, str]:
+    others = ((key, other) for key, other in out.headers if key != name)
+    return replace(out, headers=(*others, (name, value))), f"header:{name.decode()}"
+
+
+def _with_parameter(out: Outbound, name: str, value: str) -> tuple[Outbound, str]:
+    mark = "&" if "?" in out.target else "?"
+    target = f"{out.target}{mark}{quote(name, safe='')}={quote(value, safe='')}"
+    return replace(out, target=target), f"query:{name}"

@@ -1,0 +1,205 @@
+"""Puts secrets in the place of placeholders: in the parts of a request that the operator named, and in no other.
+
+A placeholder may stand within a value (``Token gp_…``) and within ``Basic``. Each place is filled once. In a header or
+parameter that is a place nothing leaves but what was filled: what else is there is a credential of the program's own.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import TypeAlias
+from urllib.parse import quote, unquote_plus
+
+from gloveport.egress.messages import Headers, Outbound
+from gloveport.errors import Denied
+
+FORBIDDEN_HEADERS = re.compile(
+    r"host|cookie|connection|te|trailer|transfer-encoding|upgrade|expect|forwarded|via|referer|origin|user-agent"
+    r"|(?:content|proxy|x-forwarded)-.*",
+    re.IGNORECASE,
+)
+"""Names of headers that can neither be a place nor hold a credential: they mean something else, or servers write them
+to logs and pass them on. To be matched whole."""
+
+Swaps: TypeAlias = Mapping[str, str]
+"""Secrets by the placeholder that stands for each."""
+
+_MOST_JSON_BYTES = 1 << 20  # what a parser makes of it takes up to thirty times as much
+_BASIC = re.compile(r"(basic[ \t]+)([A-Za-z0-9+/]+=*)", re.IGNORECASE)
+_FORM = b"application/x-www-form-urlencoded"
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A request that is being filled in: its head, and its body where that was read."""
+
+    out: Outbound
+    body: bytes | None
+
+
+def parameter_name(parameter: str) -> str:
+    """The name that a server reads in one parameter of a query or form, however it is encoded."""
+    return unquote_plus(parameter.partition("=")[0])
+
+
+def find(placeholder: str, draft: Draft) -> list[str]:
+    """In which parts of a request it is: ``header:NAME``, ``path``, ``query``, ``body``."""
+    path, _, query = draft.out.target.partition("?")
+    found = [
+        f"header:{name.decode('latin-1')}" for name, value in draft.out.headers if placeholder in _unwrapped(value)
+    ]
+    found += [part for part, text in (("path", path), ("query", query)) if placeholder in text]
+    if draft.body is not None and placeholder.encode() in draft.body:
+        found.append("body")
+    return found
+
+
+def fill(place: str, draft: Draft, swaps: Swaps) -> tuple[Draft, bool]:
+    """Fill one place.
+
+    Args:
+        place: ``header:NAME``, ``query:NAME``, ``form:FIELD`` or ``body:path.to.member``.
+        draft: What is to be sent.
+        swaps: What may be filled in there.
+
+    Returns:
+        What is to be sent now, and whether a secret was filled in.
+
+    Raises:
+        Denied: A placeholder is in a body that can be read in two ways, or is too large to be read.
+    """
+    kind, _, name = place.partition(":")
+    out, body = draft.out, draft.body
+    match kind:
+        case "header":
+            headers, filled = _in_headers(out.headers, name.lower().encode(), swaps)
+            return replace(draft, out=replace(out, headers=headers)), filled
+        case "query":
+            path, mark, query = out.target.partition("?")
+            query, filled = _in_parameters(query, name, swaps)
+            return replace(draft, out=replace(out, target=f"{path}{mark if query else ''}{query}")), filled
+        case "form" if body is not None and _is_form(out.headers):
+            text, filled = _in_parameters(body.decode("latin-1"), name, swaps)
+            return (replace(draft, body=text.encode("latin-1")) if filled else draft), filled
+        case "body" if body is not None and any(placeholder.encode() in body for placeholder in swaps):
+            body, filled = _in_json(body, name, swaps)
+            return replace(draft, body=body), filled
+        case _:
+            return draft, False
+
+
+def _in_headers(headers: Headers, name: bytes, swaps: Swaps) -> tuple[Headers, bool]:
+    kept: list[tuple[bytes, bytes]] = []
+    filled = False
+    for key, value in headers:
+        if key != name:
+            kept.append((key, value))
+        elif not filled and (text := _in_value(value.decode("latin-1"), swaps)) is not None:
+            kept.append((key, text.encode("latin-1")))
+            filled = True
+    return tuple(kept), filled
+
+
+def _in_value(value: str, swaps: Swaps) -> str | None:
+    basic = _BASIC.fullmatch(value)
+    if basic is None:
+        return _swapped(value, swaps, lambda secret: secret.encode().decode("latin-1"))
+    pair = _swapped(_decoded(basic[2]), swaps, lambda secret: secret.encode().decode("latin-1"))
+    return pair and f"{basic[1]}{base64.b64encode(pair.encode('latin-1')).decode()}"
+
+
+def _in_parameters(text: str, name: str, swaps: Swaps) -> tuple[str, bool]:
+    kept: list[str] = []
+    filled = False
+    for parameter in text.split("&"):
+        if parameter_name(parameter) != name:
+            kept.append(parameter)
+            continue
+        key, mark, value = parameter.partition("=")
+        if not filled and (swapped := _swapped(value, swaps, lambda secret: quote(secret, safe=""))) is not None:
+            kept.append(f"{key}{mark}{swapped}")
+            filled = True
+    return "&".join(kept), filled
+
+
+def _in_json(body: bytes, path: str, swaps: Swaps) -> tuple[bytes, bool]:
+    """Fill in one string of a JSON text; every other byte of it stays.
+
+    Each occurrence is marked, to learn from the parsed text which of them is the one in the place. The marks begin as
+    placeholders do, so that what precedes them means the same.
+    """
+    if len(body) > _MOST_JSON_BYTES:
+        raise Denied(
+            "body_too_large",
+            f"A body with a placeholder in it can have {_MOST_JSON_BYTES} bytes at most.",
+            hint="Send less at a time.",
+        )
+    try:
+        pieces = re.split(f"({'|'.join(map(re.escape, swaps))})", body.decode())
+    except UnicodeDecodeError:
+        return body, False
+    seal = f"gp_{token_hex(16)}_"
+    marked = "".join(f"{seal}{at}_" if at % 2 else piece for at, piece in enumerate(pieces))
+    found = _at(marked, path)
+    if found is None or (mark := re.search(f"{seal}([0-9]+)_", found)) is None:
+        return body, False
+    at = int(mark[1])
+    pieces[at] = json.dumps(swaps[pieces[at]])[1:-1]
+    return "".join(pieces).encode(), True
+
+
+def _at(text: str, path: str) -> str | None:
+    """The string at a path of a JSON text; None where it is no JSON, or no string is there."""
+    try:
+        value: object = json.loads(text, object_pairs_hook=_unambiguous)
+    except (ValueError, RecursionError):
+        return None
+    for name in path.split("."):
+        match value:
+            case dict() if name in value:
+                value = value[name]
+            case list() if _INDEX.fullmatch(name) and int(name) < len(value):
+                value = value[int(name)]
+            case _:
+                return None
+    return value if isinstance(value, str) else None
+
+
+def _unambiguous(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise Denied(
+            "ambiguous_body",
+            "The body has two members of one name, so servers may disagree on what it says.",
+            hint="Send each member once.",
+        )
+    return members
+
+
+def _swapped(text: str, swaps: Swaps, spell: Callable[[str], str]) -> str | None:
+    """The text with the first of each placeholder exchanged; None where there is none."""
+    swapped = text
+    for placeholder, secret in swaps.items():
+        swapped = swapped.replace(placeholder, spell(secret), 1)
+    return None if swapped == text else swapped
+
+
+def _unwrapped(value: bytes) -> str:
+    text = value.decode("latin-1")
+    basic = _BASIC.fullmatch(text)
+    return text if basic is None else _decoded(basic[2])
+
+
+def _decoded(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded, validate=True).decode("latin-1")
+    except ValueError:
+        return ""
+
+
+def _is_form(headers: Headers) -> bool:
+    return [value.partition(b";")[0].strip().lower() for name, value in headers if name == b"content-type"] == [_FORM]

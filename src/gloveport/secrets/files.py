@@ -1,0 +1,124 @@
+"""Secrets in files: read whole, on one open descriptor, and only where nobody else could have put them there.
+
+Nothing here says what a file holds. The errors name no file: whoever asks knows it.
+"""
+
+import json
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+
+from gloveport.errors import ConfigError
+
+MOST_BYTES = 1 << 16
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_NO_MEMBER = object()
+
+
+def read_text(path: str) -> str:
+    """The text of a file without the newline that editors put at its end.
+
+    Raises:
+        ConfigError: It can't be read, is no regular file, is larger than ``MOST_BYTES``, may be changed by somebody
+            other than this user and root, or is no text.
+    """
+    return decoded(_read(path))
+
+
+def read_member(path: str, pointer: str) -> str:
+    """The string that a JSON pointer (RFC 6901) finds in a JSON file.
+
+    Raises:
+        ConfigError: As ``read_text``; or the file is no JSON, or there is no string.
+    """
+    try:
+        value: object = json.loads(_read(path))
+    except (ValueError, RecursionError):
+        raise ConfigError("the file is not JSON", hint="repair it, or name another source") from None
+    for token in pointer.removeprefix("/").split("/"):
+        value = _below(value, token.replace("~1", "/").replace("~0", "~"))
+    if not isinstance(value, str):
+        raise ConfigError("the pointer leads to no string", hint="name a member that is a string, as in #/api/key")
+    return value
+
+
+def replace(path: str, text: str) -> None:
+    """Put another text into a file that exists, whole or not at all. The owner stays, the mode becomes 0600.
+
+    Raises:
+        ConfigError: It can't be written.
+    """
+    try:
+        target = Path(path).resolve(strict=True)  # a symbolic link stays one
+        status = target.stat()
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".gloveport-")  # mode 0600
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+                file.write(f"{text}\n")
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(target)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the file can't be written: {error.strerror}", hint="make its directory writable for this user"
+        ) from error
+
+
+def decoded(data: bytes) -> str:
+    """Text, without one newline at its end.
+
+    Raises:
+        ConfigError: It is not UTF-8.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(
+            "it holds no UTF-8 text", hint="a secret is text: encode it, or name another source"
+        ) from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _read(path: str) -> bytes:
+    try:
+        # O_NONBLOCK: a FIFO under the name must not hang the request. Links are followed: mounted secrets are links.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            _refuse_unsafe(os.fstat(descriptor))
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(
+            f"the file can't be read: {error.strerror}", hint="put it there, and make it readable for this user"
+        ) from error
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"the file is larger than {MOST_BYTES} bytes", hint="keep the secret alone in a file")
+    return data
+
+
+def _refuse_unsafe(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError("it is not a regular file", hint="put a regular file in its place")
+    if status.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(
+            f"the file belongs to user id {status.st_uid}, who could change it",
+            hint=f"make it this user's: chown {os.geteuid()}",
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError("the file may be written by others than its owner", hint="take that away: chmod go-w")
+
+
+def _below(value: object, token: str) -> object:
+    """The member of that name; what is not there leads nowhere."""
+    match value:
+        case dict():
+            return value.get(token, _NO_MEMBER)
+        case list() if _INDEX.fullmatch(token) and int(token) < len(value):
+            return value[int(token)]
+        case _:
+            return _NO_MEMBER

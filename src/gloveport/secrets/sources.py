@@ -1,0 +1,141 @@
+"""Fetches secrets from where the operator keeps them.
+
+A value is fetched when it is needed and kept for a moment, so a rotated one is found without a restart. What can't be
+a secret on the wire is refused. No message holds a value, or anything that a file or a command said.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import anyio
+from anyio import to_thread
+
+from gloveport.errors import ConfigError
+from gloveport.model.egress import Secret
+from gloveport.secrets import commands, files
+
+_KEPT_SECONDS: Mapping[str, float] = {
+    "env": 0.0,
+    "file": 0.25,  # a turn in a worker thread would cost each request more than the rest of its way
+    "json": 0.25,
+    "command": 60.0,
+    "keyring": 60.0,
+}
+_FAILURE_SECONDS = 1.0  # or each request of a program would start the command that fails
+_YOUNG_SECONDS = 1.0  # what was fetched just now is not what an upstream has found to be old
+_FETCH_SECONDS = 10.0
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(eq=False, slots=True)
+class _Kept:
+    """What one reference has given. Who holds the lock fetches; the others wait for what comes."""
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    outcome: str | ConfigError | None = None
+    taken: float = 0.0
+    until: float = 0.0
+
+
+class Sources:
+    """Where secrets come from."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Take the environment in which ``env:`` looks, and of which commands get the few variables they need."""
+        self._environ = environ
+        self._all_kept: dict[Secret, _Kept] = {}
+
+    async def resolve(self, ref: Secret) -> str:
+        """The value that a reference leads to now.
+
+        Raises:
+            ConfigError: There is none, or none that can be sent.
+        """
+        kept = self._all_kept.setdefault(ref, _Kept())
+        if anyio.current_time() >= kept.until:
+            async with kept.lock:
+                if anyio.current_time() >= kept.until:
+                    await self._renew(ref, kept)
+        if isinstance(kept.outcome, str):
+            return kept.outcome
+        assert kept.outcome is not None  # noqa: S101 - it was renewed
+        raise ConfigError(kept.outcome.args[0], hint=kept.outcome.hint)  # anew: many tasks raise it
+
+    def forget(self, ref: Secret) -> None:
+        """Fetch it again when it is asked for next: an upstream has refused it.
+
+        Not what was fetched a moment ago: a program could make a command run as often as it is refused.
+        """
+        kept = self._all_kept.get(ref)
+        if kept is not None and anyio.current_time() - kept.taken >= _YOUNG_SECONDS:
+            del self._all_kept[ref]  # whoever is fetching it right now fetches for those that wait already
+
+    async def replace(self, ref: Secret, value: str) -> None:
+        """Put a value back where it came from, after an upstream has exchanged it. What is no ``file:`` stays as it is.
+
+        Raises:
+            ConfigError: The file can't be written.
+        """
+        kind, _, where = ref.partition(":")
+        if kind == "file":
+            try:
+                await to_thread.run_sync(files.replace, where, value)
+            except ConfigError as error:
+                raise _failure(ref, str(error.args[0]), error.hint) from error
+            self._all_kept.pop(ref, None)
+
+    async def _renew(self, ref: Secret, kept: _Kept) -> None:
+        seconds = _KEPT_SECONDS[ref.partition(":")[0]]
+        try:
+            with anyio.fail_after(_FETCH_SECONDS):
+                kept.outcome = _usable(await self._fetch(ref))
+        except TimeoutError:
+            problem = f"nothing came of it within {_FETCH_SECONDS:.0f} seconds"
+            kept.outcome = _failure(ref, problem, "make it answer without a person, or name another source")
+        except ConfigError as error:
+            kept.outcome = _failure(ref, str(error.args[0]), error.hint)
+        if isinstance(kept.outcome, ConfigError):
+            seconds = min(seconds, _FAILURE_SECONDS)
+        kept.taken = anyio.current_time()
+        kept.until = kept.taken + seconds
+
+    async def _fetch(self, ref: Secret) -> str:
+        kind, _, where = ref.partition(":")
+        match kind:
+            case "env":
+                return self._environ.get(where, "")
+            case "file":
+                return await to_thread.run_sync(files.read_text, where, abandon_on_cancel=True)
+            case "json":
+                path, _, pointer = where.partition("#")
+                return await to_thread.run_sync(files.read_member, path, pointer, abandon_on_cancel=True)
+            case "command":
+                return await commands.run_line(where, self._environ)
+            case _:
+                service, _, user = where.partition("/")
+                return await commands.ask_keyring(service, user, self._environ)
+
+
+def _failure(ref: Secret, problem: str, hint: str) -> ConfigError:
+    return ConfigError(f"secret {ref!r}: {problem}", hint=hint)
+
+
+def _usable(value: str) -> str:
+    """The value itself, where it can be sent in a header.
+
+    Raises:
+        ConfigError: It would end the header, or begin another one; or it is no text.
+    """
+    if not value:
+        raise ConfigError("it is missing or empty", hint="put the secret there, or take the API's auth away")
+    if _CONTROL.search(value):
+        raise ConfigError("it holds control characters, such as a line break", hint="keep the secret in one line")
+    if value != value.strip():
+        raise ConfigError("it begins or ends with a space", hint="take the space away")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError("it is no UTF-8 text", hint="a secret is text: encode it") from None
+    return value

@@ -1,0 +1,92 @@
+"""What secrets are known, under which names: whatever may come back in an answer has to be known to be scrubbed.
+
+A value is remembered before it is handed out, and stays known for a while after it has been exchanged for another.
+"""
+
+from collections import OrderedDict
+from secrets import token_urlsafe
+
+from gloveport.errors import ConfigError
+from gloveport.model.egress import Secret
+from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles
+from gloveport.secrets.sources import Sources
+
+_MOST_VALUES = 4
+"""Values that one name has had, the present one among them."""
+
+PLACEHOLDER_PREFIX = "gp_"
+
+
+def new_placeholder() -> str:
+    """A string that stands for a secret in one execution: nobody can guess it, and it is nothing anywhere else."""
+    return PLACEHOLDER_PREFIX + token_urlsafe(24)
+
+
+class Vault:
+    """The secrets of one server. Names are an API's and what the secret is for: ``github.bearer``."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._values: dict[str, OrderedDict[str, None]] = {}
+        self._needles: Needles | None = None
+
+    async def get(self, name: str, ref: Secret) -> str:
+        """The value that a reference leads to now; from here on it is scrubbed as ``name``.
+
+        Raises:
+            ConfigError: It can't be had, or is too short to be told from ordinary text.
+        """
+        value = await self._sources.resolve(ref)
+        try:
+            self.remember(name, value)
+        except ValueError as error:
+            raise ConfigError(
+                f"secret {ref!r} can't be kept out of answers: {error}", hint="replace it by one of random characters"
+            ) from None
+        return value
+
+    def remember(self, name: str, value: str) -> None:
+        """Scrub a value as ``name`` that came from elsewhere, such as a token that a secret was exchanged for.
+
+        Raises:
+            ValueError: It is too short to be told from ordinary text. The message does not hold it.
+        """
+        values = self._values.get(name)
+        if values is not None and value in values:
+            values.move_to_end(value)
+            return
+        if len(value.strip()) < MIN_SECRET_CHARS:  # then no needles can be made of it
+            raise ValueError(f"it is shorter than {MIN_SECRET_CHARS} characters")
+        values = self._values.setdefault(name, OrderedDict())
+        values[value] = None
+        if len(values) > _MOST_VALUES:
+            values.popitem(last=False)
+        self._needles = None
+
+    @property
+    def needles(self) -> Needles:
+        """All values known, former ones too: ``github.bearer``, ``github.bearer.former-1`` and so on."""
+        if self._needles is None:
+            self._needles = Needles.of(dict(self._named()))
+        return self._needles
+
+    async def replace(self, name: str, ref: Secret, value: str) -> None:
+        """Remember a value, and put it back where the former one came from, where that is a ``file:``.
+
+        Raises:
+            ConfigError: The file can't be written.
+            ValueError: As ``remember``.
+        """
+        self.remember(name, value)
+        await self._sources.replace(ref, value)
+
+    def forget(self, ref: Secret) -> None:
+        """Fetch it again when it is asked for next: an upstream has refused it. It is scrubbed as before."""
+        self._sources.forget(ref)
+
+    def _named(self) -> list[tuple[str, str]]:
+        return [
+            (name if age == 0 else f"{name}.former-{age}", value)
+            for name, values in self._values.items()
+            for age, value in enumerate(reversed(values))
+        ]

@@ -1,0 +1,93 @@
+"""What is handed out is known to be scrubbed, under its name, before and after it changes. N5, N6, T4."""
+
+import pytest
+
+from gloveport.errors import ConfigError
+from gloveport.secrets.scrub import scrub_text
+from gloveport.secrets.sources import Sources
+from gloveport.secrets.vault import Vault, new_placeholder
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def variables():
+    return {"KEY": "value-number-0"}
+
+
+@pytest.fixture
+def vault(variables):
+    return Vault(Sources(variables))
+
+
+async def test_a_value_that_was_handed_out_is_scrubbed_by_its_name(vault):
+    assert scrub_text(vault.needles, "value-number-0") == "value-number-0"
+    assert await vault.get("github.bearer", "env:KEY") == "value-number-0"
+    assert scrub_text(vault.needles, "it is value-number-0") == "it is [secret github.bearer]"
+
+
+async def test_a_value_that_was_exchanged_is_scrubbed_still(vault, variables):
+    """N6: an answer on its way, or a log of the upstream, may hold the former one."""
+    await vault.get("github.bearer", "env:KEY")
+    variables["KEY"] = "value-number-1"
+    await vault.get("github.bearer", "env:KEY")
+    assert scrub_text(vault.needles, "value-number-1") == "[secret github.bearer]"
+    assert scrub_text(vault.needles, "value-number-0") == "[secret github.bearer.former-1]"
+
+
+async def test_former_values_are_bounded(vault, variables):
+    for number in range(10):
+        variables["KEY"] = f"value-number-{number}"
+        await vault.get("github.bearer", "env:KEY")
+    known = [number for number in range(10) if scrub_text(vault.needles, f"value-number-{number}").startswith("[")]
+    assert known == [6, 7, 8, 9]
+
+
+async def test_two_secrets_that_take_turns_under_one_name_are_learnt_once(vault, variables):
+    variables["OTHER"] = "value-of-another"
+    await vault.get("api.header", "env:KEY")
+    await vault.get("api.header", "env:OTHER")
+    needles = vault.needles
+    await vault.get("api.header", "env:KEY")
+    assert vault.needles is needles
+
+
+async def test_needles_are_made_anew_only_when_something_new_was_learnt(vault):
+    await vault.get("github.bearer", "env:KEY")
+    needles = vault.needles
+    await vault.get("github.bearer", "env:KEY")
+    vault.remember("github.bearer", "value-number-0")
+    assert vault.needles is needles
+    vault.remember("github.token", "value-number-1")
+    assert vault.needles is not needles
+
+
+async def test_a_secret_that_can_not_be_told_from_ordinary_text_is_refused(vault, variables):
+    variables["KEY"] = "hunter2"
+    with pytest.raises(ConfigError, match="'env:KEY' can't be kept out of answers") as caught:
+        await vault.get("github.bearer", "env:KEY")
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ValueError, match="shorter than 8") as short:
+        vault.remember("github.token", "hunter2")
+    assert "hunter2" not in str(short.value)
+
+
+async def test_a_value_that_is_put_back_is_scrubbed_and_found_again(vault, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("value-number-0\n")
+    file.chmod(0o600)
+    assert await vault.get("github.refresh", f"file:{file}") == "value-number-0"
+    await vault.replace("github.refresh", f"file:{file}", "value-number-1")
+    assert scrub_text(vault.needles, "value-number-1") == "[secret github.refresh]"
+    assert await vault.get("github.refresh", f"file:{file}") == "value-number-1"
+
+
+async def test_what_can_not_be_put_back_is_put_nowhere(vault, variables):
+    await vault.replace("github.refresh", "env:KEY", "value-number-1")
+    assert variables == {"KEY": "value-number-0"}
+
+
+def test_no_placeholder_is_like_another():
+    placeholders = {new_placeholder() for _ in range(100)}
+    assert len(placeholders) == 100
+    assert all(text.startswith("gp_") and len(text) == 35 for text in placeholders)
