@@ -12,9 +12,14 @@ from typing import Literal, TypeAlias, TypeVar
 import pydantic_core
 from pydantic import JsonValue
 
+from gloveport import door
 from gloveport.audit.log import AuditLog
+from gloveport.egress.outlet import Gateway, Journal, Outlet
+from gloveport.egress.output import ScrubbedSink, without_secrets
+from gloveport.egress.proxy import answer
+from gloveport.egress.reach import Reach
 from gloveport.errors import Denied
-from gloveport.guard import Ending, Guard
+from gloveport.guard import Guard
 from gloveport.limits import Admission
 from gloveport.model import (
     Execute,
@@ -30,10 +35,9 @@ from gloveport.model import (
     Result,
     Usage,
 )
-from gloveport.model.egress import Egress
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
-from gloveport.sandbox.base import Outcome, Plan, Sandbox, System, make_plan
+from gloveport.sandbox.base import Child, Outcome, Plan, Sandbox, System, make_plan
 from gloveport.sandbox.output import Archive, Capture
 from gloveport.sandbox.verdict import judge
 
@@ -54,17 +58,21 @@ _LIMIT_OF_DENIAL: dict[str, LimitName] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Engine:
     """Runs programs.
 
     Attributes:
+        reach: What they can reach; may be replaced at any time, and counts for what begins then.
+        gateway: Their way out.
         runtimes: The languages this host can run.
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
     """
 
     policy: Policy
+    reach: Reach
+    gateway: Gateway
     sandbox: Sandbox
     system: System
     runtimes: Mapping[Language, Runtime]
@@ -74,8 +82,8 @@ class Engine:
     admission: Admission
     archive: Archive
     # Not init: a copy with another policy must not have them.
-    _grants: dict[Narrowing, Grant] = field(default_factory=dict, init=False)
-    _plans: dict[tuple[Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
+    _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None], Grant] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[Reach, Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
 
     async def execute(
         self, request: Request, *, caller: str, share: str | None = None, on_output: OnOutput | None = None
@@ -93,18 +101,24 @@ class Engine:
             AuditError: The run can't be written down.
         """
         run_id = f"run-{os.urandom(8).hex()}"
-        grant = self._grant(request)
-        guard = Guard(grant=grant, audit=self.audit, caller=caller, run_id=run_id)
+        guard = functools.partial(Guard, audit=self.audit, caller=caller, run_id=run_id)
         try:
-            with guard.admit(_action(request)) as ending:
-                return await self._run(run_id, request, grant, ending, share or caller, on_output)
+            grant = self._grant(request)
+        except Denied as denial:
+            guard(grant=Grant()).deny("execute", denial)
+            return _refusal(run_id, request, Grant(), denial)
+        run = _Run(id=run_id, request=request, reach=self.reach, guard=guard(grant=grant), on_output=on_output)
+        try:
+            with run.guard.admit(_action(request)) as ending:
+                result = await self._run(run, share or caller)
+                ending.fields.update(_facts(result))
+                return result
         except Denied as denial:
             return _refusal(run_id, request, grant, denial)
 
-    async def _run(
-        self, run_id: str, request: Request, grant: Grant, ending: Ending, share: str, on_output: OnOutput | None
-    ) -> Result:
-        """The admitted run: wait for a place, build the sandbox, run, judge."""
+    async def _run(self, run: "_Run", share: str) -> Result:
+        """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
+        request, limits = run.request, run.guard.grant.limits
         runtime = self.runtimes.get(request.language)
         if runtime is None:
             raise Denied(
@@ -112,43 +126,71 @@ class Engine:
                 f"{request.language} can't be run on this host: {self.missing[request.language]}",
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
-        program = runtime.prepare(request.code, grant)
-        plan = self._plan(request, program, grant)
-        limits = grant.limits
+        program = self._prepare(runtime, run)
+        plan = self._plan(run, program)
         with contextlib.ExitStack() as spooled:
             streams = {
                 stream: Capture(
                     shown=limits.output_bytes,
                     stored=limits.stored_output_bytes,
                     directory=self.spool,
-                    notify=functools.partial(on_output, stream) if on_output else None,
+                    notify=functools.partial(run.on_output, stream) if run.on_output else None,
                 )
                 for stream in _STREAMS
             }
             for capture in streams.values():
                 spooled.callback(capture.close)
             async with self.admission.place(share), self.sandbox.start(plan) as child:
-                outcome = await child.run(program, value_bytes=limits.output_bytes, **streams)
-            result = self._result(run_id, request, grant, outcome, streams)
+                outcome = await self._run_in(child, run, program, streams)
+            result = self._result(run, outcome, streams)
             spooled.pop_all()  # what the answer can't show belongs to the archive now
-        ending.fields.update(_facts(result))
         return result
 
+    async def _run_in(self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture]) -> Outcome:
+        """Run the program in this sandbox, with its way out open."""
+        value_bytes = run.guard.grant.limits.output_bytes
+        outlet = Outlet(
+            gateway=self.gateway,
+            guard=run.guard,
+            names=run.reach.names,
+            placeholders=child.placeholders,
+            redactions=run.reach.redactions,
+            journal=run.journal,
+        )
+        async with door.opened(child.doors, functools.partial(answer, outlet)):
+            if not run.reach.has_secrets:
+                return await child.run(
+                    program, value_bytes=value_bytes, stdout=streams["stdout"], stderr=streams["stderr"]
+                )
+            sinks = {stream: ScrubbedSink(capture, self.gateway.vault) for stream, capture in streams.items()}
+            outcome = await child.run(program, value_bytes=value_bytes, stdout=sinks["stdout"], stderr=sinks["stderr"])
+            for sink in sinks.values():
+                sink.finish()
+            return outcome.model_copy(update={"report": without_secrets(outcome.report, self.gateway.vault)})
+
     def _grant(self, request: Request) -> Grant:
-        """``grant_for``, remembered: of a request, a grant depends on nothing but the limits."""
-        return _remembered(self._grants, request.limits, lambda: grant_for(self.policy, Egress(), request))
+        """``grant_for``, remembered: of a request, a grant depends on nothing but the limits and the APIs."""
+        key = self.reach, request.limits, request.apis
+        return _remembered(self._grants, key, lambda: grant_for(self.policy, self.reach.egress, request))
 
-    def _plan(self, request: Request, program: Program, grant: Grant) -> Plan:
+    def _prepare(self, runtime: Runtime, run: "_Run") -> Program:
+        """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
+        grant = run.guard.grant.model_copy(update={"egress": run.reach.egress})
+        apis = run.reach.egress.apis
+        types = "\n".join(apis[name].types for name in run.request.apis or () if apis[name].types)
+        return runtime.prepare(run.request.code, grant, types)
+
+    def _plan(self, run: "_Run", program: Program) -> Plan:
         """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""
-        key = request.language, program.preload, request.limits
-        return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system))
+        key = run.reach, run.request.language, program.preload, run.request.limits
+        grant, network = run.guard.grant, run.reach.network
+        return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system, network))
 
-    def _result(
-        self, run_id: str, request: Request, grant: Grant, outcome: Outcome, streams: Mapping[Stream, Capture]
-    ) -> Result:
+    def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
+        request = run.request
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
-            handle = f"output://{run_id}/{name}"
+            handle = f"output://{run.id}/{name}"
             shown[name] = capture.output(handle, ansi=request.ansi)
             if shown[name].truncated:
                 self.archive.add(handle, capture)
@@ -161,7 +203,7 @@ class Engine:
         if request.language == "shell" and verdict.status == "ok":
             value = _json_or_none(shown["stdout"])
         return Result(
-            run_id=run_id,
+            run_id=run.id,
             language=request.language,
             status=verdict.status,
             value=value,
@@ -177,8 +219,22 @@ class Engine:
                 cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
                 peak_memory_bytes=outcome.peak_memory_bytes,
             ),
-            grant=grant,
+            requests=tuple(run.journal.listed),
+            requests_total=run.journal.total,
+            grant=run.guard.grant,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One execution, and what it was granted when it began."""
+
+    id: str
+    request: Request
+    reach: Reach
+    guard: Guard
+    on_output: OnOutput | None
+    journal: Journal = field(default_factory=Journal)
 
 
 def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
@@ -220,6 +276,7 @@ def _facts(result: Result) -> dict[str, JsonValue]:
         "peak_memory_bytes": result.usage.peak_memory_bytes,
         "stdout_bytes": result.stdout.total_bytes,
         "stderr_bytes": result.stderr.total_bytes,
+        "requests": result.requests_total,
         "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
     }
 

@@ -106,7 +106,7 @@ async def test_a_wrong_argument_is_named_and_runs_nothing(client, records, argum
     result = await client.call_tool("execute_code", arguments)
     assert result.is_error
     assert expected in text_of(result)
-    assert text_of(result).endswith("hint: the arguments are language, code, timeout_seconds, memory_mib, ansi")
+    assert text_of(result).endswith("hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis")
     assert "pydantic" not in text_of(result)
     assert records() == []
 

@@ -140,7 +140,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
 
 def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
     from gloveport.cli.printer import STDERR, STDOUT
-    from gloveport.server.render import failure_text, value_text
+    from gloveport.server.render import failure_text, refusals, value_text
 
     if as_json:
         printer.put(STDOUT, result.model_dump_json(indent=2) + "\n")
@@ -149,6 +149,8 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
         printer.put_line(STDOUT, value)
     if result.error is not None:
         printer.put_line(STDERR, failure_text(result.error))
+    for line in refusals(result):
+        printer.put_line(STDERR, f"gloveport: {line}")
     if result.status not in {"ok", "error"}:
         limits = f" ({', '.join(result.limits_hit)})" if result.limits_hit else ""
         printer.put_line(STDERR, f"gloveport: {result.status}{limits}")

@@ -144,7 +144,7 @@ class _Visit:
                 ms=round((time.monotonic() - self._began) * 1000),
             )
         if self.status == _UNAUTHORIZED and name:
-            gateway.injector.refused(name, api)
+            gateway.injector.forget(name, api)
 
     async def _take(self, answer: Answer, reply: Reply) -> None:
         self.status = answer.status
@@ -187,7 +187,7 @@ class _Visit:
         if self.asked.websocket:  # frames that are compressed can't be looked at
             headers = tuple(header for header in headers if header[0] != b"sec-websocket-extensions")
         elif api.auth or self.outlet.gateway.vault.needles:
-            wanted = any(name == b"accept-encoding" for name, _ in headers)
+            wanted = any(name == b"accept-encoding" and value != b"identity" for name, value in headers)
             headers = _replaced(headers, b"accept-encoding", ACCEPTED if wanted else b"identity")
         out = Outbound(method=self.asked.method, target=self.asked.target, headers=headers)
         return Redaction(needles=self.outlet.redactions).head(out)

@@ -12,19 +12,27 @@ import anyio.to_thread
 
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
+from gloveport.egress.authority import Authority
+from gloveport.egress.inject import Injector
+from gloveport.egress.oauth import Tokens
+from gloveport.egress.outlet import Gateway
+from gloveport.egress.reach import Reach
+from gloveport.egress.upstream import Upstreams
 from gloveport.engine import Engine
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError
 from gloveport.limits import Admission
 from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.sandbox import cgroup, delegation, host, probe
-from gloveport.sandbox.base import Plan, System, make_plan
+from gloveport.sandbox.base import Network, Plan, System, make_plan
 from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.output import Archive
 from gloveport.sandbox.pool import Maker, Pool, Stock
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap, UidRange
+from gloveport.secrets.sources import Sources
+from gloveport.secrets.vault import Vault
 
 _GREETINGS: Mapping[Language, str] = {
     "python": "print('hello')",
@@ -55,10 +63,16 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
         stack.enter_context(audit)
         system = _system(config, tree)
         backend = _bubblewrap(config, tree)
-        pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes))
-        async with pool.open():
+        authority = Authority()
+        reach = Reach(config.way_out, authority.certificate)
+        pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes, reach.network))
+        async with Upstreams() as upstreams, pool.open():
+            vault = Vault(Sources(environ))
+            injector = Injector(vault, Tokens(vault, upstreams.post))
             yield Engine(
                 policy=config.policy,
+                reach=reach,
+                gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
                 sandbox=pool,
                 system=system,
                 runtimes=runtimes,
@@ -139,7 +153,11 @@ async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) 
 
 
 def stocks(
-    config: Config, backend: Bubblewrap, system: System, runtimes: Mapping[Language, Runtime]
+    config: Config,
+    backend: Bubblewrap,
+    system: System,
+    runtimes: Mapping[Language, Runtime],
+    network: Network,
 ) -> tuple[Stock, ...]:
     """What waits for a program: a stock for each kind of sandbox that the languages of the policy need."""
     grant = _whole_grant(config)
@@ -150,7 +168,7 @@ def stocks(
         for source in _KINDS if language in runtimes and language in grant.languages else ():
             program = runtimes[language].prepare(source, grant)
             try:
-                plan = make_plan(program, grant, system)
+                plan = make_plan(program, grant, system, network)
             except SandboxError:  # a run hears why
                 continue
             size = settings.forked if program.forked else settings.booted
@@ -181,7 +199,11 @@ def _whole_grant(config: Config) -> Grant:
     """All that the operator's policy allows anybody."""
     policy = config.policy
     return Grant(
-        languages=policy.languages, mounts=policy.mounts, unix_sockets=policy.unix_sockets, limits=policy.limits
+        languages=policy.languages,
+        mounts=policy.mounts,
+        unix_sockets=policy.unix_sockets,
+        limits=policy.limits,
+        egress=config.way_out,
     )
 
 

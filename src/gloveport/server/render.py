@@ -16,9 +16,19 @@ def answer(result: Result) -> str:
             parts.append(f"{name}:\n{output.text.rstrip()}")
     if result.error is not None and result.error.type != "exit":  # whose code the first line has
         parts.append(f"error:\n{failure_text(result.error)}")
+    parts += refusals(result)
     if result.hint:
         parts.append(f"hint: {result.hint}")
     return "\n".join(parts)
+
+
+def refusals(result: Result) -> list[str]:
+    """A line for each listed request that was refused or failed: of the others the program has an answer."""
+    return [
+        f"request refused ({request.code}): {request.method} {plain(request.url)}".rstrip()
+        for request in result.requests
+        if request.code
+    ]
 
 
 def value_text(result: Result) -> str:

@@ -22,7 +22,9 @@ from starlette.requests import Request as HttpRequest
 from gloveport.engine import Engine
 from gloveport.errors import AuditError, GloveportError
 from gloveport.model import MIB, Language, Narrowing, Request, Result, Value
+from gloveport.model.egress import ApiName
 from gloveport.sandbox.probe import Check
+from gloveport.server.apis import Apis, apis_text, described
 from gloveport.server.arguments import failed
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
@@ -71,16 +73,20 @@ class Tools:
         timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None,
         memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None,
         ansi: Literal["strip", "keep"] = "strip",
+        apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None,
     ) -> Annotated[wire.CallToolResult, Result]:
         """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
-        Python and TypeScript allow top-level await. No network; /tmp is writable; nothing is kept between runs.
+        Python and TypeScript allow top-level await. The network leads to the APIs of `list_apis` alone, with any HTTP
+        client; credentials are added on the way. `apis` narrows it to those and loads their types. /tmp is writable;
+        nothing is kept between runs.
         """
         limits = Narrowing(
             wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
         )
-        request = Request(language=language, code=code, limits=limits, ansi=ansi)
+        names = None if apis is None else tuple(apis)
+        request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names)
         asked = "progress_token" in (ctx.request_context.meta or ())
         progress = Progress(send=ctx.report_progress) if asked else None
         reply = _GONE
@@ -97,6 +103,19 @@ class Tools:
             else:
                 reply = _reply(result)
         return reply
+
+    async def list_apis(self, name: ApiName | None = None) -> Annotated[wire.CallToolResult, Apis]:
+        """What programs may reach: hosts, what may be asked of them, and how credentials get there.
+
+        With `name`, one API and its types.
+        """
+        listed = described(self.engine.reach.egress, name)
+        if name is not None and not listed.apis:
+            return failed(f"there is no API {name!r}", "call list_apis without a name")
+        return wire.CallToolResult(
+            content=[wire.TextContent(type="text", text=apis_text(listed))],
+            structured_content=listed.model_dump(mode="json", exclude_defaults=True),
+        )
 
     async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
@@ -165,7 +184,7 @@ def describe(tools: Tools) -> list[Tool]:
         tools.execute_code,
         title="Run code in a sandbox",
         annotations=wire.ToolAnnotations(
-            read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+            read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True
         ),
     )
     health = Tool.from_function(
@@ -173,7 +192,12 @@ def describe(tools: Tools) -> list[Tool]:
         title="Health of the sandbox",
         annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
     )
-    for tool in (execute, health):
+    apis = Tool.from_function(
+        tools.list_apis,
+        title="APIs that programs may call",
+        annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    )
+    for tool in (execute, apis, health):
         tool.parameters = lean(tool.parameters)
         tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema or {}, opaque=frozenset({"grant"}))
         tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
@@ -186,7 +210,7 @@ def describe(tools: Tools) -> list[Tool]:
     )
     if policy.mounts:
         execute.description += f" Files of the owner to read: {', '.join(mount.target for mount in policy.mounts)}."
-    return [execute, health]
+    return [execute, apis, health]
 
 
 @contextlib.asynccontextmanager
