@@ -9,26 +9,36 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from urllib.parse import quote_from_bytes
 
-JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-JSON_EXTRAS = ("", "<>&", "<>&'", "<>&'=", "<>&'+`\"")  # as \uXXXX too: nothing, Go, Flask, Gson, .NET
-PERCENT_SAFE = (
-    "",
-    "/",
-    "*",
-    "!'()*",
-    "!$&'()*+,;=:@",
-    "!$&'()*+,;=:@/?#",
-)  # none, paths, forms, scripts, segments, URLs
-BASIC_MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-MARKUP: tuple[dict[str, str], ...] = (
-    {},
-    {'"': "&quot;", "'": "&#x27;"},
-    {'"': "&quot;", "'": "&#39;"},
-    {'"': "&quot;", "'": "&apos;"},
-    {'"': "&#34;", "'": "&#39;"},
-    {'"': "&#34;", "'": "&#39;", "+": "&#43;"},
-    {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
-    {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
+PLAIN_IN_JSON = re.compile(r"[A-Za-z0-9 _.:;,*!?#%()@$^~|{}\[\]-]*")
+PLAIN_IN_URLS = re.compile(rb"[A-Za-z0-9_.-]*")
+BEYOND_ASCII = re.compile(r"[^\x00-~]")
+
+JSON_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# What is written as \\uXXXX though it need not be: nothing; by Go, Flask, Gson, .NET.
+JSON_EXTRAS = ("", "<>&", "<>&'", "<>&'=", "<>&'+`\"")
+JSON = tuple(
+    (
+        {code: f"\\u{code:{digits}}" for code in range(32)}
+        | str.maketrans(JSON_SHORT)
+        | {ord(extra): f"\\u{ord(extra):{digits}}" for extra in extras},
+        digits,
+    )
+    for extras, digits in product(JSON_EXTRAS, ("04x", "04X"))
+)
+# What remains unescaped: nothing; in paths, forms, script components, segments, whole URLs.
+PERCENT_SAFE = ("", "/", "*", "!'()*", "!$&'()*+,;=:@", "!$&'()*+,;=:@/?#")
+MARKUP = tuple(
+    str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | quotes)
+    for quotes in (
+        dict[str, str](),
+        {'"': "&quot;", "'": "&#x27;"},
+        {'"': "&quot;", "'": "&#39;"},
+        {'"': "&quot;", "'": "&apos;"},
+        {'"': "&#34;", "'": "&#39;"},
+        {'"': "&#34;", "'": "&#39;", "+": "&#43;"},
+        {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
+        {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
+    )
 )
 BYTES_WRITTEN = ("{}", "{}:", "{} ", "{}-", "\\x{}", "%{}", "%25{}", "0x{}, ", "0x{},")
 UNITS_WRITTEN = ("\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
@@ -50,7 +60,7 @@ def echoes(value: str) -> Iterator[bytes]:
     yield from spellings(value[::-1])
     yield raw[::-1]
     yield _raw(ascii(value)[1:-1])
-    yield from (_raw(outer) for inner in _in_json(value) for outer in _in_json(inner))
+    yield from (_raw(outer) for inner in set(_in_json(value)) for outer in _in_json(inner))
     if max(value) <= "\xff":
         yield value.encode("latin-1")
     yield value.encode("utf-16-le", "surrogatepass")
@@ -92,29 +102,32 @@ def _units(text: str) -> tuple[int, ...]:
 
 
 def _in_json(text: str) -> Iterator[str]:
-    for extras, last_plain, digits in product(JSON_EXTRAS, ("~", "\U0010ffff"), ("04x", "04X")):
-        written = ""
-        for character in text:
-            if character in extras or character > last_plain:
-                written += "".join(f"\\u{unit:{digits}}" for unit in _units(character))
-            else:
-                written += JSON_ESCAPES.get(character) or (
-                    character if character >= " " else f"\\u{ord(character):{digits}}"
-                )
-        yield written
-        yield written.replace("/", "\\/")
+    if PLAIN_IN_JSON.fullmatch(text):
+        yield text
+        return
+    for table, digits in JSON:
+        escaped = text.translate(table)
+        for written in (escaped, _in_ascii(escaped, digits)):
+            yield written
+            yield written.replace("/", "\\/")
+
+
+def _in_ascii(text: str, digits: str) -> str:
+    return BEYOND_ASCII.sub(lambda found: "".join(f"\\u{unit:{digits}}" for unit in _units(found[0])), text)
 
 
 def _in_markup(text: str) -> Iterator[str]:
     for table in MARKUP:
-        written = text.translate({ord(character): entity for character, entity in (BASIC_MARKUP | table).items()})
+        written = text.translate(table)
         yield written
         yield written.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _in_urls(raw: bytes) -> Iterator[bytes]:
-    for safe in PERCENT_SAFE:
-        quoted = quote_from_bytes(raw, safe).encode()
+    if PLAIN_IN_URLS.fullmatch(raw):
+        yield raw
+        return
+    for quoted in {quote_from_bytes(raw, safe).encode() for safe in PERCENT_SAFE}:
         for cased in (quoted, re.sub(rb"%[0-9A-F]{2}", lambda code: code[0].lower(), quoted)):
             for written in (cased, cased.replace(b"~", b"%7E"), cased.replace(b"%20", b"+")):
                 yield written

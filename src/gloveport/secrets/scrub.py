@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Self, TypeAlias
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
@@ -50,7 +51,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Folded:
-    """Base64, which mail and some APIs break into lines: a line may end after any character."""
+    """Base64, which mail and some APIs break into lines, of eight characters at least."""
 
     form: bytes
     name: str
@@ -77,10 +78,34 @@ class Folded:
         line = data[at:stop]
         if self.form[done:] == line:
             return stop
-        return len(data) + 1 if stop > len(data) and self.form.startswith(line.removesuffix(b"\\"), done) else -1
+        begun = line.removesuffix(b"\\")  # with the next byte it may be a fold
+        return len(data) + 1 if stop >= len(data) and self.form.startswith(begun, done) else -1
 
 
 Needle: TypeAlias = Plain | Folded
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Group:
+    """The forms that begin with one head.
+
+    Attributes:
+        common: What they all begin with, which is more than the head when they differ in escapes alone.
+    """
+
+    common: bytes
+    needles: tuple[Needle, ...]
+
+    @classmethod
+    def of(cls, head: bytes, needles: Iterable[Needle]) -> Self:
+        """The group of these needles."""
+        needles = tuple(needles)
+        forms = [needle.form if isinstance(needle, Plain) else head for needle in needles]
+        first, last = min(forms), max(forms)
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+        return cls(bytes(byte for byte, _ in alike), needles)
+
+
 Hit: TypeAlias = tuple[int, int, Needle]
 
 
@@ -89,7 +114,7 @@ class Needles:
     """What is to be found. Made rarely, used by any number of scrubbers at once; empty, it is false."""
 
     _heads: BytesAhoCorasick | None = None
-    _by_head: tuple[tuple[Needle, ...], ...] = ()
+    _groups: tuple[Group, ...] = ()
     _begun: frozenset[bytes] = frozenset()
 
     @classmethod
@@ -141,7 +166,7 @@ class Needles:
             return cls()
         return cls(
             BytesAhoCorasick(list(by_head), MatchKind.Standard, Implementation.DFA),
-            tuple(map(tuple, by_head.values())),
+            tuple(Group.of(head, needles) for head, needles in by_head.items()),
             frozenset(head[:size] for head in by_head for size in range(1, len(head))),
         )
 
@@ -152,12 +177,13 @@ class Needles:
         """The forms in the data, by where they begin, the longer first; and from where on more could begin."""
         if self._heads is None:
             return [], len(data)
-        undecided = next(
-            (at for at in range(max(0, len(data) - HEAD_BYTES + 1), len(data)) if data[at:] in self._begun), len(data)
-        )
+        undecided = self._begun_at(data)
         hits: list[Hit] = []
         for head, at, _ in self._heads.find_matches_as_indexes(data, overlapping=True):
-            for needle in self._by_head[head]:
+            group = self._groups[head]
+            if not data.startswith(group.common, at) and at + len(group.common) <= len(data):
+                continue
+            for needle in group.needles:
                 end = needle.end(data, at)
                 if end > len(data):
                     undecided = min(undecided, at)
@@ -165,6 +191,12 @@ class Needles:
                     hits.append((at, end, needle))
         hits.sort(key=lambda hit: (hit[0], -hit[1]))
         return hits, undecided
+
+    def _begun_at(self, data: bytes) -> int:
+        for at in range(max(0, len(data) - HEAD_BYTES + 1), len(data)):
+            if data[at:] in self._begun:
+                return at
+        return len(data)
 
 
 @dataclass(slots=True, repr=False)
@@ -191,6 +223,8 @@ class Scrubber:
 
     def finish(self) -> bytes:
         """What was held back, when nothing more comes."""
+        if not self._tail:
+            return b""
         hits, _ = self._needles.search(self._tail)
         return self._let_out(self._tail, hits, len(self._tail))
 
@@ -212,10 +246,7 @@ class Scrubber:
 
 def scrub(needles: Needles, data: bytes) -> bytes:
     """The data without any form of any of the secrets; the same object where there is none."""
-    scrubber = Scrubber(needles)
-    clean = scrubber.feed(data)
-    rest = scrubber.finish()
-    return clean + rest if rest else clean
+    return Scrubber(needles, _tail=data).finish()
 
 
 def scrub_text(needles: Needles, text: str) -> str:

@@ -1,0 +1,373 @@
+"""The scrubber under attack: every form, every cut, and values that lie over one another."""
+
+import base64
+import html
+import itertools
+import json
+import os
+import re
+import tracemalloc
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gloveport.secrets.forms import base64_cores
+from gloveport.secrets.scrub import LONGEST_FOLD, Folded, Needles, Scrubber, scrub, scrub_text
+
+KEY = "sk-Live_4eC39HqLy/jWD+arjtT1zdp7dc="
+NEEDLES = Needles.of({"KEY": KEY})
+ODD = "pä\"s<s>\\w'ör&d\t/€+% {}|.*?[x]^$🔑"
+MARK = b"[secret KEY]"
+
+CHARACTERS = st.characters(codec=None, exclude_categories=())  # lone surrogates too
+VALUES = st.text(CHARACTERS, min_size=8, max_size=24).filter(lambda value: len(value.strip()) >= 8)
+NARROW = st.text("ab", min_size=8, max_size=14)  # overlaps itself and others as often as can be
+
+
+def pieces_of(data, cuts):
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
+
+
+def in_pieces(needles, pieces):
+    scrubber = Scrubber(needles)
+    return [*(scrubber.feed(piece) for piece in pieces), scrubber.finish()], scrubber.found
+
+
+def numbered(value, pattern):
+    return "".join(pattern.format(byte) for byte in value.encode())
+
+
+def units(value, pattern):
+    wide = value.encode("utf-16-be")
+    return "".join(pattern.format(wide[at] << 8 | wide[at + 1]) for at in range(0, len(wide), 2))
+
+
+ECHOES = {
+    "itself": lambda v: v,
+    "reversed": lambda v: v[::-1],
+    "upper case": str.upper,
+    "lower case": str.lower,
+    "title case": str.title,
+    "case swapped": str.swapcase,
+    "JSON": lambda v: json.dumps(v)[1:-1],
+    "JSON in UTF-8": lambda v: json.dumps(v, ensure_ascii=False)[1:-1],
+    "JSON with escaped slashes": lambda v: json.dumps(v)[1:-1].replace("/", "\\/"),
+    "JSON in JSON": lambda v: json.dumps(json.dumps(v))[3:-3],
+    "JSON of Go": lambda v: (
+        json.dumps(v, ensure_ascii=False)[1:-1].replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    ),
+    "JSON, each character escaped": lambda v: units(v, "\\u{:04x}"),
+    "JSON, each character escaped, upper": lambda v: units(v, "\\u{:04X}"),
+    "URL": quote,
+    "URL component": lambda v: quote(v, safe="!'()*"),
+    "URL, all but letters": lambda v: quote(v, safe=""),
+    "URL, lower hex": lambda v: re.sub("%..", lambda code: code[0].lower(), quote(v, safe="")),
+    "form": quote_plus,
+    "URL, each byte": lambda v: numbered(v, "%{:02x}"),
+    "URL, each byte, upper": lambda v: numbered(v, "%{:02X}"),
+    "URL twice": lambda v: quote(quote(v, safe=""), safe=""),
+    "URL of upper case": lambda v: quote(v.upper(), safe=""),
+    "HTML": lambda v: html.escape(v, quote=False),
+    "HTML attribute": html.escape,
+    "HTML in ASCII": lambda v: html.escape(v).encode("ascii", "xmlcharrefreplace").decode(),
+    "HTML, numbers": lambda v: (
+        "".join(f"&#{unit};" for unit in v.encode("latin-1", "replace")) if v.isascii() else html.escape(v)
+    ),
+    "hex": lambda v: v.encode().hex(),
+    "HEX": lambda v: v.encode().hex().upper(),
+    "hex with colons": lambda v: v.encode().hex(":"),
+    "hex with blanks": lambda v: v.encode().hex(" ").upper(),
+    "C": lambda v: numbered(v, "\\x{:02x}"),
+    "C array": lambda v: ", ".join(f"0x{byte:02x}" for byte in v.encode()),
+    "array of numbers": lambda v: json.dumps(list(v.encode())),
+    "array of numbers, dense": lambda v: json.dumps(list(v.encode()), separators=(",", ":")),
+    "Python": lambda v: ascii(v)[1:-1],
+    "base64": lambda v: base64.b64encode(v.encode()).decode(),
+    "base64 of a pair": lambda v: base64.b64encode(b"user:" + v.encode()).decode(),
+    "base64 of a pair reversed": lambda v: base64.b64encode(v.encode() + b":x").decode(),
+    "base64 after one": lambda v: base64.b64encode(b"?" + v.encode() + b"!!").decode(),
+    "base64, safe in URLs": lambda v: base64.urlsafe_b64encode(b"ab" + v.encode()).decode(),
+    "base64 of MIME": lambda v: base64.encodebytes(b"x" * 40 + v.encode() + b"y" * 9).decode(),
+    "base64 in JSON, folded": lambda v: json.dumps(
+        re.sub("(.{60})", "\\1\n", base64.b64encode(b"z" * 33 + v.encode()).decode())
+    ),
+    "base64 in a URL": lambda v: quote(base64.b64encode(b"a" + v.encode()).decode(), safe=""),
+    "base64 of PHP": lambda v: base64.b64encode(b"a" + v.encode()).decode().replace("/", "\\/"),
+    "base32": lambda v: base64.b32encode(b"abc" + v.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("value", [KEY, ODD, "correct horse battery staple", "00000000", "ααααββββ"], ids=ascii)
+@pytest.mark.parametrize("echo", ECHOES)
+def test_n6_no_form_of_a_value_passes(echo, value):
+    """N6: nor a part of it that says more than the few bits which base64 mixes with a neighbour's."""
+    told = ECHOES[echo](value)
+    body = f"<<{told}>>".encode()
+    clean = scrub(Needles.of({"KEY": value}), body)
+    left = clean.replace(MARK, b"").removeprefix(b"<<").removesuffix(b">>")
+    assert clean.count(MARK) >= 1
+    if "base" not in echo:
+        assert left.strip(b"[]0x%\\:, ") == b""
+    else:
+        assert len(left) < len(told) - len(value)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "latin-1"])
+def test_n6_other_encodings_of_characters_do_not_hide_it(codec):
+    value = "pässwörd-123"
+    assert scrub(Needles.of({"KEY": value}), b"--" + value.encode(codec) + b"--") == b"--" + MARK + b"--"
+
+
+@pytest.mark.parametrize("before", range(70))
+@pytest.mark.parametrize(("width", "fold"), [(60, b"\\n"), (64, b"\n"), (76, b"\r\n"), (8, b"\n"), (60, b"\\r\\n")])
+def test_n6_base64_broken_into_lines_is_found_wherever_a_line_ends(before, width, fold):
+    """N6: an API that returns files as folded base64 would hand out what was stored in them."""
+    encoded = base64.b64encode(b"-" * before + KEY.encode() + b"-" * 20)
+    body = fold.join(encoded[at : at + width] for at in range(0, len(encoded), width))
+    clean = scrub(NEEDLES, body)
+    assert clean.count(MARK) == 1
+    assert len(clean) <= len(body) - len(base64.b64encode(KEY.encode())) + len(MARK) + 4
+    assert b"".join(in_pieces(NEEDLES, [bytes([byte]) for byte in body])[0]) == clean
+
+
+def reference(needles, data):
+    """What is to come out, told in the simplest way: every place against every needle."""
+    covered = sorted(
+        (at, -end, needle.mark)
+        for group in needles._groups
+        for needle in group.needles
+        for at in range(len(data))
+        if data.startswith(tuple(needle.heads()), at) and 0 < (end := needle.end(data, at)) <= len(data)
+    )
+    out, done = b"", 0
+    for at, end, mark in covered:
+        if at >= done:
+            out += data[done:at] + mark
+        done = max(done, -end)
+    return out + data[done:]
+
+
+@st.composite
+def streams(draw, values):
+    """Secrets, and a body made of parts of their forms, cut anywhere."""
+    secrets = draw(st.dictionaries(st.sampled_from("ABC"), values, min_size=1))
+    needles = Needles.of(secrets)
+    forms = sorted({needle.form for group in needles._groups for needle in group.needles})
+    folds = st.sampled_from([b"", b"\n", b"\r\n", b"\\n", b"\\r\\n"])
+    folded = st.builds(
+        lambda form, width, fold: fold.join(form[at : at + width] for at in range(0, len(form), width)),
+        st.sampled_from(
+            [needle.form for group in needles._groups for needle in group.needles if isinstance(needle, Folded)]
+        ),
+        st.integers(8, 40),
+        folds,
+    )
+    parts = (st.sampled_from(forms) | folded).flatmap(
+        lambda form: st.tuples(st.integers(0, len(form)), st.integers(0, len(form))).map(
+            lambda ends: form[min(ends) : max(ends)]
+        )
+    )
+    filling = st.sampled_from([b"\n", b"\r\n", b"\\n", b"\\", b" ", b"\n\n\n"]) | st.binary(max_size=3)
+    body = b"".join(draw(st.lists(parts | st.sampled_from(forms) | folded | filling, max_size=12)))
+    return secrets, needles, body, pieces_of(body, draw(st.lists(st.integers(0, len(body)), max_size=12)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(streams(NARROW | VALUES))
+def test_n6_any_cut_of_any_body_gives_the_same_and_no_form_is_left(stream):
+    """N6: and nothing let out contains a form, not even over two pieces."""
+    secrets, needles, body, pieces = stream
+    whole = scrub(needles, body)
+    assert whole == reference(needles, body)
+    parts, found = in_pieces(needles, pieces)
+    assert b"".join(parts) == whole
+    single = Scrubber(needles)
+    single.feed(body)
+    single.finish()
+    assert found == single.found <= set(secrets)
+    for kept in re.split(rb"\[secret [ABC]\]", whole):
+        assert not any(value.strip().encode("utf-8", "surrogatepass") in kept for value in secrets.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(NARROW, st.text("ab", max_size=60))
+def test_n6_a_value_that_overlaps_itself_leaves_nothing(value, text):
+    clean = scrub(Needles.of({"A": value}), text.encode())
+    for start in range(len(text)):
+        if text.startswith(value, start):
+            assert b"[secret A]" in clean
+    assert value.encode() not in clean
+
+
+def test_n6_values_that_lie_over_one_another_go_both_and_wholly():
+    """N6: to replace the one and look on behind it would let the rest of the other pass."""
+    needles = Needles.of({"A": "abcdefgh12345678", "B": "12345678SECRETPART"})
+    for body in (b"<abcdefgh12345678SECRETPART>", b"<abcdefgh12345678SECRETPART>x"):
+        for cut in range(len(body)):
+            parts, found = in_pieces(needles, [body[:cut], body[cut:]])
+            assert b"".join(parts) == body.replace(b"abcdefgh12345678SECRETPART", b"[secret A]")
+            assert found == {"A", "B"}
+
+
+def test_n6_of_two_values_the_longer_wins_where_the_shorter_is_its_beginning():
+    needles = Needles.of({"SHORT": "abcdefgh", "LONG": "abcdefghijkl"})
+    assert scrub(needles, b"abcdefghijkl abcdefghijk") == b"[secret LONG] [secret SHORT]ijk"
+    assert in_pieces(needles, [b"abcdefghijk", b"l abcdefghijk"])[0][0] == b""
+
+
+def test_values_side_by_side_are_two():
+    assert scrub(NEEDLES, KEY.encode() * 3) == MARK * 3
+
+
+def test_of_two_names_for_one_value_the_first_counts():
+    assert scrub(Needles.of({"ONE": "same-value", "TWO": "same-value"}), b"same-value") == b"[secret ONE]"
+
+
+def test_white_space_around_a_value_is_no_part_of_it():
+    """So that a value from a file whose last line ends is found without that end."""
+    needles = Needles.of({"KEY": f"\n{KEY}\r\n"})
+    assert scrub(needles, f"a {KEY} b".encode()) == b"a [secret KEY] b"
+
+
+@pytest.mark.parametrize("value", ["", "1234567", "  1234567\n"])
+def test_n6_a_value_too_short_to_be_found_is_an_error_that_does_not_tell_it(value):
+    """N6: T3."""
+    with pytest.raises(ValueError, match="SHORT_ONE") as caught:
+        Needles.of({"SHORT_ONE": value})
+    assert not value.strip() or value.strip() not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'a"', "a\r\nSet-Cookie: x", "ä", "]"])
+def test_a_name_that_could_break_a_header_is_an_error(name):
+    with pytest.raises(ValueError, match="no name"):
+        Needles.of({name: "12345678"})
+
+
+def test_t4_needles_and_scrubbers_do_not_tell_what_they_look_for():
+    """T4: in a log or a traceback."""
+    scrubber = Scrubber(NEEDLES)
+    scrubber.feed(KEY[:20].encode())
+    assert KEY[:6] not in repr(NEEDLES) + repr(scrubber) + repr(NEEDLES._groups)
+
+
+def test_n7_an_event_passes_at_once():
+    """N7: what is held back is the beginning of a form and nothing else."""
+    scrubber = Scrubber(NEEDLES)
+    for event in (b"data: 1\n\n", b'data: {"a": "s"}\r\n\r\n', b"data: sk-Live_4eC39\n\n", b"id: 7\ndata: \xff\n\n"):
+        assert scrubber.feed(event) is event
+    assert scrubber.feed(b"data: sk-Live_4e") == b"data: "
+    assert scrubber.feed(b"x\n\n") == b"sk-Live_4ex\n\n"
+    assert scrubber.finish() == b""
+
+
+@given(st.lists(st.binary(max_size=80), max_size=10))
+def test_without_secrets_everything_passes_as_it_is(pieces):
+    scrubber = Scrubber(Needles.of({}))
+    assert not Needles.of({})
+    for piece in pieces:
+        assert scrubber.feed(piece) is piece
+    assert scrubber.finish() == b""
+    assert scrubber.found == set()
+
+
+def test_what_is_held_back_is_never_more_than_the_longest_form():
+    """N6: whatever comes, also the beginning of a folded form without an end."""
+    encoded = base64.b64encode(KEY.encode())
+    longest = max(len(needle.form) for group in NEEDLES._groups for needle in group.needles)
+    for body in (
+        encoded[:9] + b"\n" * 5000,
+        b"\n".join(bytes([c]) for c in encoded) * 50,
+        numbered(KEY, "\\x{:02x}").encode() * 9,
+    ):
+        scrubber = Scrubber(NEEDLES)
+        let_out = 0
+        for at in range(len(body)):
+            let_out += len(scrubber.feed(body[at : at + 1]))
+            assert len(scrubber._tail) <= longest * (1 + LONGEST_FOLD * 2)
+        assert let_out
+
+
+def test_a_body_that_is_all_secret_costs_little_memory():
+    """N7: a gigabyte of it is one replacement after the other, or one altogether."""
+    needles = Needles.of({"A": "aaaaaaaaaaaaaaaa"})
+    piece, scrubber = b"a" * 16384, Scrubber(needles)
+    tracemalloc.start()
+    try:
+        out = sum(len(scrubber.feed(piece)) for _ in range(4)) + len(scrubber.finish())
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert out == len(b"[secret A]")
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_n6_a_fold_is_known_before_it_is_whole(data):
+    """N6: base64 of lines of any length, of which any part comes first."""
+    core = data.draw(st.sampled_from([*base64_cores(KEY)]))
+    body = core
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(1, len(body)))
+        body = body[:at] + data.draw(st.sampled_from([b"\n", b"\r\n", b"\\n", b"\\r\\n", b"\\"])) + body[at:]
+    whole = scrub(NEEDLES, body)
+    assert whole == reference(NEEDLES, body)
+    for cut in range(len(body)):
+        assert b"".join(in_pieces(NEEDLES, [body[:cut], body[cut:]])[0]) == whole
+
+
+@given(st.text(CHARACTERS, max_size=50), st.text(CHARACTERS, max_size=50))
+def test_n6_text_is_scrubbed_whatever_it_holds(before, after):
+    """N6: also lone surrogates, which a program can print."""
+    assume(not {*before, *after} & {*KEY})
+    assert scrub_text(NEEDLES, before + KEY + after) == before + MARK.decode() + after
+    assert scrub_text(NEEDLES, before) == before
+
+
+def test_text_stays_text_when_a_form_ends_within_a_character():
+    latin = "pässwört-é"
+    text = latin.encode("latin-1")[:-1].decode("latin-1")
+    assert isinstance(scrub_text(Needles.of({"A": latin}), text + "é\ud800"), str)
+    utf16 = "".join(chr(0x6100 + ord(c)) for c in "abcdefgh")
+    assert isinstance(scrub_text(Needles.of({"A": utf16}), utf16 + "é"), str)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Anna O'Neill",
+        "ANNA O'NEILL",
+        "anna o'neill",
+        "Anna%20O%27Neill",
+        "Anna+O%27Neill",
+        "anna%20o'neill",
+        "Anna O\\u0027Neill",
+        "Anna O&#39;Neill",
+    ],
+)
+def test_n8_a_literal_is_replaced_in_each_spelling(form):
+    """N8: in URLs, too."""
+    needles = Needles.literal(["Anna O'Neill", "0049 30"], "REDACTED")
+    assert scrub(needles, f"a={form}&b".encode()) == b"a=REDACTED&b"
+    assert scrub(needles, b"tel=0049%2030") == b"tel=REDACTED"
+
+
+def test_n8_a_literal_is_not_looked_for_in_encodings():
+    needles = Needles.literal(["name"], "REDACTED")
+    assert scrub(needles, b"bmFtZQ== 6e616d65 eman") == b"bmFtZQ== 6e616d65 eman"
+    with pytest.raises(ValueError, match="shorter than 4"):
+        Needles.literal(["abc"], "REDACTED")
+    assert not Needles.literal([], "REDACTED")
+
+
+def test_twenty_secrets_are_needles_of_moderate_size():
+    tracemalloc.start()
+    try:
+        needles = Needles.of({f"K{number}": base64.b64encode(os.urandom(48)).decode() for number in range(20)})
+        assert tracemalloc.get_traced_memory()[0] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    body = os.urandom(1 << 16)
+    assert scrub(needles, body) is body
