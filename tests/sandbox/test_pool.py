@@ -50,7 +50,7 @@ def pooled(environ):
         async with app.assemble(config, environ) as engine:
             cold = engine.sandbox.cold
             waiting = config.model_copy(update={"pool": PoolSize(**{"forked": 1, "booted": 1, **settings})})
-            stocks = app.stocks(waiting, cold, engine.system, engine.runtimes)
+            stocks = app.stocks(waiting, cold, engine.system, engine.runtimes, engine.reach.network)
             stock = pool.Pool(cold=Counted(cold), stocks=stocks[:1])
             async with stock.open():
                 yield replace(engine, sandbox=stock)
@@ -604,3 +604,36 @@ async def test_a_request_given_up_while_it_is_forked_for_leaves_nothing(pooled, 
         assert len(list(Path("/proc/self/fd").iterdir())) == before
         await until(lambda: len(left_behind()[0]) == len(processes))
         assert (await execute(engine, "shell", "echo 1")).value == 1
+
+
+async def test_new_stocks_take_over_and_what_runs_in_the_old_ones_ends_as_it_would(pooled):
+    """N2: the configuration of the way out is changed while programs run."""
+    async with pooled("shell") as engine:
+        former = await ready(engine)
+        (program,) = (waiting.child for waiting in former._waiting)
+        begun = anyio.Event()
+        results = []
+
+        async def run():
+            results.append(
+                await execute(engine, "shell", "echo begun; read line < /dev/zero; echo over", wall_seconds=2)
+            )
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await until(lambda: not former.waiting or former._waiting[0].child is not program)
+            begun.set()
+            config = Config(policy=Policy(languages={"shell"}), pool={"forked": 1, "booted": 0})
+            successors = app.stocks(
+                config, engine.sandbox.cold.inner, engine.system, engine.runtimes, engine.reach.network
+            )
+            engine.sandbox.restock(successors[:1])
+            await ready(engine)
+            assert engine.sandbox.stocks == successors[:1]
+            assert (await execute(engine, "shell", "echo new")).stdout.text == "new\n"
+        assert results[0].stdout.text == "begun\n"
+        assert results[0].status == "timeout"
+        await engine.sandbox.cleared()
+        await until(lambda: former._made == 0)
+        assert not former.waiting
+        assert engine.sandbox.cold.count == 0

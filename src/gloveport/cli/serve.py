@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, configured
+from gloveport.cli.options import ConfigOption, loaded
 
 if TYPE_CHECKING:
     import logging
@@ -45,12 +45,14 @@ async def _serve(given: Path | None, port: int | None) -> int:
     import resource
 
     from gloveport.server import app
+    from gloveport.server.follow import following
     from gloveport.server.http import serve_http
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.tools import Transport
 
-    config = configured(given)
+    found = loaded(given)
+    config = found.config
     # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -62,11 +64,12 @@ async def _serve(given: Path | None, port: int | None) -> int:
         gc.collect()
         gc.freeze()
         with recorded(engine.audit, transport):
-            if port is None:
-                came = await serve_stdio(server)
-            else:
-                code_bytes = config.policy.limits.code_bytes
-                came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
+            async with following(engine, found, given, os.environ):
+                if port is None:
+                    came = await serve_stdio(server)
+                else:
+                    code_bytes = config.policy.limits.code_bytes
+                    came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
     return 128 + SIGINT if came[:1] == [SIGINT] else 0
 
 

@@ -81,6 +81,11 @@ class Stock:
     _last_taken: float = field(default_factory=time.monotonic)
     _change: anyio.Event = field(default_factory=anyio.Event)
     _full: anyio.Event = field(default_factory=anyio.Event)
+    _retired: anyio.Event = field(default_factory=anyio.Event)
+    _made: int = 0
+    """How many of its sandboxes are there, handed out or not."""
+
+    _buried: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def waiting(self) -> int:
@@ -110,7 +115,24 @@ class Stock:
             return None
         return waiting if await _handed_out(waiting, plan) else None
 
-    async def fill(self) -> None:
+    def retire(self) -> None:
+        """Make no more, and end when the last that was handed out is gone."""
+        self._retired.set()
+
+    async def keep(self) -> None:
+        """Keep it, until it is retired and its last sandbox gone, or until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.maker.keep)
+            async with anyio.create_task_group() as filling:
+                filling.start_soon(self._fill)
+                await self._retired.wait()
+                filling.cancel_scope.cancel()
+            while self._made:
+                self._buried = anyio.Event()
+                await self._buried.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _fill(self) -> None:
         """Keep it filled, one after the other, until cancelled; then end what waits."""
         pause = _PAUSE_SECONDS
         try:
@@ -150,8 +172,14 @@ class Stock:
 
     async def _make(self) -> Waiting:
         async with contextlib.AsyncExitStack() as stack:
+            self._made += 1
+            stack.callback(self._unmade)  # when all of it is gone
             child = await stack.enter_async_context(self.maker.make())
             return Waiting(child=child, grave=stack.pop_all())
+
+    def _unmade(self) -> None:
+        self._made -= 1
+        self._buried.set()
 
 
 async def _handed_out(waiting: Waiting, plan: Plan) -> bool:
@@ -195,8 +223,7 @@ class Pool:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             for stock in self.stocks:
-                tasks.start_soon(stock.maker.keep)
-                tasks.start_soon(stock.fill)
+                tasks.start_soon(stock.keep)
             try:
                 yield
             except Exception as error:  # noqa: BLE001 - whoever uses the pool shall not see it wrapped in a group
@@ -206,6 +233,15 @@ class Pool:
                 tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
+
+    def restock(self, stocks: tuple[Stock, ...]) -> None:
+        """Take from these from now on. What was handed out of the former ones goes on as if nothing had happened."""
+        former, self.stocks = self.stocks, stocks
+        for stock in former:
+            stock.retire()
+        if self._tasks is not None:
+            for stock in stocks:
+                self._tasks.start_soon(stock.keep)
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:

@@ -1,9 +1,10 @@
 """The composition root: from a configuration to an engine that runs programs. Everything is wired here, once."""
 
 import contextlib
+import functools
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -84,6 +85,14 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
             )
 
 
+def adopt(engine: Engine, config: Config) -> None:
+    """Let what programs may reach be as ``config`` says, for all that begin from now on."""
+    engine.reach = Reach(config.way_out, engine.gateway.authority.certificate)
+    if isinstance(engine.sandbox, Pool) and isinstance(engine.sandbox.cold, Bubblewrap):
+        pool, network = engine.sandbox, engine.reach.network
+        pool.restock(stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, network))
+
+
 async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """What this host enforces and lacks, layer by layer, each tried for real. A fault found is a check, no error."""
     checks: list[Check] = []
@@ -95,10 +104,12 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             sandbox = _bubblewrap(config, tree)
             checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
             system = await anyio.to_thread.run_sync(_system, config, tree)
-            checks += await probe.walls(sandbox, make_plan(Program(name="probe"), _whole_grant(config), system))
-            checks += await _language_checks(config, sandbox, system)
+            network = Reach(config.way_out, Authority().certificate).network
+            plan = functools.partial(make_plan, grant=_whole_grant(config), system=system, network=network)
+            checks += await probe.walls(sandbox, plan(Program(name="probe")))
+            checks += await _language_checks(config, sandbox, plan)
             if config.policy.languages & {"python", "shell"}:
-                checks.append(await _data_check(config, sandbox, system))
+                checks.append(await _data_check(config, sandbox, plan))
         except (SandboxError, ConfigError) as error:
             checks.append(_missing("sandbox", error))
     directory = audit_directory(config, environ)
@@ -126,7 +137,7 @@ def require(checks: Sequence[Check]) -> None:
         )
 
 
-async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) -> list[Check]:
+async def _language_checks(config: Config, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> list[Check]:
     """Each language that the policy allows, tried with a program that prints a line."""
     runtimes, missing = await anyio.to_thread.run_sync(_runtimes, config)
     grant = _whole_grant(config)
@@ -138,7 +149,7 @@ async def _language_checks(config: Config, sandbox: Bubblewrap, system: System) 
             return
         program = runtimes[language].prepare(_GREETINGS[language], grant)
         try:
-            failure = await probe.failure_of(sandbox, make_plan(program, grant, system), program)
+            failure = await probe.failure_of(sandbox, plan(program), program)
         except SandboxError as error:
             failure = str(error.args[0])
         checks[language] = Check(
@@ -183,14 +194,14 @@ def stocks(
     return tuple(made)
 
 
-async def _data_check(config: Config, sandbox: Bubblewrap, system: System) -> Check:
+async def _data_check(config: Config, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> Check:
     """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
     init = await anyio.to_thread.run_sync(python.find, _path(config.runtimes.python))
     data, grant = init.data, _whole_grant(config)
     state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
     if data.modules:
         program = init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
-        if failure := await probe.failure_of(sandbox, make_plan(program, grant, system), program):
+        if failure := await probe.failure_of(sandbox, plan(program), program):
             return Check(name="data", state="weaker", detail=f"{data.detail}, but {failure}", repair=data.repair)
     return Check(name="data", state=state, detail=data.detail, repair=data.repair)
 

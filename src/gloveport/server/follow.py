@@ -1,0 +1,63 @@
+"""Follows the configuration while the server runs: a sound change counts from then on, a faulty one changes nothing.
+
+Programs that are running keep what they were granted.
+"""
+
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from gloveport.config import Loaded
+from gloveport.config.reload import Reloaded, reload
+from gloveport.config.watch import changes
+from gloveport.engine import Engine
+from gloveport.errors import ConfigError
+from gloveport.server import app
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def following(
+    engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]
+) -> AsyncIterator[None]:
+    """Follow the files that ``loaded`` came from, inside the context."""
+    failure = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_follow, engine, loaded, given, environ)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whoever serves shall not see it wrapped in a group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]) -> None:
+    cwd = Path.cwd()
+    async with contextlib.aclosing(changes(given, cwd=cwd, environ=environ)) as stirs:
+        async for _ in stirs:
+            try:
+                found = await to_thread.run_sync(
+                    functools.partial(reload, loaded, given, cwd=cwd, environ=environ), abandon_on_cancel=True
+                )
+            except ConfigError as error:
+                _log.warning("the configuration has faults; what counted before goes on counting: %s", error)
+                engine.audit.append("config.refused", {"reason": str(error)})
+                continue
+            _say(found)
+            if found.loaded.config != loaded.config:
+                app.adopt(engine, found.loaded.config)
+                engine.audit.append("config.changed", {"files": [str(file) for file in found.loaded.files]})
+            loaded = found.loaded
+
+
+def _say(found: Reloaded) -> None:
+    if found.postponed:
+        _log.warning("restart to apply: %s", ", ".join(found.postponed))

@@ -1,0 +1,63 @@
+"""N2: hot reload, with real files and a real engine."""
+
+import json
+import logging
+
+import anyio
+import pytest
+
+from gloveport.config import load
+from gloveport.config.schema import Pool
+from gloveport.model import Request
+from gloveport.server import app
+from gloveport.server.follow import following
+
+pytestmark = pytest.mark.anyio
+
+SOUND = '[api.alpha]\nhosts = ["alpha.test"]\n'
+
+
+async def until(condition):
+    """Wait for what the follower makes of a file in the background."""
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+def kinds(directory):
+    lines = [line for file in directory.glob("*.jsonl") for line in file.read_text().splitlines()]
+    return [json.loads(line)["kind"] for line in lines]
+
+
+async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tmp_path, caplog):
+    file = tmp_path / "gloveport.toml"
+    file.write_text("[policy]\nlanguages = ['python']\n")
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    loaded = load(file, cwd=tmp_path, environ=environ)
+    config = loaded.config.model_copy(update={"pool": Pool(forked=0, booted=0)})
+    code = (
+        "import socket\ntry:\n    found = socket.gethostbyname('alpha.test')\nexcept OSError:\n    found = None\nfound"
+    )
+
+    async def address():
+        return (await engine.execute(Request(language="python", code=code), caller="test")).value
+
+    async with app.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+        assert await address() is None
+        file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")
+        await until(lambda: engine.reach.egress.apis)
+        assert await address() == "127.64.0.1"
+
+        with caplog.at_level(logging.WARNING):
+            file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}colour = 'red'\n")
+            await until(lambda: "unknown key" in caplog.text)
+        assert "what counted before goes on counting" in caplog.text
+        assert await address() == "127.64.0.1"
+
+        with caplog.at_level(logging.WARNING):
+            file.write_text("[policy]\nlanguages = ['shell']\n")
+            await until(lambda: not engine.reach.egress.apis)
+        assert "restart to apply: policy.languages" in caplog.text
+        assert await address() is None
+    found = kinds(tmp_path / "state" / "audit")
+    assert (found.count("config.changed"), found.count("config.refused")) == (2, 1)
