@@ -41,12 +41,12 @@ def finish(process, text):
     return subprocess.CompletedProcess(process.args, process.returncode, stdout.decode(), stderr.decode())
 
 
-def spawn(directory, mode, language, source):
+def spawn(directory, mode, language, source, types=""):
     """Run one program; return its report and what the process returned."""
     process = start(directory, *mode)
     report = directory / "report"
     name = "program.ts" if language == "typescript" else "program.js"
-    job = {"source": source, "name": name, "language": language, "value_bytes": LIMIT}
+    job = {"source": source, "name": name, "language": language, "types": types, "value_bytes": LIMIT}
     done = finish(process, json.dumps(job))
     assert report.exists(), done.stderr
     last = json.loads(report.read_text().splitlines()[-1])
@@ -359,6 +359,58 @@ def test_a_program_finds_nothing_of_the_warm_up(run_in):
     cold, waiting = ([done.stdout.splitlines() for _, done in run_in(mode, jobs)] for mode in (COLD, WAITING))
     assert [len(lines) > least for lines, least in zip(cold, (0, 0, 10_000, 10_000), strict=True)] == [True] * 4
     assert waiting == cold
+
+
+TYPES = """/** What an API answers. */
+export interface Repository { name: string; status: Status }
+declare function get<T>(path: string): Promise<T>;
+enum Status { Open = "open", Closed = "closed" }
+"""
+DECORATED = "function note(one: any, _: any) { return one }\n@note class A {}\n"
+WITH_TYPES = {
+    "Status.Open": "open",
+    'const one: Repository = { name: "x", status: Status.Open };\none': {"name": "x", "status": "open"},
+    "const one: Status = Status.Closed;\nreturn [one]": ["closed"],
+    "import { join } from 'node:path'; const one: Repository | null = null;\njoin(Status.Open, 'x')": "open/x",
+    "#!/usr/bin/env deno\nfunction f() { return Status.Open }\nf()": "open",
+    "import.meta.main && Status.Open": "open",
+    "": None,
+    f"{DECORATED}console.log(Status.Open);": None,
+}
+
+
+def test_the_types_of_apis_stand_before_a_program_and_change_nothing_else(run_all):
+    """N9: with the code in them, such as enums."""
+    for source, (report, _) in zip(WITH_TYPES, run_all([(TS, source, TYPES) for source in WITH_TYPES]), strict=True):
+        assert (report["error"], report["value"]) == (None, WITH_TYPES[source]), source
+
+
+def test_the_types_of_apis_shift_no_line(run_all):
+    """N9."""
+    sources = [
+        "const one: Repository | null = null;\n\nthrow new Error(Status.Open);",
+        "import 'node:path'; console.log(1);\n\nthrow new Error(Status.Open);",
+        "1;\n\nthrow new Error(Status.Open);\nreturn 1",
+        f"{DECORATED}throw new Error(Status.Open);",
+    ]
+    for report, done in run_all([(TS, source, TYPES) for source in sources]):
+        assert report["error"]["message"] == "open", done
+        assert "program.ts:3:7" in report["error"]["traceback"]
+        assert "throw new Error(Status.Open)" in report["error"]["traceback"]
+    stack = "const one: Repository | null = null;\nconsole.log(new Error().stack)"
+    assert "program.ts:2:13" in run_all([(TS, stack, TYPES)])[0][1].stdout
+
+
+def test_a_fault_in_types_is_not_the_programs(run_all):
+    """N9: and one of the program is not theirs."""
+    theirs = run_all([(TS, "1", "interface {"), (TS, "1", DECORATED)])
+    for report, _ in theirs:
+        assert report["error"]["type"] == "SyntaxError"
+        assert report["error"]["message"].startswith("in the types of the APIs, not in the program: ")
+        assert "program.ts" not in report["error"]["traceback"]
+    ((report, _),) = run_all([(TS, "1;\nx =", TYPES)])
+    assert report["error"]["message"] == "Expression expected"
+    assert "program.ts:2:4" in report["error"]["traceback"]
 
 
 @pytest.mark.parametrize("mode", [COLD, WAITING], ids=["cold", "waiting"])

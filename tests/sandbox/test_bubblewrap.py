@@ -7,7 +7,7 @@ import pytest
 from gloveport.errors import SandboxError
 from gloveport.model import Grant, Limits, Mount, Program, Symlink
 from gloveport.sandbox import bubblewrap
-from gloveport.sandbox.base import System, make_plan
+from gloveport.sandbox.base import Network, System, TextFile, make_plan, same_walls
 
 SYSTEM = System(
     binds=(Mount(source="/usr/lib", target="/usr/lib"), Mount(source="/x/guest", target="/opt/gloveport")),
@@ -69,6 +69,58 @@ def test_a_fork_server_has_three_capabilities_and_the_same_files():
         *files[masked + 3 :],
         *["--info-fd", "12"],
     ]
+
+
+NETWORK = Network(
+    hosts={"one.test": "127.0.1.1", "localhost": "127.0.1.2", "a.localhost": "127.0.1.3", "gloveport": "127.0.1.4"},
+    doors=(("127.0.0.2", 3128), ("0.0.0.0", 443)),
+    env={"HTTPS_PROXY": "http://127.0.0.2:3128"},
+    files=(TextFile(path="/etc/gloveport/ca.pem", text="certificate"),),
+    placeholders=("ONE_KEY",),
+)
+
+
+def test_no_network_is_the_plan_without_one():
+    """N1: not an option, not a file, not a capability more."""
+    assert make_plan(SHELL, GRANT, SYSTEM, Network()) == make_plan(SHELL, GRANT, SYSTEM)
+
+
+def test_a_network_is_a_few_files_and_variables_and_a_capability_of_the_fork_servers():
+    """N1: a program gets nothing by which it could listen or reach further."""
+    plan, plain = make_plan(SHELL, GRANT, SYSTEM, NETWORK), make_plan(SHELL, GRANT, SYSTEM)
+    fewer = bubblewrap.Descriptors(seccomp=11, info=12, control=13, files=(21, 22, 23, 24))
+    more = fewer._replace(files=(21, 22, 23, 24, 25))
+
+    def completed(line):
+        variable, file = line.index("LANG") - 1, line.index("/etc/nsswitch.conf") + 1
+        return [
+            *line[:variable],
+            *["--setenv", "HTTPS_PROXY", "http://127.0.0.2:3128"],
+            *line[variable:file],
+            *["--perms", "0444", "--file", "25", "/etc/gloveport/ca.pem"],
+            *line[file:],
+        ]
+
+    assert bubblewrap.arguments(plan, more, {}) == completed(bubblewrap.arguments(plain, fewer, {}))
+    zygote = bubblewrap.arguments_of_zygote(plan, more, {})
+    at = zygote.index("CAP_NET_BIND_SERVICE") - 1
+    assert zygote[at] == "--cap-add"
+    assert zygote[:at] + zygote[at + 2 :] == completed(bubblewrap.arguments_of_zygote(plain, fewer, {}))
+    (hosts,) = (file.text for file in plan.files if file.path == "/etc/hosts")
+    assert hosts == "127.0.0.1 localhost gloveport\n::1 localhost\n127.0.1.1 one.test\n"
+
+
+@pytest.mark.parametrize("change", [{"doors": ()}, {"placeholders": ()}, {"env": {}}, {"hosts": {}}, {"files": ()}])
+def test_a_waiting_sandbox_of_another_network_does_not_fit(change):
+    """N1."""
+    other = NETWORK.model_copy(update=change)
+    assert not same_walls(make_plan(SHELL, GRANT, SYSTEM, NETWORK), make_plan(SHELL, GRANT, SYSTEM, other))
+
+
+@pytest.mark.parametrize("name", ["a\n127.0.0.1 b", "a b", "a#", ""])
+def test_a_name_adds_one_line_to_the_hosts_and_no_more(name):
+    with pytest.raises(ValueError, match="should match pattern"):
+        Network(hosts={name: "127.0.1.1"})
 
 
 def test_landlock_grants_no_more_than_the_plan_shows():

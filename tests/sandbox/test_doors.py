@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gloveport.model import Grant
-from gloveport.model.egress import Api, Egress
+from gloveport.model.egress import Api, Egress, Placeholder
 from gloveport.sandbox.base import Network, TextFile
 
 pytestmark = pytest.mark.anyio
@@ -24,8 +24,8 @@ NETWORK = Network(
     files=(TextFile(path="/etc/gloveport/ca.pem", text="a certificate\n"),),
     placeholders=("ONE_KEY", "TWO_KEY"),
 )
-APIS = {"one": Api(hosts=("one.test", "http://one.test", "http://two.test", "tcp://two.test:5432"))}
-GRANT = Grant(languages={"typescript"}, egress=Egress(apis=APIS))
+KEY = Placeholder(kind="placeholder", name="ONE_KEY", secret="env:X", places=("header:X-Key",))
+ONE = Grant(languages={"typescript"}, egress=Egress(apis={"one": Api(hosts=("http://one.test",), auth=(KEY,))}))
 
 
 @dataclass
@@ -67,7 +67,7 @@ async def outcome_of(child, program):
     """What a child prints, and what it reports."""
     stdout, stderr = Text(), Text()
     outcome = await child.run(program, value_bytes=100_000, stdout=stdout, stderr=stderr)
-    assert (outcome.killed_by, str(stderr)) == (None, ""), stderr
+    assert outcome.killed_by is None, stderr
     if isinstance(outcome.report, dict):
         assert outcome.report["error"] is None, outcome.report["error"]
     return str(stdout), outcome.report.get("value") if isinstance(outcome.report, dict) else None
@@ -150,15 +150,23 @@ import os
 from pathlib import Path
 [os.environ["GREETING"], os.environ["ONE_KEY"], os.environ["TWO_KEY"], Path("/etc/gloveport/ca.pem").read_text()]
 """,
+    "typescript": """
+const refused = ["GREETING", "HOME", "HTTP_PROXY"].filter((name) => {
+  try { Deno.env.get(name); } catch (error) { return error instanceof Deno.errors.NotCapable; }
+});
+[refused.length === 3 ? "hello" : "ESCAPED", Deno.env.get("ONE_KEY"), Deno.env.get("TWO_KEY"), "a certificate"]
+""",
     "shell": 'echo "$GREETING $ONE_KEY $TWO_KEY $(</etc/gloveport/ca.pem)"',
 }
 
 
 @pytest.mark.parametrize("language", LOOK)
 async def test_a_program_finds_its_environment_files_and_placeholders(sandboxes, language):
-    """N5: placeholders are another in each sandbox, and the host knows which."""
+    """N5, T4: placeholders are others in each sandbox, and the host knows which. Deno shows these alone."""
+    two = KEY.model_copy(update={"name": "TWO_KEY"})
+    egress = Egress(apis={"one": Api(hosts=("one.test",), auth=(KEY, two))})
     seen = []
-    async with sandboxes(language, NETWORK) as made:
+    async with sandboxes(language, NETWORK, Grant(languages={language}, egress=egress)) as made:
         for _ in range(3):
             async with made.build() as child:
                 printed, value = await outcome_of(child, made.prepare(LOOK[language]))
@@ -253,3 +261,57 @@ async def test_doors_leave_nothing_behind(sandboxes):
         before = [await traces() for _ in range(5)]
         after = [await traces() for _ in range(50)]
     assert after[-1] == before[-1]
+
+
+REACHES = """
+const attempts: Record<string, () => unknown> = {
+  fetch: async () => (await fetch("http://one.test/")).status,
+  "another place": () => fetch("http://two.test/"),
+  "another port": () => Deno.connect({ hostname: "one.test", port: 443 }),
+  "the proxy itself": () => Deno.connect({ hostname: "127.0.0.2", port: 3128 }),
+  listen: () => Deno.listen({ hostname: "127.0.0.1", port: 8080 }),
+  "import http": () => import("http://one.test/code.js"),
+  "import https": () => import("https://one.test/code.js"),
+  "import data of http": () => import("data:text/javascript,import 'http://one.test/code.js'"),
+  worker: () => new Promise((_, fail) => {
+    const worker = new Worker("http://one.test/code.js", { type: "module" });
+    worker.onerror = (event) => (event.preventDefault(), fail(new Error(event.message)));
+  }),
+  npm: () => import("npm:left-pad"),
+  jsr: () => import("jsr:@std/path"),
+};
+const found: Record<string, unknown> = {};
+for (const [name, attempt] of Object.entries(attempts)) {
+  try {
+    found[name] = await attempt();
+  } catch (error) {
+    found[name] = `${(error as Error).name}: ${(error as Error).message}`;
+  }
+}
+found
+"""
+
+
+async def test_deno_reaches_the_granted_place_and_loads_no_code_from_it(sandboxes):
+    """N1, E9: whatever is answered there."""
+    asked = []
+
+    async def answer(door):
+        while True:
+            await anyio.wait_readable(door)
+            connection, _ = door.accept()
+            with connection:
+                asked.append(connection.recv(4096).split(b"\r\n")[0])
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/javascript\r\nContent-Length: 0\r\n\r\n")
+
+    async with sandboxes("typescript", NETWORK, ONE) as made, made.build() as child, anyio.create_task_group() as tasks:
+        for door in child.doors:
+            tasks.start_soon(answer, door)
+        _, found = await outcome_of(child, made.prepare(REACHES))
+        tasks.cancel_scope.cancel()
+    assert asked == [b"GET / HTTP/1.1"]
+    assert found.pop("fetch") == 200
+    for name in ("another place", "another port", "the proxy itself", "listen"):
+        assert found.pop(name).startswith("NotCapable: Requires net access"), name
+    assert set(found) == {"import http", "import https", "import data of http", "worker", "npm", "jsr"}
+    assert [name for name, failure in found.items() if not re.search("--no-(remote|npm) is specified", failure)] == []

@@ -25,16 +25,20 @@ async def receive(
     """
     if not doors:
         return ()
-    with contextlib.ExitStack() as received:
-        descriptors = await frames.receive_descriptors(channel, len(doors))
-        for descriptor in descriptors:
-            received.callback(os.close, descriptor)
-        listeners = tuple(stack.enter_context(socket.socket(fileno=os.dup(descriptor))) for descriptor in descriptors)
+    left = [*await frames.receive_descriptors(channel, len(doors))]
+    listeners: list[socket.socket] = []
+    try:
+        while left:
+            listeners.append(stack.enter_context(socket.socket(fileno=left[0])))
+            del left[0]
+    finally:
+        for descriptor in left:
+            os.close(descriptor)
     for listener, door in zip(listeners, doors, strict=True):
         if not _listens_at(listener, door):
             raise GuestError(f"what it sent does not listen at {door[0]}:{door[1]}")
         listener.settimeout(0)
-    return listeners
+    return tuple(listeners)
 
 
 def _listens_at(listener: socket.socket, door: Door) -> bool:

@@ -1,8 +1,8 @@
 /**
  * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
  *
- * The job comes on standard input as JSON `{source, name, language, value_bytes}` and is read to its end; the report goes to the
- * file that the first argument names, a line each time there is one, of which the last counts. Its shape is that of
+ * The job comes on standard input as JSON `{source, name, language, types, value_bytes}` and is read to its end; the report goes
+ * to the file that the first argument names, a line each time there is one, of which the last counts. Its shape is that of
  * `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the program.
  * With `wait` as the second argument this goes once through all that a program needs, writes a line that is no report, and the
  * byte "R" to standard output, and only then reads. No job at all is the quiet end of one that waits in vain.
@@ -10,6 +10,7 @@
  * The program is a module of its own (a blob: no permission is needed to load it, and what it imports is checked against
  * Deno's). Types are erased and its last expression becomes its default export, which is its value; an inline source map
  * turns positions in stacks back into `name:line:column`. A program with a top-level `return` becomes an async function.
+ * What code there is in `types`, declarations in TypeScript that are not the program's own, stands before it.
  * What acorn can't read (decorators) runs as it is, without a value.
  *
  * Invariants: nothing of this module is reachable from the program's globals but its listeners, which Deno shows, and what the
@@ -51,21 +52,25 @@ const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 
 // -- Compile ----------------------------------------------------------------------------------------------------------
 
-/** The module: `{ text, type }`. Throws SyntaxError. */
-async function compile({ source, name, language }) {
+/** The module: `{ text, type, ahead }`, with `ahead` lines before the program that no map takes away. Throws SyntaxError. */
+async function compile({ source, name, language, types }) {
   const typed = language === "typescript";
+  const declared = types ? await codeOf(types) : "";
   let program = typed && looksTyped(source) ? null : tree(source);
   let [text, mappings] = [source, null];
   if (!program && typed) {
     ({ text, mappings } = await eraseTypes(source, name));
     program = tree(text);
   }
-  if (!program) return { text: source, type: typed ? "application/typescript" : "text/javascript" };
-  const edits = editsOf(program, text);
+  if (!program) {
+    text = declared ? declared + source.replace(/^#!.*/, "") : source;
+    return { text, type: typed ? "application/typescript" : "text/javascript", ahead: countLines(declared) };
+  }
+  const edits = editsOf(program, text, declared);
   mappings = mappings ? moveLines(mappings, text, edits) : mapIdentity(text, edits);
   const map = stringify({ version: 3, sources: [urlOf(name)], names: [], mappings: mappings.join(";") });
   const comment = `\n//# sourceMappingURL=data:application/json;base64,${encode(map).toBase64()}`;
-  return { text: applyEdits(text, edits) + comment, type: "text/javascript" };
+  return { text: applyEdits(text, edits) + comment, type: "text/javascript", ahead: 0 };
 }
 
 /** The URL from which Deno loads a module. */
@@ -118,12 +123,29 @@ async function eraseTypes(source, name) {
   }
 }
 
-/** What to insert so that the program's value is its default export: `[{ at, text }]`, each text ending its line. */
-function editsOf(program, text) {
+/** The code in declarations, such as enums, ending its line; mostly there is none. Throws SyntaxError. */
+async function codeOf(types) {
+  try {
+    const { text } = await eraseTypes(types, "types");
+    const program = tree(text);
+    if (!program) throw new SyntaxError("they hold code that can't be read");
+    return program.body.length ? `;${text.trimEnd()}\n` : "";
+  } catch (error) {
+    error.message = `in the types of the APIs, not in the program: ${error.message}`;
+    throw error;
+  }
+}
+
+/**
+ * What to insert so that the program's value is its default export, and `declared` before it: `[{ at, text }]`, each text
+ * ending its line.
+ */
+function editsOf(program, text, declared) {
   const { body } = program;
   const first = body.findIndex((node) => node.type !== "ImportDeclaration");
   if (first < 0) return [];
-  const edits = text.includes("import.meta.main") ? [{ at: body[first].start, text: ";import.meta.main=true;\n" }] : [];
+  const edits = declared ? [{ at: body[first].start, text: declared }] : [];
+  if (text.includes("import.meta.main")) edits.push({ at: body[first].start, text: ";import.meta.main=true;\n" });
   const last = body.findLast((node) => !isIdle(node));
   const value = last?.type === "ExpressionStatement" ? last.expression : null;
   if (text.includes("return") && body.some(returns)) {
@@ -294,10 +316,11 @@ function typeName(value) {
 
 // -- Failure ----------------------------------------------------------------------------------------------------------
 
-/** The report's `error`. `url` is the module's, `source` the program's text. */
-function describeError(error, { name, source }, url) {
+/** The report's `error`. `url` is the module's, `source` the program's text, which begins after `ahead` lines of it. */
+function describeError(error, { name, source, ahead = 0 }, url) {
+  const position = RegExp(`${RegExp.escape(url)}:(\\d+)`, "g");
   const tidy = (text) =>
-    text.replaceAll(url, () => name).replaceAll(urlOf(name), () => name)
+    text.replace(position, (_, line) => `${name}:${line - ahead}`).replaceAll(url, () => name).replaceAll(urlOf(name), () => name)
       .replace(/, run again with the --allow-\w+ flag/g, ": this sandbox has no such permission");
   try {
     let [type, message] = nameAndMessage(error);
@@ -463,6 +486,7 @@ async function main(path, ready, leave) {
   try {
     job.source = job.source.replace(/^\uFEFF/, "");
     const module = await compile(job);
+    job.ahead = module.ahead;
     url = publish(module);
     if (module.text.includes("await")) { // as one with a top-level return does now
       // Deno ends such a program without a last event, so this report stands unless another comes.

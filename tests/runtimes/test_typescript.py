@@ -1,0 +1,51 @@
+"""What Deno may do for a grant, by its command line."""
+
+import pytest
+
+from gloveport.model import Grant
+from gloveport.model.egress import Api, Egress, Placeholder
+from gloveport.runtimes import typescript
+
+KEY = Placeholder(kind="placeholder", name="ONE_KEY", secret="env:X", places=("header:X-Key",))
+APIS = {
+    "one": Api(hosts=("one.test", "http://ONE.test:8080", "*.two.test"), auth=(KEY,)),
+    "raw": Api(hosts=("tcp://db.test:5432", "https://[2001:db8::1]:8443")),
+    "off": Api(hosts=("off.test",), active=False),
+}
+PLACES = "*.two.test:443,[2001:db8::1]:8443,db.test:5432,one.test:443,one.test:8080"
+
+
+@pytest.fixture(scope="module")
+def permissions():
+    """``permissions(egress)``: the words of the command line that allow the network or the environment."""
+    deno = typescript.find(None, "typescript")
+
+    def words(egress):
+        argv = deno.prepare("", Grant(egress=egress)).argv
+        assert {"--no-remote", "--no-npm", "--cached-only"} <= set(argv)
+        return [word for word in argv if word.startswith(("--allow-net", "--allow-env", "--allow-import"))]
+
+    return words
+
+
+def test_nothing_is_allowed_where_nothing_may_be_reached(permissions):
+    """T4, E9."""
+    assert permissions(Egress()) == []
+    assert permissions(Egress(apis={"off": APIS["off"]})) == []
+
+
+def test_the_places_of_active_apis_are_allowed_and_their_placeholders(permissions):
+    """N2, N5."""
+    assert permissions(Egress(apis=APIS)) == [f"--allow-net={PLACES}", "--allow-env=ONE_KEY"]
+
+
+def test_yolo_leaves_the_network_to_the_doors(permissions):
+    """N2: and the environment still to the names that are needed."""
+    assert permissions(Egress(apis=APIS, yolo=True)) == ["--allow-net", "--allow-env=ONE_KEY"]
+
+
+def test_types_are_for_typescript_alone():
+    """N9."""
+    for language, expected in (("typescript", True), ("javascript", False)):
+        text = typescript.find(None, language).prepare("1", Grant(), types="interface Marked {}").text
+        assert ("Marked" in text) == expected
