@@ -17,7 +17,8 @@ from gloveport.egress.messages import Headers, Outbound
 from gloveport.errors import Denied
 
 FORBIDDEN_HEADERS = re.compile(
-    r"host|cookie|connection|te|trailer|transfer-encoding|upgrade|expect|forwarded|via|referer|origin|user-agent"
+    r"host|cookie|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|http2-settings"
+    r"|forwarded|via|referer|origin|user-agent|x-real-ip|x-http-method(?:-override)?|x-method-override"
     r"|(?:content|proxy|x-forwarded)-.*",
     re.IGNORECASE,
 )
