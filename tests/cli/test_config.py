@@ -61,6 +61,43 @@ def test_what_show_prints_is_a_configuration_that_says_the_same(run, file, tmp_p
     assert {key for key, origin in second["origins"].items() if origin == "default"} == unset
 
 
+API = """\
+egress.redact = ["Jane Doe"]
+[api.github]
+hosts = ["api.github.com"]
+networks = ["10.0.0.0/8"]
+types = "type X = 1;\\ntype Y = 2;"
+[[api.github.rules]]
+action = "allow"
+[[api.github.auth]]
+kind = "bearer"
+secret = "env:GITHUB_TOKEN"
+[[api.github.auth]]
+kind = "query"
+name = "key"
+secret = "keyring:x/y"
+"""
+
+
+def test_apis_are_shown_with_where_their_secrets_are(run, tmp_path):
+    """N2, N5, T5: what is shown says the same when it is read again."""
+    (tmp_path / "apis").mkdir()
+    (tmp_path / "apis/two.toml").write_text("hosts = ['two.example.com']\n")
+    (tmp_path / "mine.toml").write_text(API)
+    result = run("show", "--config", "mine.toml")
+    lines = result.stdout.splitlines()
+    assert "[api.github]" in lines
+    assert f"{'active = true':<40}  # default" in lines
+    assert 'networks = ["10.0.0.0/8"]'.ljust(40) + f"  # {tmp_path}/mine.toml:4" in lines
+    assert 'rules = [{ action = "allow", methods = [], paths = [] }]' in result.stdout
+    assert '{ kind = "bearer", secret = "env:GITHUB_TOKEN" }' in result.stdout
+    assert 'hosts = ["two.example.com"]'.ljust(40) + f"  # {tmp_path}/apis/two.toml:1" in lines
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again/again.toml").write_text(result.stdout)
+    first = json.loads(run("show", "--json", "--config", "mine.toml").stdout)
+    assert first["values"] == json.loads(run("show", "--json", "--config", "again/again.toml").stdout)["values"]
+
+
 def test_show_as_json_has_files_values_and_origins(run, file):
     shown = json.loads(run("show", "--json", "--config", str(file)).stdout)
     assert shown["files"] == [str(file)]

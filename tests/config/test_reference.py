@@ -1,11 +1,14 @@
 """docs/config.md is made from the models."""
 
+import re
 from pathlib import Path
 
-from gloveport.config import Config, leaves
+from gloveport.config import Config, leaves, load
 from gloveport.config.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
 from gloveport.config.reference import reference
+from gloveport.config.shapes import members, shape_of
 from gloveport.model import Value
+from gloveport.model.egress import Api, Auth, Bearer, Rule
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -15,6 +18,9 @@ def fields(model):
         yield field
         if isinstance(field.annotation, type) and issubclass(field.annotation, Value):
             yield from fields(field.annotation)
+
+
+KINDS = members(shape_of(Auth).form)
 
 
 def test_the_reference_is_current():
@@ -30,7 +36,8 @@ def test_every_key_and_table_is_in_the_reference():
 
 
 def test_every_key_has_a_meaning_and_says_a_default_that_is_computed():
-    for field in fields(Config):
+    keys = [field for table in (Config, Api, Rule, *KINDS.values()) for field in fields(table) if not is_kind(field)]
+    for field in keys:
         assert field.description
         assert field.default is not None or "Default: " in field.description
         assert field.default_factory is None or "Default: " in field.description
@@ -40,3 +47,31 @@ def test_the_paths_that_mounts_may_not_have_are_all_named():
     section = reference().split("[[policy.mounts]]")[1]
     for path in (*_KERNEL, *_COLLECTIONS, *_SYSTEM):
         assert f"`{path}`" in section
+
+
+def is_kind(field):
+    return field.annotation in {table.model_fields["kind"].annotation for table in KINDS.values()}
+
+
+def test_every_key_of_an_api_its_rules_and_each_kind_of_auth_is_in_the_reference():
+    """T5"""
+    text = reference()
+    titles = {"## `[api.NAME]`": Api, "## `[[api.NAME.rules]]`": Rule}
+    titles |= {f'### `kind = "{kind}"`': table for kind, table in KINDS.items()}
+    for title, table in titles.items():
+        section = text.split(f"{title}\n")[1].split("\n##")[0]
+        assert [name for name in table.model_fields if name != "kind" and f"| `{name}` |" not in section] == []
+
+
+def test_the_examples_are_valid(tmp_path):
+    (example,) = re.findall(r"```toml\n(.*?)```", reference(), re.DOTALL)
+    (tmp_path / "x.toml").write_text(example)
+    config = load(tmp_path / "x.toml", cwd=tmp_path, environ={"GLOVEPORT_STATE": "/nonexistent"}).config
+    assert config.api["github"].auth
+
+
+def test_each_way_to_name_a_secret_is_explained_by_one_that_is_valid():
+    examples = re.findall(r'^\| `"(\w+:.*?)"` \|', reference(), re.MULTILINE)
+    assert [example.partition(":")[0] for example in examples] == ["env", "file", "json", "command", "keyring"]
+    for example in examples:
+        Bearer(kind="bearer", secret=example)

@@ -2,32 +2,45 @@
 
 schema     what may be written: a field is a key, its docstring that key's documentation
 places     where the files and directories are
+sources    which files count
 files      reading a file that nobody else may change
 trust      the record of which project files a person has reviewed
 layers     TOML text with the line of every key, and one file laid over another
+apifiles   the directory of APIs in files of their own
+codeforge  what CodeForge's files say, in our terms
+shapes     types of keys, taken apart
 kinds      what a key takes, in words
-rules      what the shape of a value can't say: mounts, keys that bound each other
+wording    keys and values in words
 faults     wrong keys and values in words
+rules      what the shape of a value can't say: mounts, keys that bound each other
+apis       the same for APIs
 load       all of it in order
-reference  docs/config.md
+reload     all of it again, while the old one is in use
+watch      when to do that
+reference  docs/config.md, with the words of chapters
 """
 
 from gloveport.config.load import Loaded, load
 from gloveport.config.places import audit_directory, state_directory
+from gloveport.config.reload import Reloaded, reload
 from gloveport.config.schema import Admission, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.trust import Trusted, trust
+from gloveport.config.watch import changes
 
 __all__ = [
     "Admission",
     "Audit",
     "Config",
     "Loaded",
+    "Reloaded",
     "Runtimes",
     "Sandboxing",
     "Trusted",
     "audit_directory",
+    "changes",
     "leaves",
     "load",
+    "reload",
     "state_directory",
     "trust",
 ]

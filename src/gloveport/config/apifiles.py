@@ -1,6 +1,8 @@
 """The directory ``apis`` beside a configuration file: one API a file, each a layer that holds one ``[api.NAME]``."""
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gloveport.config.codeforge import FILES, read_codeforge
@@ -38,14 +40,11 @@ def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
 
 
 def api_files(directory: Path) -> Iterator[Path]:
-    """Yield the paths that ``read_apis`` looks at, whether they can be read or not.
-
-    Raises:
-        ConfigError: As ``read_apis``.
-    """
-    for name in _named(list_own(directory)):
-        path = directory / name
-        yield from [path] if path.suffix == ".toml" else (path / file for file in FILES)
+    """Yield the paths that ``read_apis`` looks at now, whether it can rely on them or not."""
+    with suppress(OSError):
+        for name in _named(os.listdir(directory)):  # noqa: PTH208 - names are wanted
+            path = directory / name
+            yield from [path] if path.suffix == ".toml" else (path / file for file in FILES)
 
 
 def twice_faults(layers: Sequence[Layer]) -> Iterator[Fault]:

@@ -29,16 +29,19 @@ from gloveport.policy.hosts import Place, parse_pattern
 
 _HOST_HINT = 'write "host", "host:port", "*.host", "http://host:port" or "tcp://host:port"; an IPv6 address in brackets'
 
-# They say how long a message is, whom it is for, or belong to one connection alone. An injected one splits messages.
+# They say how long a message is, whom it is for, from whom, or what is asked, or belong to one connection alone.
 _FORBIDDEN_HEADERS = frozenset(
     {"connection", "content-encoding", "content-length", "content-type", "expect", "host", "http2-settings"}
-    | {"keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+    | {"keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
+    | {"transfer-encoding", "upgrade", "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"}
+    | {"x-http-method-override", "x-http-method", "x-method-override"}
 )
 
 # What loaders, shells, interpreters and clients obey. A placeholder there is no secret, and breaks or redirects them.
 _OBEYED = re.compile(
-    r"(?:LD|DYLD|PYTHON|BASH|DENO|NODE|NPM|SSL|GIT|CURL|REQUESTS|GLOVEPORT|LC|XDG|MALLOC|GCONV|JAVA|PERL|RUBY|SSH)_?.*"
-    r"|GLIBC_TUNABLES|.*_PROXY|PATH|HOME|SHELL|ENV|IFS|PWD|OLDPWD|USER|LOGNAME|LANG|LANGUAGE|TZ|TERM|TMPDIR|TMP|TEMP"
+    r"(?:LD|DYLD|DENO|NODE|NPM_CONFIG|SSL|SSH|GIT|CURL|REQUESTS|GLOVEPORT|LC|XDG|MALLOC)_.*"
+    r"|(?:GRPC|PIP)_.*|(?:PYTHON|BASH|PERL5|RUBY|GCONV).*|.*(?:_PROXY|_CA_BUNDLE|CAINFO)"
+    r"|GLIBC_TUNABLES|PATH|HOME|SHELL|ENV|IFS|PWD|OLDPWD|USER|LOGNAME|LANG|LANGUAGE|TZ|TERM|TMPDIR|TMP|TEMP"
     r"|CDPATH|EDITOR|PAGER|PS[0-9]|PROMPT_COMMAND|SHELLOPTS|NO_COLOR|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS"
 )
 
@@ -131,7 +134,7 @@ def _auth_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
                 yield Fault(
                     keys=(key,),
                     problem=f"expected a header that may hold a credential, found {shown(place)}",
-                    hint="this one says how long the message is or where it goes",
+                    hint="this one says how a message is read, or whom it is for",
                 )
             owner, other = taken.setdefault(place, (key, auth))
             # Placeholders may share a place. What is injected replaces all that a program put there.
@@ -151,7 +154,9 @@ def _places(auth: Auth) -> tuple[str, ...]:
             return (f"query:{auth.name}",)
         case Placeholder():
             return tuple(place.lower() if place.startswith("header:") else place for place in auth.places)
-        case Bearer() | Basic() | ClientCredentials() | RefreshToken() | SigV4():
+        case SigV4():
+            return ("header:authorization", "header:x-amz-date", "header:x-amz-security-token")
+        case Bearer() | Basic() | ClientCredentials() | RefreshToken():
             return ("header:authorization",)
 
 

@@ -111,7 +111,8 @@ SECRETS = """\
 ## Where secrets are
 
 The configuration says where a secret is, never the secret. It is looked up on the host when it is needed, so a changed
-one counts without a restart: at once, or within a minute where a command or a keyring has it. One that is missing or empty is an error that names it.
+one counts without a restart: at once, or within a minute where a command or a keyring has it. One that is missing or
+empty is an error that names it.
 
 | Written | Read from |
 |---|---|

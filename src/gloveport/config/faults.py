@@ -98,7 +98,8 @@ def _unknown_key(model: type[Value], location: KeyPath) -> Fault:
     *around, name = location
     table, shape = _at(model, tuple(around))
     siblings = [str(sibling) for sibling, _ in below(shape.form)]
-    elsewhere = chain(_keys(shape, table), _keys(Shape(model)))
+    in_array = any(isinstance(part, int) for part in table)  # its elements have their keys to themselves
+    elsewhere = chain(_keys(shape, table), () if in_array else _keys(Shape(model)))
     if near := difflib.get_close_matches(str(name)[:80], siblings, n=1):
         hint = f"did you mean {dotted((*table, near[0]))}?"
     elif other := next((path for path in elsewhere if path[-1] == name), None):

@@ -7,7 +7,7 @@ symbolic links, so that what was checked and reviewed is what gets mounted.
 import os
 import pwd
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.config.faults import Fault
@@ -52,6 +52,12 @@ def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Se
             if refused := _target_refusal(target, targets):
                 yield _fault(index, "target", *refused)
             targets[index] = Path(target)
+
+
+def exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path]:
+    """Yield those of the files that a mount of one of the sources shows."""
+    shown_paths = [_real(Path(source)) for source in sources]
+    return (file for file in files if any(_overlap(_real(file), path) for path in shown_paths))
 
 
 def _fault(index: int, key: str, problem: str, hint: str) -> Fault:

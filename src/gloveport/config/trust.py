@@ -57,7 +57,7 @@ def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
         raise ConfigError(f"{printable(str(file))} does not exist", hint="name the project's directory, or its file")
     text = decoded(file, content)
     parsed(file, text)
-    _write(_record(file, environ), _line(file, content))
+    _write(record_path(file, environ=environ), _line(file, content))
     return Trusted(path=file, sha256=hashlib.sha256(content).hexdigest(), text=text)
 
 
@@ -67,7 +67,7 @@ def require_trust(file: Path, content: bytes, *, environ: Mapping[str, str]) -> 
     Raises:
         ConfigError: It was never trusted, or it has changed since.
     """
-    record = read_own(_record(file, environ))
+    record = read_own(record_path(file, environ=environ))
     if record == _line(file, content):
         return
     what = "is not trusted" if record is None else "has changed since it was trusted"
@@ -77,7 +77,8 @@ def require_trust(file: Path, content: bytes, *, environ: Mapping[str, str]) -> 
     )
 
 
-def _record(file: Path, environ: Mapping[str, str]) -> Path:
+def record_path(file: Path, *, environ: Mapping[str, str]) -> Path:
+    """Path of the record of a project file, whether there is one or not."""
     return state_directory(environ) / "trusted" / hashlib.sha256(os.fsencode(file)).hexdigest()
 
 
