@@ -1,72 +1,126 @@
-"""The main job, shown: an MCP client starts Gloveport over stdio and asks for three programs.
+"""The main job, shown: an MCP client starts Gloveport over stdio and asks for five programs.
 
-Prints what was asked, what came back, and what the audit log says. Exits non-zero when anything is not as it should be.
+Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Prints what was asked, what came back,
+and what the audit log says. Exits non-zero when anything is not as it should be.
 """
 
+import json
+import secrets
 import sys
 import tempfile
 from pathlib import Path
 
 import anyio
+import api
 from mcp import Client, StdioServerParameters
+
+from gloveport.egress.authority import Authority
 
 EXAMPLES = Path(__file__).parent
 PROGRAMS = [
     ("A data analysis over a CSV file the operator mounted", "python", "analyse.py"),
     ("A TypeScript program", "typescript", "words.ts"),
     ("A program that tries to break out", "shell", "escape.sh"),
+    ("A program that calls an API, and shows all that it can see", "python", "forecast.py"),
+    ("A program that wants the API's key", "python", "steal.py"),
 ]
 GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
+CONFIGURATION = """\
+[[policy.mounts]]
+source = "{data}"
+target = "/data"
+
+[api.weather]
+description = "Weather forecasts"
+hosts = ["weather.example:{port}"]
+addresses = ["127.0.0.1"]      # of the demo's own server: there is no such host
+ca_file = "{ca}"
+auth = [{{kind = "bearer", secret = "env:DEMO_KEY"}}]
+
+[api.other]
+description = "Another server, which gets no key"
+hosts = ["other.example:{other}"]
+addresses = ["127.0.0.1"]
+ca_file = "{ca}"
+"""
 
 
-async def show(client: Client, title: str, language: str, name: str) -> dict:
+async def show(client: Client, title: str, language: str, name: str, places: str) -> dict:
     """Ask for one program and print what came back."""
-    answer = await client.call_tool("execute_code", {"language": language, "code": (EXAMPLES / name).read_text()})
+    code = (EXAMPLES / name).read_text()
+    if "API" in code:
+        code = places + code
+    answer = await client.call_tool("execute_code", {"language": language, "code": code})
     result = answer.structured_content
     print(f"\n── {title} (examples/{name}) ──")
     for stream in ("stdout", "stderr"):
         for line in result.get(stream, {}).get("text", "").splitlines():
             print(f"  {stream}  {line}")
     print(f"  status  {result['status']}" + (f"   value  {result['value']}" if "value" in result else ""))
+    for request in result.get("requests", ()):
+        print(f"  asked   {request['method']} {request['url']}: {request.get('code') or request.get('status')}")
     usage = result["usage"]
     peak = usage.get("peak_memory_bytes")
     print(f"  used    {usage['wall_ms']} ms" + (f", {peak / 2**20:.1f} MiB at most" if peak else ""))
     return result
 
 
+def log_in(directory: Path) -> str:
+    """The whole audit log."""
+    return "".join(file.read_text() for file in directory.glob("*.jsonl"))
+
+
 async def main() -> int:
     """See the module."""
-    with tempfile.TemporaryDirectory(prefix="gloveport-demo-", dir="/var/tmp") as directory:
-        data = Path(directory) / "data"
+    authority, key = Authority(), f"demo-key-{secrets.token_hex(12)}"
+    with (
+        tempfile.TemporaryDirectory(prefix="gloveport-demo-", dir="/var/tmp") as directory,
+        api.served(authority.context("weather.example"), key) as weather,
+        api.served(authority.context("other.example"), key) as other,
+    ):
+        data, ca = Path(directory) / "data", Path(directory) / "ca.pem"
         data.mkdir()
         (data / "anscombe.csv").write_bytes((EXAMPLES / "anscombe.csv").read_bytes())
+        ca.write_text(authority.certificate)
         for place in (Path(directory), data):
             place.chmod(0o755)
+        ports = {"port": weather.server_port, "other": other.server_port}
         config = Path(directory) / "gloveport.toml"
-        config.write_text(f'[[policy.mounts]]\nsource = "{data}"\ntarget = "/data"\n')
-        state = {"GLOVEPORT_STATE": f"{directory}/state"}
+        config.write_text(CONFIGURATION.format(data=data, ca=ca, **ports))
+        places = "API, OTHER = 'weather.example:{port}', 'other.example:{other}'; ".format(**ports)
         server = StdioServerParameters(
-            command=GLOVEPORT[0], args=[*GLOVEPORT[1:], "serve", "--config", str(config)], env=state
+            command=GLOVEPORT[0],
+            args=[*GLOVEPORT[1:], "serve", "--config", str(config)],
+            env={"GLOVEPORT_STATE": f"{directory}/state", "DEMO_KEY": key},
         )
         async with Client(server) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             print(f"An MCP client over stdio, protocol {client.protocol_version}; tools: {', '.join(tools)}")
-            results = [await show(client, *program) for program in PROGRAMS]
+            results = [await show(client, *program, places) for program in PROGRAMS]
         print("\n── What was written down ──")
         for command in (["tail", "-n", "8"], ["verify"]):
             asked = [*GLOVEPORT, "audit", *command, "--directory", f"{directory}/state/audit"]
             audit = await anyio.run_process(asked, check=False)
             print(audit.stdout.decode(), end="")
-    analysis, words, escape = results
+        written = log_in(Path(directory, "state/audit"))
+    analysis, words, escape, forecast, steal = results
     as_expected = (
         analysis["value"]["I"]["correlation"] == 0.816
         and words["value"]["the"] == 3
         and escape["status"] == "error"
         and "stdout" not in escape
+        and forecast["value"]["forecast"] == "sunny"
+        and steal["status"] == "ok"
+        and steal["value"] == []
+        and key not in json.dumps(results) + written + str(other.seen)
+        and any(key in str(headers) for headers in weather.seen)
         and audit.returncode == 0
     )
     if as_expected:
-        print("\nThe two honest programs ran; of the hostile one's nine attempts none succeeded. All is written down.")
+        print(
+            "\nThe three honest programs ran, one of them by a key that it has not seen. Of nine attempts to break out"
+            "\nand five to steal the key none succeeded. All is written down, but for the key."
+        )
     else:
         print("\nNOT as it should be.")
     return 0 if as_expected else 1

@@ -105,7 +105,7 @@ class Engine:
         try:
             grant = self._grant(request)
         except Denied as denial:
-            guard(grant=Grant()).deny("execute", denial)
+            guard(grant=Grant()).deny("execute", denial, {"language": request.language})
             return _refusal(run_id, request, Grant(), denial)
         run = _Run(id=run_id, request=request, reach=self.reach, guard=guard(grant=grant), on_output=on_output)
         try:

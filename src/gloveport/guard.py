@@ -5,7 +5,7 @@ down is an error to whoever waits for it.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -67,13 +67,13 @@ class Guard:
             raise
         self._record(f"{action.kind}.ended", ending.fields)
 
-    def deny(self, kind: str, denial: Denied) -> None:
+    def deny(self, kind: str, denial: Denied, facts: Mapping[str, JsonValue]) -> None:
         """Write down the refusal of what was meant to be an action of this kind, and is none.
 
         Raises:
             AuditError: It can't be written down.
         """
-        self._record(f"{kind}.denied", {"status": "denied", "code": denial.code, "reason": denial.reason})
+        self._record(f"{kind}.denied", {**facts, "status": "denied", "code": denial.code, "reason": denial.reason})
 
     def _record(self, kind: str, fields: dict[str, JsonValue]) -> None:
         self.audit.append(kind, {"caller": self.caller, "run": self.run_id, **fields})

@@ -3,6 +3,7 @@ alone. N5, T4, T5."""
 
 import base64
 import json
+from secrets import token_urlsafe
 
 import pytest
 from hypothesis import given
@@ -17,14 +18,14 @@ from gloveport.errors import ConfigError, Denied
 from gloveport.model.egress import Api
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
-from gloveport.secrets.vault import Vault, new_placeholder
+from gloveport.secrets.vault import Vault
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "s3cret/of+the=owner"
 ENCODED = "s3cret%2Fof%2Bthe%3Downer"
 ROUTE = Route(api="github", scheme="https", host="api.github.test", port=443)
-GP, OTHER = new_placeholder(), new_placeholder()
+GP, OTHER = f"gp_{token_urlsafe(24)}", f"gp_{token_urlsafe(24)}"
 PLACEHOLDERS = {"TOKEN": GP, "OTHER": OTHER}
 
 

@@ -5,7 +5,7 @@ import pytest
 from gloveport.errors import ConfigError
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
-from gloveport.secrets.vault import Vault, new_placeholder
+from gloveport.secrets.vault import Vault
 
 pytestmark = pytest.mark.anyio
 
@@ -85,9 +85,3 @@ async def test_a_value_that_is_put_back_is_scrubbed_and_found_again(vault, tmp_p
 async def test_what_can_not_be_put_back_is_put_nowhere(vault, variables):
     await vault.replace("github.refresh", "env:KEY", "value-number-1")
     assert variables == {"KEY": "value-number-0"}
-
-
-def test_no_placeholder_is_like_another():
-    placeholders = {new_placeholder() for _ in range(100)}
-    assert len(placeholders) == 100
-    assert all(text.startswith("gp_") and len(text) == 35 for text in placeholders)

@@ -52,8 +52,9 @@ async def exchange(
     try:
         asked = read(request, site)
     except Denied as denial:
-        outlet.deny(denial)
-        await _refuse(outlet, conversation, denial.code, denial.reason, denial.hint)
+        url = "" if site is None else f"{site.scheme}://{site.host}:{site.port}"
+        outlet.deny(denial, method=request.method.decode("ascii", "replace")[:_SHOWN], url=url)
+        await _refuse(outlet, conversation, _status(denial), denial.code, denial.reason, denial.hint)
         return
     visit = _Visit(outlet=outlet, wire=wire, conversation=conversation, asked=asked)
     code: str | None = "broke_off"
@@ -63,20 +64,24 @@ async def exchange(
         code = None
     except (Denied, UpstreamError) as error:
         code = error.code
-        await _refuse(outlet, conversation, code, str(error.args[0]), error.hint)
+        await _refuse(outlet, conversation, _status(error), code, str(error.args[0]), error.hint)
     except ConfigError as error:  # a secret that can't be had
         code = "secret_unavailable"
         _log.warning("no request to %s: %s", asked.site.host, error)
-        await _refuse(outlet, conversation, code, "The credential for this API can't be had.", _OWNERS)
+        await _refuse(outlet, conversation, _BAD_GATEWAY, code, "The credential for this API can't be had.", _OWNERS)
     finally:
         outlet.journal.add(Exchange(method=asked.method, url=visit.url, status=visit.status, code=code))
 
 
-async def _refuse(outlet: Outlet, conversation: Conversation, code: str, reason: str, hint: str) -> None:
+def _status(error: Denied | UpstreamError) -> int:
+    """What a program is answered when it gets no answer."""
+    return _STATUS.get(error.code) or (_FORBIDDEN if isinstance(error, Denied) else _BAD_GATEWAY)
+
+
+async def _refuse(outlet: Outlet, conversation: Conversation, status: int, code: str, reason: str, hint: str) -> None:
     """Say why there is no answer; after a part of one, end it so that nobody takes it for all of it."""
     if conversation.answered:
         raise OSError(f"{code} after the answer had begun")
-    status = _STATUS.get(code) or (_BAD_GATEWAY if code.startswith(("upstream", "secret", "tls")) else _FORBIDDEN)
     needles = outlet.gateway.vault.needles
     await conversation.refuse(status, code, scrub_text(needles, reason), scrub_text(needles, hint))
 

@@ -56,7 +56,13 @@ class Outlet:
     redactions: Needles
     journal: Journal = field(default_factory=Journal)
 
-    def deny(self, denial: Denied) -> None:
-        """Write down the refusal of what is no action, so that nothing could decide on it."""
-        self.guard.deny("fetch", denial)
-        self.journal.add(Exchange(method="", url="", code=denial.code))
+    def deny(self, denial: Denied, *, method: str = "", url: str = "") -> None:
+        """Write down the refusal of what is no action, so that nothing could decide on it.
+
+        Args:
+            denial: Why.
+            method: What was asked, as far as it could be read.
+            url: Of where. Without a query.
+        """
+        self.guard.deny("fetch", denial, {"method": method, "url": url})
+        self.journal.add(Exchange(method=method, url=url, code=denial.code))

@@ -49,9 +49,8 @@ async def _lead(outlet: Outlet, wire: Wire, host: str, port: int) -> None:
         return
     await wire.answer_tls(outlet.gateway.authority.context(host))
     if _disagrees(wire.asked_name, host):
-        outlet.deny(
-            Denied("names_disagree", f"The connection leads to {host}, and TLS names another place.", hint="Retry.")
-        )
+        denial = Denied("names_disagree", f"The connection leads to {host}, and TLS names another place.")
+        outlet.deny(denial, url=f"https://{host}:{port}")
         return
     await _converse(outlet, wire, Site("https", host, port))
 
@@ -88,7 +87,7 @@ async def _connect(
             raise malformed("there is no proxy behind this one")
         host, port = parse_authority(request.target.decode("ascii", "replace"), None)
     except Denied as denial:
-        outlet.deny(denial)
+        outlet.deny(denial, method="CONNECT")
         await conversation.refuse(400, denial.code, denial.reason, denial.hint)
         return
     await conversation.accept_tunnel()

@@ -4,7 +4,6 @@ A value is remembered before it is handed out, and stays known for a while after
 """
 
 from collections import OrderedDict
-from secrets import token_urlsafe
 
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
@@ -13,13 +12,6 @@ from gloveport.secrets.sources import Sources
 
 _MOST_VALUES = 4
 """Values that one name has had, the present one among them."""
-
-PLACEHOLDER_PREFIX = "gp_"
-
-
-def new_placeholder() -> str:
-    """A string that stands for a secret in one execution: nobody can guess it, and it is nothing anywhere else."""
-    return PLACEHOLDER_PREFIX + token_urlsafe(24)
 
 
 class Vault:
