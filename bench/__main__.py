@@ -4,8 +4,8 @@ Exits with 1, and a line per case on standard error, when a goal is not reached 
 ``--json`` one object is printed::
 
     {"machine": …,
-     "cases": [{"name", "baseline", "samples", "median_ms", "p95_ms", "baseline_median_ms", "ratio", "ratio_of",
-                "goal", "holds"}],
+     "cases": [{"name", "baseline", "samples", "median_ms", "p95_ms", "baseline_median_ms", "added_ms", "ratio",
+                "ratio_of", "goal", "holds"}],
      "memory": [{"name", "mib", "goal", "holds"}],
      "skipped": {name: why}, "broken": {name: what}}
 

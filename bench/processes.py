@@ -33,6 +33,16 @@ def rss_bytes(pid: int) -> int:
     return _field(_PROC / str(pid) / "status", "VmRSS:")
 
 
+def peak_rss_bytes(pid: int) -> int:
+    """The most resident memory that a process has had since ``forget_peak``. The kernel keeps it: nothing is missed."""
+    return _field(_PROC / str(pid) / "status", "VmHWM:")
+
+
+def forget_peak(pid: int) -> None:
+    """Let the peak of a process be what it holds now."""
+    (_PROC / str(pid) / "clear_refs").write_text("5")
+
+
 def pss_bytes(pids: Iterable[int]) -> int:
     """Proportional memory of processes: a page that n processes have mapped counts 1/n in each of them.
 

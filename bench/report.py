@@ -12,10 +12,22 @@ from deno import find_deno_bin
 from rich.table import Table
 
 from bench.baselines import interpreter
-from bench.measure import Figure, Footprint
+from bench.measure import Figure, Footprint, is_added
 from gloveport.sandbox import host
 
-_FIGURES = ("case", "baseline", "samples", "median ms", "p95 ms", "baseline ms", "ratio", "of", "goal", "holds")
+_FIGURES = (
+    "case",
+    "baseline",
+    "samples",
+    "median ms",
+    "p95 ms",
+    "baseline ms",
+    "added ms",
+    "ratio",
+    "of",
+    "goal",
+    "holds",
+)
 _FOOTPRINTS = ("case", "MiB", "goal", "holds")
 
 
@@ -87,6 +99,7 @@ class Report:
                 f"{figure.median_ms:.2f}",
                 f"{figure.p95_ms:.2f}",
                 f"{figure.baseline_median_ms:.2f}",
+                f"{figure.added_ms:+.2f}",
                 f"{figure.ratio:.3f}",
                 figure.ratio_of,
                 figure.goal or "",
@@ -130,7 +143,9 @@ def _field(path: str, name: str) -> str:
 
 
 def _measured(line: Figure | Footprint) -> str:
-    return f"{line.ratio} of {line.ratio_of}" if isinstance(line, Figure) else f"{line.mib} MiB"
+    if isinstance(line, Footprint):
+        return f"{line.mib} MiB"
+    return f"{line.added_ms:+} ms" if is_added(line.goal) else f"{line.ratio} of {line.ratio_of}"
 
 
 def _verdict(line: Figure | Footprint) -> str:

@@ -3,8 +3,9 @@
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import anyio
 from anyio.streams.text import TextReceiveStream
@@ -72,10 +73,17 @@ def over_http(program: Program) -> Contender:
 
 
 @contextlib.asynccontextmanager
-async def served(scratch: Path, configuration: str = "") -> AsyncIterator[tuple[str, int]]:
-    """``gloveport serve`` over HTTP on a free port, with this text as its configuration: its address and process id."""
+async def served(
+    scratch: Path, configuration: str = "", variables: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[tuple[str, int]]:
+    """``gloveport serve`` over HTTP on a free port: its address and process id.
+
+    Args:
+        configuration: Text of its configuration.
+        variables: What its environment holds besides.
+    """
     command = [_GLOVEPORT, *_arguments(scratch, configuration), "--http", "--port", "0"]
-    environ = {**os.environ, **_environ(scratch)}
+    environ = {**os.environ, **variables, **_environ(scratch)}
     async with await anyio.open_process(command, stdin=None, stdout=None, env=environ) as process:
         assert process.stderr is not None
         said = ""
