@@ -1,8 +1,8 @@
 """An HTTP/1.1 server by h11."""
 
-import contextlib
 from collections.abc import AsyncIterator
 
+import anyio
 import h11
 from anyio.abc import ByteStream
 from tests.far_side.app import App, BreakOff, Request
@@ -40,11 +40,11 @@ async def _body(protocol: h11.Connection, stream: ByteStream) -> AsyncIterator[b
 
 
 async def _event(protocol: h11.Connection, stream: ByteStream):
-    while (event := protocol.next_event()) is h11.NEED_DATA:
-        if protocol.they_are_waiting_for_100_continue:
-            await stream.send(protocol.send(h11.InformationalResponse(status_code=100, headers=[])))
-        data = b""
-        with contextlib.suppress(Exception):
-            data = await stream.receive()
-        protocol.receive_data(data)
+    try:
+        while (event := protocol.next_event()) is h11.NEED_DATA:
+            if protocol.they_are_waiting_for_100_continue:
+                await stream.send(protocol.send(h11.InformationalResponse(status_code=100, headers=[])))
+            protocol.receive_data(await stream.receive())
+    except h11.RemoteProtocolError as error:
+        raise anyio.EndOfStream from error
     return event

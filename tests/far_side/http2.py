@@ -1,5 +1,6 @@
 """An HTTP/2 server by h2."""
 
+import contextlib
 import math
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,7 @@ from anyio.abc import ByteStream
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.exceptions import H2Error
+from h2.settings import SettingCodes, Settings
 from tests.far_side.app import App, BreakOff, Request, Response
 
 
@@ -18,7 +20,9 @@ class Session:
     def __init__(self, app: App, stream: ByteStream, streams_at_once: int = 100) -> None:
         self.app = app
         self.protocol = H2Connection(H2Configuration(client_side=False))
-        self.streams_at_once = streams_at_once
+        self.protocol.local_settings = Settings(
+            client=False, initial_values={SettingCodes.MAX_CONCURRENT_STREAMS: streams_at_once}
+        )
         self.resets: list[int] = []
         self._stream = stream
         self._sending = anyio.Lock()
@@ -26,17 +30,20 @@ class Session:
         self._bodies = {}
 
     async def handle(self) -> None:
-        self.protocol.local_settings.max_concurrent_streams = self.streams_at_once
         self.protocol.initiate_connection()
         await self.flush()
         async with anyio.create_task_group() as tasks:
-            async for data in self._stream:
-                for event in self.protocol.receive_data(data):
-                    self._take(event, tasks)
-                self._moved.set()
-                self._moved = anyio.Event()
-                await self.flush()
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._read(tasks)
             tasks.cancel_scope.cancel()
+
+    async def _read(self, tasks) -> None:
+        async for data in self._stream:
+            for event in self.protocol.receive_data(data):
+                self._take(event, tasks)
+            self._moved.set()
+            self._moved = anyio.Event()
+            await self.flush()
 
     async def flush(self) -> None:
         async with self._sending:
@@ -61,9 +68,10 @@ class Session:
                 head = {name: value.decode() for name, value in event.headers[:4]}
                 headers = [(bytes(name), bytes(value)) for name, value in event.headers]
                 request = Request(head[b":method"], head[b":path"], headers, self._body(event.stream_id, body_out))
-                tasks.start_soon(self._answer, event.stream_id, request)
+                tasks.start_soon(self._answer, event.stream_id, request, body_out)
             case h2.events.DataReceived():
-                self._bodies[event.stream_id].send_nowait((event.data, event.flow_controlled_length))
+                with contextlib.suppress(anyio.BrokenResourceError):  # nobody reads it
+                    self._bodies[event.stream_id].send_nowait((event.data, event.flow_controlled_length))
             case h2.events.StreamEnded():
                 self._bodies[event.stream_id].close()
             case h2.events.StreamReset():
@@ -73,20 +81,19 @@ class Session:
                 pass
 
     async def _body(self, number: int, pieces) -> AsyncIterator[bytes]:
-        with pieces:
-            async for piece, size in pieces:
-                yield piece
-                self.protocol.acknowledge_received_data(size, number)
-                await self.flush()
-
-    async def _answer(self, number: int, request: Request) -> None:
-        try:
-            await self._respond(number, request, await self.app.answer(request))
-        except BreakOff:
-            self.protocol.reset_stream(number)
+        async for piece, size in pieces:
+            yield piece
+            self.protocol.acknowledge_received_data(size, number)
             await self.flush()
-        except (H2Error, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the client has left the stream, or hung up
+
+    async def _answer(self, number: int, request: Request, body) -> None:
+        # Who has left the stream, or hung up, is no fault.
+        with body, contextlib.suppress(H2Error, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            try:
+                await self._respond(number, request, await self.app.answer(request))
+            except BreakOff:
+                self.protocol.reset_stream(number)
+                await self.flush()
 
     async def _respond(self, number: int, request: Request, response: Response) -> None:
         if response.informational:

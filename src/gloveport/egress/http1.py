@@ -81,9 +81,8 @@ class Connection:
             self._protocol.start_next_cycle()
         self.used, self.idle_since = True, None
         exchange = Exchange(self._wire, self._protocol, self._name)
-        head = self._head(out, body, length, hop)
         try:
-            await exchange.begin(tasks, head, body)
+            await exchange.begin(tasks, self._head(out, body, length, hop), body)
         except BaseException:
             await exchange.end()
             raise

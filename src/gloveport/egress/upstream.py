@@ -25,6 +25,7 @@ from gloveport.errors import UpstreamError
 IDLE_SECONDS = 30.0
 IDLE_OF_ROUTE = 8
 IDLE_IN_ALL = 64
+ROUTES_REMEMBERED = 256
 POST_SECONDS = 30.0
 POST_BYTES = 1 << 20
 """Of an answer to ``post``."""
@@ -49,6 +50,8 @@ class Upstreams:
         self._idle_seconds = idle_seconds
         self._known: dict[Route, list[_Connection]] = {}
         self._count = 0
+        self._dialling: dict[Route, anyio.Event] = {}
+        self._http1: dict[Route, None] = {}  # what spoke HTTP/1.1 last: there nobody waits for somebody else's dialling
         self._tasks: TaskGroup
 
     async def __aenter__(self) -> Self:
@@ -128,7 +131,7 @@ class Upstreams:
 
     async def begin(self, route: Route, out: Outbound, body: Body, length: int | None) -> tuple[_Connection, _Exchange]:
         """Send a request on some connection: once more on a fresh one, where that does nothing twice."""
-        connection = self._take(route) or await self._dial(route)
+        connection = self._take(route) or await self._dial_in_turn(route)
         repeatable = body is None or isinstance(body, bytes)
         reused = connection.used
         try:
@@ -148,10 +151,31 @@ class Upstreams:
             connection.idle_since = time.monotonic()
             self._keep(connection)
 
+    async def _dial_in_turn(self, route: Route) -> _Connection:
+        """Dial, but where that may give HTTP/2 let one go ahead: all who wait for it can share what it gets."""
+        ahead = self._dialling.get(route)
+        if ahead is not None:
+            await ahead.wait()
+            shared = self._take(route)
+            if shared is not None:
+                return shared
+        if route.scheme == "http" or route in self._http1 or route in self._dialling:
+            return await self._dial(route)
+        dialled = self._dialling[route] = anyio.Event()
+        try:
+            return await self._dial(route)
+        finally:
+            del self._dialling[route]
+            dialled.set()
+
     async def _dial(self, route: Route) -> _Connection:
         wire = await self._dialer.dial(route)
         if wire.protocol != "h2":
+            self._http1[route] = None
+            if len(self._http1) > ROUTES_REMEMBERED:
+                del self._http1[next(iter(self._http1))]
             return http1.Connection(wire, route)
+        self._http1.pop(route, None)
         connection = http2.Connection(wire, route)
         self._keep(connection)
         self._tasks.start_soon(self._run, connection)
