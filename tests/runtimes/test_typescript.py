@@ -13,6 +13,7 @@ APIS = {
     "off": Api(hosts=("off.test",), active=False),
 }
 PLACES = "*.two.test:443,[2001:db8::1]:8443,db.test:5432,one.test:443,one.test:8080"
+OF_NODE = ["--allow-sys=ca", "--allow-env=NODE_USE_SYSTEM_CA,ONE_KEY"]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,9 @@ def permissions():
     def words(egress):
         argv = deno.prepare("", Grant(egress=egress)).argv
         assert {"--no-remote", "--no-npm", "--cached-only"} <= set(argv)
-        return [word for word in argv if word.startswith(("--allow-net", "--allow-env", "--allow-import"))]
+        return [
+            word for word in argv if word.startswith(("--allow-net", "--allow-env", "--allow-sys", "--allow-import"))
+        ]
 
     return words
 
@@ -36,12 +39,12 @@ def test_nothing_is_allowed_where_nothing_may_be_reached(permissions):
 
 def test_the_places_of_active_apis_are_allowed_and_their_placeholders(permissions):
     """N2, N5."""
-    assert permissions(Egress(apis=APIS)) == [f"--allow-net={PLACES}", "--allow-env=ONE_KEY"]
+    assert permissions(Egress(apis=APIS)) == [f"--allow-net={PLACES}", *OF_NODE]
 
 
 def test_yolo_leaves_the_network_to_the_doors(permissions):
     """N2: and the environment still to the names that are needed."""
-    assert permissions(Egress(apis=APIS, yolo=True)) == ["--allow-net", "--allow-env=ONE_KEY"]
+    assert permissions(Egress(apis=APIS, yolo=True)) == ["--allow-net", *OF_NODE]
 
 
 def test_types_are_for_typescript_alone():

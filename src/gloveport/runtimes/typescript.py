@@ -71,13 +71,16 @@ class Deno(Value):
 def _permissions(egress: Egress) -> list[str]:
     """Deno's for the places of active APIs, and for the placeholders that are sent there. The doors are narrower.
 
-    To Deno, ``*.host`` stands for ``host`` too. No code comes from any of them: that is ``--no-remote``.
+    To Deno, ``*.host`` stands for ``host`` too. No code comes from any of them: that is ``--no-remote``. The rest is
+    what ``node:https`` asks for before it trusts anybody.
     """
     active = [api for api in egress.apis.values() if api.active]
     places = sorted({str(parse_pattern(host)._replace(scheme="tcp"))[6:] for api in active for host in api.hosts})
     names = sorted({auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)})
-    network = ["--allow-net"] if egress.yolo else [f"--allow-net={','.join(places)}"] if places else []
-    return [*network, *([f"--allow-env={','.join(names)}"] if names else [])]
+    network = "--allow-net" if egress.yolo else f"--allow-net={','.join(places)}" if places else None
+    if network is None:
+        return []
+    return [network, "--allow-sys=ca", f"--allow-env={','.join(('NODE_USE_SYSTEM_CA', *names))}"]
 
 
 def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:
