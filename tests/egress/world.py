@@ -62,6 +62,6 @@ async def opened(state: Path, environ: Mapping[str, str], **config) -> AsyncIter
 
 
 def api_at(port: int, ca_file: str, name: str = "alpha.test", **api) -> dict:
-    """An ``[api.NAME]`` table for an HTTPS server of the far side's; a bearer token is injected unless told otherwise."""
+    """An ``[api.NAME]`` table for an HTTPS server of the far side; a bearer token is injected unless told otherwise."""
     there = {"hosts": [f"{name}:{port}"], "addresses": [HOST], "ca_file": ca_file, "auth": [BEARER]}
     return there | api

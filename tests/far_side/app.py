@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -42,12 +42,14 @@ class App:
         sent: Bytes of bodies that a server was able to send.
         released: What ``/slow`` waits for before its head, ``/half`` and ``/early`` before their end.
         event: Each time it is set ``/sse`` sends one event.
+        routes: Further answers, by the first part of the path.
     """
 
     requests: list[str] = field(default_factory=list)
     sent: int = 0
     released: anyio.Event = field(default_factory=anyio.Event)
     event: anyio.Event = field(default_factory=anyio.Event)
+    routes: dict[str, Callable[[Request], Awaitable[Response]]] = field(default_factory=dict)
 
     async def answer(self, request: Request) -> Response:  # noqa: C901, PLR0911, PLR0912 - a table
         self.requests.append(f"{request.method} {request.target}")
@@ -86,6 +88,8 @@ class App:
                 return Response(self._half(), headers=[(b"content-length", b"8")])
             case "cut":
                 return Response(_cut(), headers=[(b"content-length", b"100")])
+            case _ if name in self.routes:
+                return await self.routes[name](request)
             case _:
                 return _whole(b"not found", 404)
 
