@@ -3,7 +3,6 @@ alone. N5, T4, T5."""
 
 import base64
 import json
-from secrets import token_urlsafe
 
 import pytest
 from hypothesis import given
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.anyio
 SECRET = "s3cret/of+the=owner"
 ENCODED = "s3cret%2Fof%2Bthe%3Downer"
 ROUTE = Route(api="github", scheme="https", host="api.github.test", port=443)
-GP, OTHER = f"gp_{token_urlsafe(24)}", f"gp_{token_urlsafe(24)}"
+GP, OTHER = "gp_xQ4vJ9-t_Lw2ZbN8sKf0RyHc7MdEa5Ug", "gp_B1oTz6Pq-Vn3WkXe_Ij9GhSl0CrYu4Da"
 PLACEHOLDERS = {"TOKEN": GP, "OTHER": OTHER}
 
 
