@@ -1,9 +1,19 @@
 """Wrong keys of APIs are named like all others, and no message shows what may be a secret."""
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gloveport.config import load
+from gloveport.config.faults import validated
+from gloveport.config.rules import rule_faults
+from gloveport.config.schema import Config
+from gloveport.config.shapes import members, shape_of
+from gloveport.config.wording import dotted
 from gloveport.errors import ConfigError
+from gloveport.model.egress import Api, Auth, Rule
 
 HOST = 'hosts = ["api.example.com"]\n'
 
@@ -168,3 +178,28 @@ networks = ["0.0.0.0/0"]
         ["7", "api.two.hosts[0]"],
         ["8", "api.two.networks[0]"],
     ]
+
+
+KINDS = members(shape_of(Auth).form)
+NAMES = sorted({name for table in (Api, Rule, *KINDS.values()) for name in table.model_fields} | {"[key]", "x"})
+LEAVES = st.sampled_from([*KINDS, "allow", "env:X", "api.example.com", "tcp://x:1", "/x", "", "10.0.0.0/8", "GET"])
+DATA = st.recursive(
+    LEAVES | st.text(max_size=3) | st.integers(-2, 70_000) | st.booleans() | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "[key]", "bearer", ""]), DATA, max_size=3) | DATA)
+def test_whatever_a_file_says_of_apis_is_valid_or_named_in_words(data):
+    """T3: an error inside a check is a refusal, and never another kind of error."""
+    text = {"api": data}
+    config, faults = validated(Config, text)
+    faults += rule_faults(text, own=())
+    assert (config is None) <= bool(faults)
+    for fault in faults:
+        assert dotted(fault.keys[0]).startswith("api")
+        assert fault.problem
+        assert fault.hint
+        assert f"{fault.problem}{fault.hint}".isprintable()
+        assert json.dumps(fault.keys)

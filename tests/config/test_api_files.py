@@ -241,6 +241,15 @@ def test_no_message_shows_a_credential(own, credentials):
     assert "12345" not in text
 
 
+def test_no_message_shows_a_password_in_a_url(own):
+    """T4"""
+    own.codeforge("x", {"domains": ["https://user:sk-live-1@a.example.com"]})
+    (own.apis / "y.toml").write_text("hosts = ['https://user:sk-live-1@a.example.com']")
+    text = own.refusal()
+    assert text.count("with a user") == 2
+    assert "sk-live" not in text
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
 def test_a_file_of_credentials_that_others_may_read_is_refused(own, mode):
     """T4, T3"""

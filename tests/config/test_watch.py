@@ -6,13 +6,15 @@ from contextlib import aclosing, asynccontextmanager
 import anyio
 import pytest
 
-from gloveport.config import changes, trust
+from gloveport.config import changes, load, reload, trust
 from gloveport.config.sources import sources
 from gloveport.config.watch import _look
+from gloveport.errors import ConfigError
 
 pytestmark = pytest.mark.anyio
 
 HOST = 'hosts = ["api.example.com"]\n'
+TWO = '[api.two]\nhosts = ["two.example.com"]\n'
 
 
 @asynccontextmanager
@@ -165,3 +167,29 @@ async def test_it_ends_at_once_when_it_is_cancelled(home):
                 begun = anyio.current_time()
                 scope.cancel()
         assert anyio.current_time() - begun < 1.0
+
+
+async def test_what_counts_follows_the_files_and_no_fault_takes_anything_away(home):
+    """N2, T3: edit, break, repair, add, delete."""
+    home.user_file.write_text("")
+    apis = home.user_file.parent / "apis"
+    apis.mkdir()
+    counts = load(None, cwd=home.project, environ=home.environ)
+
+    async with watching(home) as change:
+
+        async def after(act):
+            nonlocal counts
+            await while_waiting(change, act)
+            counts = reload(counts, None, cwd=home.project, environ=home.environ).loaded
+            return sorted(counts.config.api)
+
+        assert await after(lambda: (apis / "one.toml").write_text(HOST)) == ["one"]
+        assert await after(lambda: home.user_file.write_text(TWO)) == ["one", "two"]
+        with pytest.raises(ConfigError, match="not TOML"):
+            await after(lambda: home.user_file.write_text("[api.two"))
+        with pytest.raises(ConfigError, match="unknown key"):
+            await after(lambda: home.user_file.write_text("x = 1"))
+        assert sorted(counts.config.api) == ["one", "two"]
+        assert await after(home.user_file.unlink) == ["one"]
+        assert await after((apis / "one.toml").unlink) == []

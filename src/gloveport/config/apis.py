@@ -60,8 +60,10 @@ def api_faults(data: Table) -> Iterator[Fault]:
             try:
                 places[index] = parse_pattern(host)
             except ValueError as error:
-                problem = printable(str(error).removesuffix("."), limit=200)
-                yield Fault(keys=((*base, "hosts", index),), problem=problem, hint=_HOST_HINT)
+                # What stands before an @ may be a password.
+                problem = "expected a host alone, found one with a user" if "@" in host else str(error)
+                shortened = printable(problem.removesuffix("."), limit=200)
+                yield Fault(keys=((*base, "hosts", index),), problem=shortened, hint=_HOST_HINT)
         if api.active:
             yield from _claim_faults(base, places, owners)
         yield from _scheme_faults(base, api, places)

@@ -105,7 +105,8 @@ def _domain_faults(domains: Sequence[str]) -> Iterator[Fault]:
         if not sound:
             yield Fault(
                 keys=(("domains", index),),
-                problem=f"expected the name of a host and nothing else, found {shown(domain)}",
+                problem="expected the name of a host and nothing else, found "
+                + ("one with a user" if "@" in domain else shown(domain)),  # whose password may follow
                 hint="wildcards, ports and schemes are for a file NAME.toml",
             )
 
