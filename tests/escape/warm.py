@@ -90,4 +90,5 @@ class Warm:
 
     def _stocks(self, policy: Policy) -> tuple[Stock, ...]:
         engine = self.engine
-        return app.stocks(Config(policy=policy, pool=_SIZES), engine.sandbox.cold, engine.system, engine.runtimes)
+        config = Config(policy=policy, pool=_SIZES)
+        return app.stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)

@@ -104,8 +104,7 @@ class Warm:
         for stock in fitting:
             if stock not in self.pool.stocks:
                 self.pool.stocks += (stock,)
-                self.pool._tasks.start_soon(stock.maker.keep)
-                self.pool._tasks.start_soon(stock.fill)
+                self.pool._tasks.start_soon(stock.keep)
             await stock.filled()
         async with self.pool.start(plan) as child:
             yield child
@@ -154,7 +153,7 @@ def engine_with(tmp_path, temperature):
                 yield engine
                 return
             waiting = config.model_copy(update={"pool": PoolSize(forked=1, booted=1)})
-            stocks = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes)
+            stocks = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
             pool = Pool(cold=Nothing(), stocks=())
             async with pool.open():
                 yield replace(engine, sandbox=Warm(pool, stocks))

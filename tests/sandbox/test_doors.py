@@ -9,9 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from gloveport.config import Config
+from gloveport.errors import SandboxError
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress, Placeholder
-from gloveport.sandbox.base import Network, TextFile
+from gloveport.sandbox import zygote
+from gloveport.sandbox.base import Network, TextFile, make_plan
+from gloveport.server.app import assemble
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +75,11 @@ async def outcome_of(child, program):
     if isinstance(outcome.report, dict):
         assert outcome.report["error"] is None, outcome.report["error"]
     return str(stdout), outcome.report.get("value") if isinstance(outcome.report, dict) else None
+
+
+def traces():
+    """How many descriptors this process has, and how many processes are below it."""
+    return len([*Path("/proc/self/fd").iterdir()]), len(below(os.getpid()))
 
 
 def below(pid):
@@ -252,15 +261,47 @@ async def test_doors_leave_nothing_behind(sandboxes):
     """E5, P9: no descriptor of the server's, and no process."""
     async with sandboxes("shell", NETWORK) as made:
 
-        async def traces():
+        async def left():
             async with made.build() as child:
                 await outcome_of(child, made.prepare("true"))
             await made.settled()
-            return len([*Path("/proc/self/fd").iterdir()]), len(below(os.getpid()))
+            return traces()
 
-        before = [await traces() for _ in range(5)]
-        after = [await traces() for _ in range(50)]
+        before = [await left() for _ in range(5)]
+        after = [await left() for _ in range(50)]
     assert after[-1] == before[-1]
+
+
+async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(environ):
+    """P12, P9: in the words of whoever tried, whether from inside or outside."""
+    twice = Network(doors=(PROXY, PROXY))
+    async with assemble(Config(pool={"forked": 0, "booted": 0}), environ) as engine:
+        backend, program = engine.sandbox.cold, engine.runtimes["python"].prepare("", ONE)
+        plan = make_plan(program, ONE, engine.system, twice)
+        before = traces()
+        with pytest.raises(SandboxError, match="Address already in use"):
+            async with backend.start(plan):
+                pass
+        async with zygote.start(backend, plan) as forks:
+            with pytest.raises(SandboxError, match="Address already in use"):
+                async with forks.fork():
+                    pass
+        assert traces() == before
+
+
+async def test_a_sandbox_given_up_while_it_is_built_takes_who_opens_its_doors_with_it(environ):
+    """E5, P9."""
+    async with assemble(Config(pool={"forked": 0, "booted": 0}), environ) as engine:
+        backend, program = engine.sandbox.cold, engine.runtimes["python"].prepare("", ONE)
+        plan = make_plan(program, ONE, engine.system, NETWORK)
+        before = traces()
+        for milliseconds in (0, 5, 15, 25, 35, 45):
+            with anyio.move_on_after(milliseconds / 1000):
+                async with backend.start(plan):
+                    await anyio.sleep_forever()
+            with anyio.fail_after(5):
+                while traces() != before:
+                    await anyio.sleep(0.005)
 
 
 REACHES = """

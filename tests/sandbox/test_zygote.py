@@ -24,7 +24,8 @@ async def forks(environ):
     config = Config(policy=Policy(languages={"python"}), pool={"forked": 0, "booted": 0})
     async with app.assemble(config, environ) as engine:
         waiting = config.model_copy(update={"pool": PoolSize(forked=1)})
-        plan = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes)[0].maker.plan
+        stocks = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
+        plan = stocks[0].maker.plan
         async with zygote.start(engine.sandbox.cold, plan) as running:
             yield running
 
