@@ -16,6 +16,7 @@ _HEAD_SECONDS = 60.0
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 4 << 20
 _JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,8 @@ class Conversation:
         if not isinstance(event, h11.Request):
             return None
         self._method = event.method
+        if _is_whole(event):
+            self._http.next_event()  # its end: nobody will ask for a body that is not there
         return event
 
     async def content(self) -> AsyncIterator[bytes]:
@@ -112,7 +115,7 @@ class Conversation:
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
         """Answer with why there is no answer. What is still to come of the request is not waited for."""
         content = json.dumps({"code": code, "reason": reason, "hint": hint}).encode() + b"\n"
-        unread = self._http.their_state is not h11.DONE
+        unread = self._http.their_state in {h11.SEND_BODY, h11.ERROR}
         headers = (_JSON, _CLOSE) if unread else (_JSON,)
         await self.answer(Head(status=status, headers=headers), content)
         if unread:
@@ -131,7 +134,6 @@ class Conversation:
         await self._leave(h11.InformationalResponse(status_code=101, headers=list(head.headers), reason=head.reason))
 
     async def _leave(self, event: h11.Response | h11.InformationalResponse) -> None:
-        self._http.next_event()  # the end of the request, which has no body
         data = self._http.send(event) or b""
         if self._http.trailing_data[0]:
             raise OSError("it went on without waiting for the answer")
@@ -149,6 +151,12 @@ class Conversation:
         with anyio.move_on_after(_LINGER_SECONDS):
             while taken < _LINGER_BYTES and (data := await self._wire.receive()):
                 taken += len(data)
+
+
+def _is_whole(request: h11.Request) -> bool:
+    """Whether no body comes after this head."""
+    framing = [header for header in request.headers if header[0] in _FRAMING]
+    return not framing or framing == [(b"content-length", b"0")]
 
 
 def _reason(status: int) -> bytes:
