@@ -24,7 +24,7 @@ from gloveport.errors import AuditError, GloveportError
 from gloveport.model import MIB, Language, Narrowing, Request, Result, Value
 from gloveport.model.egress import ApiName
 from gloveport.sandbox.probe import Check
-from gloveport.server.apis import Apis, apis_text, described
+from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
@@ -104,18 +104,15 @@ class Tools:
                 reply = _reply(result)
         return reply
 
-    async def list_apis(self, name: ApiName | None = None) -> Annotated[wire.CallToolResult, Apis]:
+    async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
         """What programs may reach: hosts, what may be asked of them, and how credentials get there.
 
         With `name`, one API and its types.
         """
-        listed = described(self.engine.reach.egress, name)
-        if name is not None and not listed.apis:
-            return failed(f"there is no API {name!r}", "call list_apis without a name")
-        return wire.CallToolResult(
-            content=[wire.TextContent(type="text", text=apis_text(listed))],
-            structured_content=listed.model_dump(mode="json", exclude_defaults=True),
-        )
+        text = apis_text(self.engine.reach.egress, name)
+        if not text:
+            return failed(f"there is no API {name!r}", "hint: call list_apis without a name")
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
 
     async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
@@ -199,7 +196,8 @@ def describe(tools: Tools) -> list[Tool]:
     )
     for tool in (execute, apis, health):
         tool.parameters = lean(tool.parameters)
-        tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema or {}, opaque=frozenset({"grant"}))
+        if tool.fn_metadata.output_schema is not None:
+            tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema, opaque=frozenset({"grant"}))
         tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
         tool.description = " ".join(tool.description.split())
     policy = tools.engine.policy
