@@ -1,7 +1,8 @@
 """The program's side of HTTP: requests that come on one connection, and the answers to them, one after the other."""
 
+import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -10,6 +11,7 @@ import h11
 
 from gloveport.egress.messages import Headers
 from gloveport.egress.wire import Wire
+from gloveport.errors import UpstreamError
 
 HEAD_BYTES = 64 * 1024
 _HEAD_SECONDS = 60.0
@@ -109,7 +111,8 @@ class Conversation:
 
     async def end(self, trailers: Headers) -> None:
         """End the answer."""
-        end = h11.EndOfMessage(headers=list(trailers)) if self._chunked else h11.EndOfMessage()
+        with _sendable():
+            end = h11.EndOfMessage(headers=list(trailers) if self._chunked else [])
         await self._wire.send(self._http.send(end) or b"")
 
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
@@ -131,7 +134,9 @@ class Conversation:
 
     async def switch(self, head: Head) -> None:
         """Say yes to an upgrade: from then on the connection is another's. Raises as above."""
-        await self._leave(h11.InformationalResponse(status_code=101, headers=list(head.headers), reason=head.reason))
+        with _sendable():
+            switch = h11.InformationalResponse(status_code=101, headers=list(head.headers), reason=head.reason)
+        await self._leave(switch)
 
     async def _leave(self, event: h11.Response | h11.InformationalResponse) -> None:
         data = self._http.send(event) or b""
@@ -140,9 +145,10 @@ class Conversation:
         await self._wire.send(data)
 
     def _begun(self, head: Head) -> bytes:
-        self.answered = True
         reason = head.reason or _reason(head.status)
-        response = h11.Response(status_code=head.status, headers=list(head.headers), reason=reason)
+        with _sendable():
+            response = h11.Response(status_code=head.status, headers=list(head.headers), reason=reason)
+        self.answered = True
         return self._http.send(response) or b""
 
     async def _linger(self) -> None:
@@ -151,6 +157,15 @@ class Conversation:
         with anyio.move_on_after(_LINGER_SECONDS):
             while taken < _LINGER_BYTES and (data := await self._wire.receive()):
                 taken += len(data)
+
+
+@contextlib.contextmanager
+def _sendable() -> Iterator[None]:
+    """A head that can't be sent is the far side's fault: over HTTP/2 it may say anything."""
+    try:
+        yield
+    except h11.LocalProtocolError:  # from None: its text holds what was said
+        raise UpstreamError("bad_response", "The answer has characters that HTTP does not allow.") from None
 
 
 def _is_whole(request: h11.Request) -> bool:

@@ -1,0 +1,89 @@
+import http.client
+import json
+import os
+import socket
+import ssl
+
+PROXY = ("127.0.0.2", 3128)
+
+
+def masked(data):
+    return bytes(byte ^ 0x5A for byte in data).hex()
+
+
+def until_end(stream, seconds=10):
+    stream.settimeout(seconds)
+    seen = b""
+    try:
+        while data := stream.recv(65536):
+            seen += data
+    except OSError as error:
+        return seen + b"<" + type(error).__name__.encode() + b">"
+    return seen
+
+
+def secured(stream, name):
+    context = ssl.create_default_context()
+    if name is None:
+        context.check_hostname = False
+    return context.wrap_socket(stream, server_hostname=name)
+
+
+def direct(host, port, sni=""):
+    """A connection to a granted name; with TLS for the name itself unless another, or none, is told."""
+    stream = socket.create_connection((host, port), 10)
+    return stream if sni is None else secured(stream, sni or host)
+
+
+def tunneled(host, port, sni=""):
+    """The same through the proxy door."""
+    stream = socket.create_connection(PROXY, 10)
+    stream.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        data = stream.recv(1)
+        if not data:
+            raise OSError(answer.decode("latin-1"))
+        answer += data
+    if b" 200 " not in answer:
+        raise OSError(answer.decode("latin-1"))
+    return stream if sni is None else secured(stream, sni or host)
+
+
+def plain():
+    return socket.create_connection(PROXY, 10)
+
+
+def asked(stream, *pieces):
+    """Send these bytes and give all that is answered until the other end hangs up."""
+    with stream:
+        try:
+            for piece in pieces:
+                stream.sendall(piece)
+        except OSError:
+            pass
+        return until_end(stream)
+
+
+def request(place, target="/", method="GET", headers=(), body=b"", host=None):
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host or place}", "Connection: close", *headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def tried(attempt):
+    try:
+        return attempt()
+    except Exception as error:
+        return f"<{type(error).__name__}: {error}>".encode()
+
+
+def code_of(answer):
+    """Status, and the code of a refusal: ``403 names_disagree``."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split(b" ", 2)[1].decode() if head.startswith(b"HTTP/1.1 ") else "none"
+    try:
+        return f"{status} {json.loads(body)['code']}"
+    except (ValueError, KeyError, TypeError):
+        return status

@@ -1,0 +1,299 @@
+"""Programs and servers that work together to get a credential into a sandbox. Each test tells what the program saw, past
+every scrubber, and what the far side received."""
+
+import base64
+import gzip
+import json
+import sysconfig
+import textwrap
+import zlib
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+import brotli
+import pytest
+import zstandard
+from tests.egress.attacker import PRELUDE, left, unmasked
+from tests.egress.world import SECRET
+from tests.far_side.hostile import Heard, chunked, hostile, whole
+from tests.far_side.listening import listening
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Request, TextMessage
+
+pytestmark = pytest.mark.anyio
+
+KEY = SECRET.encode()
+MARK = b"[secret alpha.bearer]"
+LIMITS = {"limits": {"output_bytes": "4MiB", "code_bytes": "1MiB"}}
+
+READ_ALL = """
+seen = {}
+for path in PATHS:
+    seen[path] = masked(tried(lambda: asked(direct("alpha.test", PORT), request(f"alpha.test:{PORT}", path))))
+seen
+"""
+
+
+@pytest.fixture(scope="module")
+async def alpha(authority):
+    """A server that is hostile, and is sent a key."""
+    async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def world(world_of, api_at, alpha):
+    """Gloveport, with an API that gets a bearer token."""
+    async with world_of(api={"alpha": api_at(alpha.place.port)}, policy=LIMITS) as opened:
+        yield opened
+
+
+@pytest.fixture
+def see(world, alpha):
+    """Let a program ask for each path, which is answered so, and tell all that it saw of the answers."""
+
+    async def run(answers: dict[str, Callable[[Heard], bytes]]) -> dict[str, bytes]:
+        alpha.answers = {f"/{name}": answer for name, answer in answers.items()}
+        alpha.forget()
+        paths = f"PATHS = {[*alpha.answers]!r}; PORT = {alpha.place.port}\n"
+        told = await world.value("python", PRELUDE + paths + READ_ALL)
+        assert all(alpha.at(path)[0].key == KEY for path in alpha.answers), "it was not sent what it should reflect"
+        return {path[1:]: unmasked(seen) for path, seen in told.items()}
+
+    return run
+
+
+def shifted(encode: Callable[[bytes], bytes], by: int) -> Callable[[bytes], bytes]:
+    """An encoding of a key that stands behind other bytes, without what these have a part in."""
+    return lambda key: encode(b"x" * by + key)[2 if by else 0 :]
+
+
+def folded(key: bytes) -> bytes:
+    text = base64.b64encode(b"user:" + key)
+    return b"\r\n".join(text[at : at + 7] for at in range(0, len(text), 7))
+
+
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "whole": bytes,
+    "reversed": lambda key: key[::-1],
+    "upper-case": bytes.upper,
+    "lower-case": bytes.lower,
+    "swapped-case": bytes.swapcase,
+    "base64-of-it-after-0": shifted(base64.b64encode, 0),
+    "base64-of-it-after-1": shifted(base64.b64encode, 1),
+    "base64-of-it-after-2": shifted(base64.b64encode, 2),
+    "url-safe-base64-after-0": shifted(base64.urlsafe_b64encode, 0),
+    "url-safe-base64-after-1": shifted(base64.urlsafe_b64encode, 1),
+    "url-safe-base64-after-2": shifted(base64.urlsafe_b64encode, 2),
+    "base64-without-padding": lambda key: base64.b64encode(key).rstrip(b"="),
+    "base64-in-lines": folded,
+    "base32": base64.b32encode,
+    "hexadecimal": lambda key: key.hex().encode(),
+    "hexadecimal-upper-case": lambda key: key.hex().upper().encode(),
+    "hexadecimal-with-colons": lambda key: key.hex(":").encode(),
+    "percent-encoded": lambda key: key.replace(b"/", b"%2F").replace(b"+", b"%2B").replace(b"=", b"%3D"),
+    "percent-encoded-lower-case": lambda key: key.replace(b"/", b"%2f").replace(b"+", b"%2b").replace(b"=", b"%3d"),
+    "percent-encoded-all": lambda key: b"".join(b"%%%02x" % byte for byte in key),
+    "percent-encoded-twice": lambda key: key.replace(b"/", b"%252F").replace(b"+", b"%252B").replace(b"=", b"%253D"),
+    "json-escaped": lambda key: json.dumps(key.decode()).encode().replace(b"/", b"\\/"),
+    "json-in-code-points": lambda key: b"".join(b"\\u%04x" % byte for byte in key),
+    "markup": lambda key: key.replace(b"+", b"&#43;"),
+    "markup-in-code-points": lambda key: b"".join(b"&#%d;" % byte for byte in key),
+    "utf-16-le": lambda key: key.decode().encode("utf-16-le"),
+    "utf-16-be": lambda key: key.decode().encode("utf-16-be"),
+    "numbers": lambda key: json.dumps([*key]).encode(),
+}
+
+
+async def test_a_server_that_echoes_the_key_in_another_form_is_scrubbed(see):
+    """N6, W3 of CodeForge: whole, reversed, in other cases, in base64 at each alignment, hexadecimal, escaped."""
+    saw = await see(
+        {name: lambda heard, form=form: whole(b"<" + form(heard.key) + b">") for name, form in FORMS.items()}
+    )
+    leaked = {name: found for name, form in FORMS.items() if (found := left(form(KEY), saw[name]))}
+    del leaked["base64-in-lines"][:2]  # of what stands before it
+    assert leaked == {"base64-in-lines": []}
+    assert [name for name in FORMS if MARK not in saw[name]] == []
+
+
+async def test_no_part_of_an_answer_is_a_place_for_the_key(see):
+    """N6: head, reason, cookies, redirects, trailers, chunk extensions, early hints, error pages."""
+
+    def extended(heard: Heard) -> bytes:
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=%b\r\nok\r\n0;%b\r\n\r\n" % (
+            heard.key,
+            heard.key,
+        )
+
+    places: dict[str, Callable[[Heard], bytes]] = {
+        "header": lambda heard: whole(b"ok", b"X-Echo: " + heard.key),
+        "two-headers": lambda heard: whole(b"ok", b"X-Echo: " + heard.key, b"X-Echo: again " + heard.key),
+        "header-name": lambda heard: whole(b"ok", b"X-%b: 1" % heard.key.hex().encode()),
+        "header-in-base64": lambda heard: whole(b"ok", b"ETag: " + base64.b64encode(heard.key)),
+        "cookie": lambda heard: whole(b"ok", b"Set-Cookie: a=1", b"Set-Cookie: b=%b; Path=/" % heard.key),
+        "redirect": lambda heard: whole(b"", b"Location: /next?key=" + heard.key, status=b"302 Found"),
+        "reason": lambda heard: whole(b"ok", status=b"200 " + heard.key),
+        "error": lambda heard: whole(b"bad key " + heard.key, status=b"500 Internal Server Error"),
+        "unauthorized": lambda heard: whole(
+            b"", b'WWW-Authenticate: Bearer error_description="%b"' % heard.key, status=b"401 Unauthorized"
+        ),
+        "trailer": lambda heard: chunked(b"ok", trailers=(b"X-Echo: " + heard.key,)),
+        "trailer-of-a-name": lambda heard: chunked(b"ok", trailers=(b"X-%b: 1" % heard.key.hex().encode(),)),
+        "chunk-extension": extended,
+        "early-hint": lambda heard: b"HTTP/1.1 103 Early Hints\r\nLink: <%b>\r\n\r\n" % heard.key + whole(b"ok"),
+        "folded-header": lambda heard: (
+            b"HTTP/1.1 200 OK\r\nX-Echo: %b\r\n %b\r\nContent-Length: 0\r\n\r\n" % (heard.key[:11], heard.key[11:])
+        ),
+        "garbage": lambda heard: b"ICY 200 %b\r\n\r\n%b" % (heard.key, heard.key),
+        "no-header": lambda heard: b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % heard.key,
+        "behind-the-end": lambda heard: whole(b"ok") + heard.key,
+        "http-1.0": lambda heard: b"HTTP/1.0 200 OK\r\n\r\n" + heard.key,
+        "broken-off": lambda heard: b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5000\r\n\r\n" + heard.key,
+        "half-of-it": lambda heard: b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" + heard.key,
+    }
+    saw = await see(places)
+    forms = (KEY, base64.b64encode(KEY), KEY.hex().encode())
+    leaked = {name: found for name, seen in saw.items() for form in forms if (found := left(form, seen))}
+    del leaked["half-of-it"]  # a server that has the key can always say less of it: nobody can tell
+    assert leaked == {}
+    assert [name for name, seen in saw.items() if not seen.startswith(b"HTTP/1.1 ")] == []
+    assert saw["cookie"].count(b"set-cookie: ") == 2
+
+
+async def test_wherever_an_answer_is_cut_the_key_is_found(see):
+    """N6: every split point, in chunks, in base64, between all bytes at once."""
+    coded = base64.b64encode(b"user:" + KEY)
+
+    def cut(text: bytes, at: int, _: Heard) -> bytes:
+        return chunked(b"<" + text[:at], text[at:] + b">")
+
+    answers = {f"whole-{at}": partial(cut, KEY, at) for at in range(1, len(KEY))}
+    answers |= {f"base64-{at}": partial(cut, coded, at) for at in range(1, len(coded), 3)}
+    answers["bytes"] = lambda heard: chunked(*(bytes([byte]) for byte in b"<" + heard.key + b">"))
+    saw = await see(answers)
+    core = coded[7:-1]  # of what precedes it, and of the padding, the key has no part
+    assert {name: seen for name, seen in saw.items() if left(KEY, seen) or left(core, seen)} == {}
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.compress,
+}
+
+
+async def test_under_a_coding_the_key_is_found_and_under_one_that_is_unknown_nothing_passes(see):
+    """N6, W4 of CodeForge: what can't be decoded is refused; that is no reason to let it pass."""
+
+    def coded(names: tuple[str, ...], heard: Heard) -> bytes:
+        body = b"your key is %b, keep it" % heard.key
+        for name in names:
+            body = CODINGS[name](body)
+        return whole(body, *(b"Content-Encoding: " + name.encode() for name in names))
+
+    layers = [(name,) for name in CODINGS] + [("gzip", "br"), ("deflate", "zstd", "gzip")]
+    answers = {",".join(names): partial(coded, names) for names in layers}
+    refused: dict[str, Callable[[Heard], bytes]] = {
+        "compress": lambda heard: whole(heard.key, b"Content-Encoding: compress"),
+        "rot13": lambda heard: whole(heard.key, b"Content-Encoding: gzip, rot13"),
+        "four": lambda heard: whole(heard.key, b"Content-Encoding: gzip, gzip, gzip, gzip"),
+        "quoted": lambda heard: whole(heard.key, b'Content-Encoding: "gzip"'),
+        "not-what-it-says": lambda heard: whole(heard.key, b"Content-Encoding: gzip"),
+        "transfer": lambda heard: (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+            b"%x\r\n%b\r\n0\r\n\r\n" % (len(body := gzip.compress(heard.key)), body)
+        ),
+        "partial": lambda heard: whole(heard.key[:11], b"Content-Range: bytes 0-10/23", status=b"206 Partial Content"),
+        "range-of-200": lambda heard: whole(heard.key[11:], b"Content-Range: bytes 11-22/23"),
+        "unasked-upgrade": lambda heard: (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n" + heard.key
+        ),
+    }
+    saw = await see(answers | refused)
+    assert {name: seen for name, seen in saw.items() if left(KEY, seen)} == {}
+    assert [name for name in answers if MARK not in saw[name]] == []
+    passed = [name for name in refused if not saw[name].startswith((b"HTTP/1.1 502", b"HTTP/1.1 403"))]
+    assert passed == ["not-what-it-says"], "of that the head was passed on, and nothing else"
+    assert not saw["not-what-it-says"].endswith(b"0\r\n\r\n")
+
+
+async def test_parts_of_an_answer_and_its_reflection_are_not_to_be_had(world, alpha):
+    """N6: a Range, and TRACE, never leave; what asks for compression asks for one that can be undone."""
+    alpha.answers, place = {}, f"alpha.test:{alpha.place.port}"
+    alpha.forget()
+    program = f"""
+place, port = {place!r}, {alpha.place.port}
+def say(*args, **more):
+    return code_of(tried(lambda: asked(direct("alpha.test", port), request(place, *args, **more))))
+[
+    say("/range", headers=["Range: bytes=0-10"]),
+    say("/range", headers=["rAnGe: bytes=-5"]),
+    say("/trace", "TRACE"),
+    say("/coding", headers=["Accept-Encoding: rot13, gzip;q=0, *"]),
+]
+"""
+    said = await world.value("python", PRELUDE + program)
+    assert said == ["403 range_refused", "403 range_refused", "400 bad_request", "200"]
+    (heard,) = alpha.heard
+    assert heard.values("accept-encoding") == [b"gzip, deflate, br, zstd"]
+
+
+async def test_a_websocket_tells_no_key_in_any_frame(world_of, api_at, authority):
+    """N6, N7, W5 of CodeForge: in messages, in fragments of one, in pings, in the reason of its end."""
+    sent: list[bytes] = []
+
+    async def reflect(stream) -> None:
+        protocol, key = WSConnection(ConnectionType.SERVER), b""
+        async for data in stream:
+            protocol.receive_data(data)
+            for event in protocol.events():
+                if isinstance(event, Request):
+                    key = dict(event.extra_headers)[b"authorization"].removeprefix(b"Bearer ")
+                    sent.append(key)
+                    text = key.decode()
+                    fragments = [TextMessage(data=letter, message_finished=False) for letter in text]
+                    halves = [BytesMessage(data=key[:9], message_finished=False), BytesMessage(data=key[9:])]
+                    coded = base64.b64encode(b"a" + key)
+                    for said in (
+                        AcceptConnection(extra_headers=[(b"x-echo", key)]),
+                        TextMessage(data=f"<{text}>"),
+                        BytesMessage(data=b"\x00" + key[::-1]),
+                        *fragments,
+                        TextMessage(data="."),
+                        *halves,
+                        Ping(payload=key),
+                        BytesMessage(data=coded[:13], message_finished=False),
+                        BytesMessage(data=coded[13:]),
+                        CloseConnection(code=1000, reason=text),
+                    ):
+                        await stream.send(protocol.send(said))
+
+    program = """
+    from wsproto import ConnectionType, WSConnection
+    from wsproto.events import Request
+
+    stream = direct("alpha.test", PORT)
+    protocol = WSConnection(ConnectionType.CLIENT)
+    stream.sendall(protocol.send(Request(host="alpha.test:PORT", target="/")))
+    seen = b""
+    while b"\\x88" not in seen:  # the end of a WebSocket
+        seen += stream.recv(65536)
+    head, _, frames = seen.partition(b"\\r\\n\\r\\n")
+    [masked(head), masked(frames)]
+    """
+    context = authority.server("alpha.test", protocols=("http/1.1",))
+    async with listening(reflect, context) as place:
+        mounts = {"mounts": [{"source": sysconfig.get_path("purelib"), "target": "/opt/clients"}]}
+        async with world_of(api={"alpha": api_at(place.port)}, policy=mounts) as world:
+            code = textwrap.dedent(program).replace("PORT", str(place.port))
+            path = "import sys; sys.path.append('/opt/clients')\n"
+            head, frames = map(unmasked, await world.value("python", path + PRELUDE + code))
+    assert sent == [KEY]
+    assert head.startswith(b"HTTP/1.1 101")
+    assert MARK in head
+    found = [left(form, head + frames) for form in (KEY, KEY[::-1], base64.b64encode(b"a" + KEY)[2:])]
+    assert found == [[], [], []]
+    assert frames.count(MARK) == 7
