@@ -106,7 +106,7 @@ class Battery:
         """Have sandboxes wait for all that will be run warm."""
         for case in [_PLAIN, *(trial.case for trial in trials)]:
             policy = self.policy(case.mounts)
-            grant = grant_for(policy, case.request(case.source))
+            grant = grant_for(policy, self.engine.reach.egress, case.request(case.source))
             program = self.engine.runtimes[case.language].prepare(case.source, grant)
             with contextlib.suppress(SandboxError):  # no sandbox can be planned: the engine is to refuse it
                 await self.warm.prepare(make_plan(program, grant, self.engine.system), policy)
