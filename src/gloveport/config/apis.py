@@ -25,17 +25,10 @@ from gloveport.model.egress import (
     RefreshToken,
     SigV4,
 )
+from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import Place, parse_pattern
 
 _HOST_HINT = 'write "host", "host:port", "*.host", "http://host:port" or "tcp://host:port"; an IPv6 address in brackets'
-
-# They say how long a message is, whom it is for, from whom, or what is asked, or belong to one connection alone.
-_FORBIDDEN_HEADERS = frozenset(
-    {"connection", "content-encoding", "content-length", "content-type", "expect", "host", "http2-settings"}
-    | {"keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
-    | {"transfer-encoding", "upgrade", "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"}
-    | {"x-http-method-override", "x-http-method", "x-method-override"}
-)
 
 # What loaders, shells, interpreters and clients obey. A placeholder there is no secret, and breaks or redirects them.
 _OBEYED = re.compile(
@@ -132,7 +125,7 @@ def _auth_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
     for index, auth in enumerate(api.auth):
         key = (*base, "auth", index)
         for place in _places(auth):
-            if place.partition(":")[2] in _FORBIDDEN_HEADERS and place.startswith("header:"):
+            if place.startswith("header:") and not may_hold_a_credential(place.partition(":")[2]):
                 yield Fault(
                     keys=(key,),
                     problem=f"expected a header that may hold a credential, found {shown(place)}",

@@ -16,15 +16,6 @@ from urllib.parse import quote, unquote_plus
 from gloveport.egress.messages import Headers, Outbound
 from gloveport.errors import Denied
 
-FORBIDDEN_HEADERS = re.compile(
-    r"host|cookie|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|http2-settings"
-    r"|forwarded|via|referer|origin|user-agent|x-real-ip|x-http-method(?:-override)?|x-method-override"
-    r"|(?:content|proxy|x-forwarded)-.*",
-    re.IGNORECASE,
-)
-"""Names of headers that can neither be a place nor hold a credential: they mean something else, or servers write them
-to logs and pass them on. To be matched whole."""
-
 Swaps: TypeAlias = Mapping[str, str]
 """Secrets by the placeholder that stands for each."""
 
