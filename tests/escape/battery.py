@@ -109,7 +109,8 @@ class Battery:
             grant = grant_for(policy, self.engine.reach.egress, case.request(case.source))
             program = self.engine.runtimes[case.language].prepare(case.source, grant)
             with contextlib.suppress(SandboxError):  # no sandbox can be planned: the engine is to refuse it
-                await self.warm.prepare(make_plan(program, grant, self.engine.system), policy)
+                plan = make_plan(program, grant, self.engine.system, self.engine.reach.network)
+                await self.warm.prepare(plan, policy)
 
     async def judge(self, trial: Trial) -> None:
         """Run one program as often as it asks for and find fault with what comes of it."""
