@@ -8,13 +8,16 @@ from http import HTTPStatus
 
 import anyio
 import h11
+from anyio.lowlevel import checkpoint
 
 from gloveport.egress.messages import Headers
 from gloveport.egress.wire import Wire
 from gloveport.errors import UpstreamError
 
 HEAD_BYTES = 64 * 1024
+HEAD_LINES = 256
 _HEAD_SECONDS = 60.0
+_CHUNKS_AT_ONCE = 256
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 4 << 20
 _JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
@@ -57,13 +60,13 @@ class Conversation:
             self._http.start_next_cycle()
         elif self._http.our_state is not h11.IDLE:
             return None
-        self.answered = False
-        event = self._http.next_event()
+        self.answered, self._method = False, b""
+        event = self._head()
         if event is h11.NEED_DATA:
             with anyio.move_on_after(_HEAD_SECONDS):  # one who speaks a byte a minute is not listened to
                 while event is h11.NEED_DATA:
                     self._http.receive_data(await self._wire.receive())
-                    event = self._http.next_event()
+                    event = self._head()
         if not isinstance(event, h11.Request):
             return None
         self._method = event.method
@@ -82,11 +85,17 @@ class Conversation:
             leave = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
             await self._wire.send(self._http.send(leave) or b"")
         while True:
-            event = self._http.next_event()
+            pieces: list[bytes] = []  # what has come at once goes on at once: chunks may have a byte each
+            while isinstance(event := self._http.next_event(), h11.Data):
+                pieces.append(bytes(event.data))
+                if len(pieces) == _CHUNKS_AT_ONCE:
+                    break
+            if pieces:
+                yield b"".join(pieces)
             if event is h11.NEED_DATA:
                 self._http.receive_data(await self._wire.receive())
             elif isinstance(event, h11.Data):
-                yield bytes(event.data)
+                await checkpoint()
             else:
                 return
 
@@ -118,7 +127,7 @@ class Conversation:
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
         """Answer with why there is no answer. What is still to come of the request is not waited for."""
         content = json.dumps({"code": code, "reason": reason, "hint": hint}).encode() + b"\n"
-        unread = self._http.their_state in {h11.SEND_BODY, h11.ERROR}
+        unread = self._http.their_state in {h11.IDLE, h11.SEND_BODY, h11.ERROR}
         headers = (_JSON, _CLOSE) if unread else (_JSON,)
         await self.answer(Head(status=status, headers=headers), content)
         if unread:
@@ -143,6 +152,12 @@ class Conversation:
         if self._http.trailing_data[0]:
             raise OSError("it went on without waiting for the answer")
         await self._wire.send(data)
+
+    def _head(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        # Looked at before it is taken apart: thousands of lines would take as long as hundreds of requests.
+        if self._http.trailing_data[0].partition(b"\r\n\r\n")[0].count(b"\n") > HEAD_LINES:
+            raise h11.RemoteProtocolError(f"its head has more than {HEAD_LINES} lines", error_status_hint=431)
+        return self._http.next_event()
 
     def _begun(self, head: Head) -> bytes:
         reason = head.reason or _reason(head.status)

@@ -7,8 +7,13 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 CHUNK_BYTES = 1 << 16
+
+_IN_A_ROW = 4
+"""How often it is read or written without waiting before all others have their turn. Who sends or reads faster than we
+do would else have the event loop to itself, and no limit of any run would be looked after."""
 
 
 class Session(ssl.SSLSocket):
@@ -30,6 +35,7 @@ class Wire:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self._waiting = 0
+        self._in_a_row = 0
         self._closed = False
 
     async def receive(self, size: int = CHUNK_BYTES) -> bytes:
@@ -38,6 +44,7 @@ class Wire:
         Raises:
             OSError: The connection broke, or what comes is no TLS.
         """
+        await self._take_turns()
         while True:
             try:
                 return self._socket.recv(size)
@@ -62,6 +69,7 @@ class Wire:
         Raises:
             OSError: The connection broke.
         """
+        await self._take_turns()
         view = memoryview(data)
         while view:
             try:
@@ -154,6 +162,12 @@ class Wire:
             else:
                 return
 
+    async def _take_turns(self) -> None:
+        self._in_a_row += 1
+        if self._in_a_row > _IN_A_ROW:
+            self._in_a_row = 0
+            await checkpoint()
+
     async def _readable(self) -> None:
         await self._wait(anyio.wait_readable)
 
@@ -162,6 +176,7 @@ class Wire:
 
     async def _wait(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
         self._waiting += 1
+        self._in_a_row = 0
         try:
             await ready(self._socket)
         except anyio.BusyResourceError as error:
