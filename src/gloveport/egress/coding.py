@@ -40,6 +40,9 @@ class Decoder:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """What these bytes stand for, piece by piece. To be exhausted before more is fed.
 
+        Pieces may be empty: a few bytes may stand for hours of work from which nothing comes, and whoever takes the
+        pieces has to let others have their turn.
+
         Raises:
             UpstreamError: ``broken_encoding``: it is not what it was said to be.
         """
@@ -79,7 +82,9 @@ def _through(layers: Sequence[Layer], data: bytes) -> Iterator[bytes]:
         yield data
         return
     for piece in layers[0].feed(data):
-        yield from _through(layers[1:], piece)
+        inner = _through(layers[1:], piece)
+        yield next(inner, b"")
+        yield from inner
 
 
 def _broken(what: str) -> UpstreamError:

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
+from anyio.lowlevel import checkpoint
+
 from gloveport.egress.coding import decoder
 from gloveport.egress.messages import Outbound
 from gloveport.secrets.scrub import Needles, Scrubber, scrub
@@ -32,6 +34,10 @@ class Redaction:
         undo, scrubber = decoder(coding or b"identity"), Scrubber(self.needles)
         async for piece in stream:
             for plain in undo.feed(piece):
-                yield scrubber.feed(plain)
+                if scrubbed := scrubber.feed(plain):
+                    yield scrubbed
+                else:
+                    await checkpoint()
         undo.finish()
-        yield scrubber.finish()
+        if rest := scrubber.finish():
+            yield rest

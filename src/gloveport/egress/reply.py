@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from anyio.lowlevel import checkpoint
+
 from gloveport.egress.coding import Decoder, decoder
 from gloveport.egress.conversation import Conversation, Head
 from gloveport.egress.messages import Answer, Headers
@@ -125,6 +127,8 @@ class Reply:
                 for plain in (piece,) if undo is None else undo.feed(piece):
                     if scrubbed := scrubber.feed(plain):
                         yield scrubbed
+                    elif undo is not None:
+                        await checkpoint()
             if undo is not None:
                 undo.finish()
             if rest := scrubber.finish():
