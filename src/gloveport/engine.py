@@ -51,6 +51,7 @@ Made = TypeVar("Made")
 _MOST_REMEMBERED = 64
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
+_REQUESTS: tuple[LimitName, ...] = ("requests",)
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
     "queue_full": "queue_length",
@@ -187,7 +188,7 @@ class Engine:
         return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system, network))
 
     def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
-        request = run.request
+        request, journal, limits = run.request, run.journal, run.guard.grant.limits
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
             handle = f"output://{run.id}/{name}"
@@ -212,15 +213,15 @@ class Engine:
             stderr=shown["stderr"],
             error=verdict.error,
             exit_code=verdict.exit_code,
-            limits_hit=verdict.limits_hit,
+            limits_hit=(*verdict.limits_hit, *_REQUESTS) if journal.begun > limits.requests else verdict.limits_hit,
             hint=verdict.hint,
             usage=Usage(
                 wall_ms=round(outcome.wall_seconds * 1000),
                 cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
                 peak_memory_bytes=outcome.peak_memory_bytes,
             ),
-            requests=tuple(run.journal.listed),
-            requests_total=run.journal.total,
+            requests=tuple(journal.listed),
+            requests_total=journal.begun,
             grant=run.guard.grant,
         )
 

@@ -235,6 +235,7 @@ scratch_bytes = "2MiB"
 output_bytes = 256
 stored_output_bytes = 3
 code_bytes = 4
+requests = 5
 [admission]
 concurrent_runs = 5
 queue_length = 0
@@ -298,6 +299,7 @@ prefix = "Token "
                 "output_bytes": 256,
                 "stored_output_bytes": 3,
                 "code_bytes": 4,
+                "requests": 5,
             },
         },
         "admission": {"concurrent_runs": 5, "queue_length": 0, "queue_seconds": 6},

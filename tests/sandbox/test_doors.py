@@ -307,10 +307,6 @@ async def test_a_sandbox_given_up_while_it_is_built_takes_who_opens_its_doors_wi
 REACHES = """
 const attempts: Record<string, () => unknown> = {
   fetch: async () => (await fetch("http://one.test/")).status,
-  "another place": () => fetch("http://two.test/"),
-  "another port": () => Deno.connect({ hostname: "one.test", port: 443 }),
-  "the proxy itself": () => Deno.connect({ hostname: "127.0.0.2", port: 3128 }),
-  listen: () => Deno.listen({ hostname: "127.0.0.1", port: 8080 }),
   "import http": () => import("http://one.test/code.js"),
   "import https": () => import("https://one.test/code.js"),
   "import data of http": () => import("data:text/javascript,import 'http://one.test/code.js'"),
@@ -352,7 +348,5 @@ async def test_deno_reaches_the_granted_place_and_loads_no_code_from_it(sandboxe
         tasks.cancel_scope.cancel()
     assert asked == [b"GET / HTTP/1.1"]
     assert found.pop("fetch") == 200
-    for name in ("another place", "another port", "the proxy itself", "listen"):
-        assert found.pop(name).startswith("NotCapable: Requires net access"), name
     assert set(found) == {"import http", "import https", "import data of http", "worker", "npm", "jsr"}
     assert [name for name, failure in found.items() if not re.search("--no-(remote|npm) is specified", failure)] == []

@@ -27,14 +27,18 @@ class Gateway:
 
 @dataclass(kw_only=True)
 class Journal:
-    """What a run's answer says of its requests: the first of them, and how many there were."""
+    """What a run's answer says of its requests.
 
+    Attributes:
+        begun: How many there were, the refused ones among them.
+        listed: The first of those that are over.
+    """
+
+    begun: int = 0
     listed: list[Exchange] = field(default_factory=list)
-    total: int = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Note one that is over."""
-        self.total += 1
+        """Note one that is over, or refused."""
         if len(self.listed) < _MOST_LISTED:
             self.listed.append(exchange)
 
@@ -56,6 +60,23 @@ class Outlet:
     redactions: Needles
     journal: Journal = field(default_factory=Journal)
 
+    def require_budget(self) -> None:
+        """Let one more request be made. That there were too many is written down once.
+
+        Raises:
+            Denied: There were.
+        """
+        if self._is_spent():
+            most = self._most
+            denial = Denied(
+                "too_many_requests",
+                f"A run may make {most} requests.",
+                hint="Ask for more at once, or do the work in several runs.",
+            )
+            if self.journal.begun == most + 1:
+                self.guard.deny("fetch", denial, {})
+            raise denial
+
     def deny(self, denial: Denied, *, method: str = "", url: str = "") -> None:
         """Write down the refusal of what is no action, so that nothing could decide on it.
 
@@ -64,5 +85,16 @@ class Outlet:
             method: What was asked, as far as it could be read.
             url: Of where. Without a query.
         """
+        if self._is_spent():
+            return
         self.guard.deny("fetch", denial, {"method": method, "url": url})
         self.journal.add(Exchange(method=method, url=url, code=denial.code))
+
+    @property
+    def _most(self) -> int:
+        return self.guard.grant.limits.requests
+
+    def _is_spent(self) -> bool:
+        """Count one more, and tell whether it is too many: to fill the log must not be a way to stop it."""
+        self.journal.begun += 1
+        return self.journal.begun > self._most

@@ -28,6 +28,7 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
     code = None
     count = _Count()
     try:
+        outlet.require_budget()
         with outlet.guard.admit(Connect(host=host, port=port)) as ending:
             ending.fields["api"] = name
             try:

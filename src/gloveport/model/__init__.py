@@ -71,6 +71,9 @@ class Limits(Value):
     code_bytes: Bytes = ByteSize(256 * 1024)
     """Size of the program text."""
 
+    requests: Annotated[int, Field(ge=1)] = 10_000
+    """Requests and connections through the doors; each is written to the audit log."""
+
 
 class Narrowing(Value):
     """Limits a request may ask for, each lowered to the operator's where that is less; ``None`` takes the default."""
@@ -233,6 +236,7 @@ LimitName: TypeAlias = Literal[
     "output_bytes",
     "stored_output_bytes",
     "code_bytes",
+    "requests",
     "concurrent_runs",
     "queue_length",
     "queue_seconds",

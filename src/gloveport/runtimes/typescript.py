@@ -9,7 +9,6 @@ from deno import find_deno_bin
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Mount, Program, Value
 from gloveport.model.egress import Egress, Placeholder
-from gloveport.policy.hosts import parse_pattern
 
 _DENO = "/opt/deno/deno"
 _REPORT = f"{PRIVATE}/report"
@@ -69,18 +68,17 @@ class Deno(Value):
 
 
 def _permissions(egress: Egress) -> list[str]:
-    """Deno's for the places of active APIs, and for the placeholders that are sent there. The doors are narrower.
+    """Deno's for a way out, and for the placeholders that are sent there.
 
-    To Deno, ``*.host`` stands for ``host`` too. No code comes from any of them: that is ``--no-remote``. The rest is
-    what ``node:https`` asks for before it trusts anybody.
+    All of the network, which is the sandbox's loopback with its doors: what Deno refuses by itself, it refuses with
+    advice that nobody can follow, and the doors with a reason. No code comes from there: that is ``--no-remote``. The
+    rest is what ``node:https`` asks for before it trusts anybody.
     """
     active = [api for api in egress.apis.values() if api.active]
-    places = sorted({str(parse_pattern(host)._replace(scheme="tcp"))[6:] for api in active for host in api.hosts})
-    names = sorted({auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)})
-    network = "--allow-net" if egress.yolo else f"--allow-net={','.join(places)}" if places else None
-    if network is None:
+    if not active and not egress.yolo:
         return []
-    return [network, "--allow-sys=ca", f"--allow-env={','.join(('NODE_USE_SYSTEM_CA', *names))}"]
+    names = sorted({auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)})
+    return ["--allow-net", "--allow-sys=ca", f"--allow-env={','.join(('NODE_USE_SYSTEM_CA', *names))}"]
 
 
 def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:

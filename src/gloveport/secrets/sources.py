@@ -26,6 +26,7 @@ _FAILURE_SECONDS = 1.0  # or each request of a program would start the command t
 _YOUNG_SECONDS = 1.0  # what was fetched just now is not what an upstream has found to be old
 _FETCH_SECONDS = 10.0
 
+_LONGEST = 8192  # all its forms have to be looked for
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -130,6 +131,10 @@ def _usable(value: str) -> str:
     """
     if not value:
         raise ConfigError("it is missing or empty", hint="put the secret there, or take the API's auth away")
+    if len(value) > _LONGEST:
+        raise ConfigError(
+            f"it is longer than {_LONGEST} characters", hint="a credential is short: is it the right one?"
+        )
     if _CONTROL.search(value):
         raise ConfigError("it holds control characters, such as a line break", hint="keep the secret in one line")
     if value != value.strip():
