@@ -18,10 +18,11 @@ HEAD_BYTES = 64 * 1024
 HEAD_LINES = 256
 _HEAD_SECONDS = 60.0
 _CHUNKS_AT_ONCE = 256
-_LINGER_SECONDS, _LINGER_BYTES = 2.0, 4 << 20
+_LINGER_SECONDS = 2.0
 _JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+_UNREAD = frozenset({h11.IDLE, h11.SEND_BODY, h11.ERROR})  # the program's states in which more may come
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +128,20 @@ class Conversation:
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
         """Answer with why there is no answer. What is still to come of the request is not waited for."""
         content = json.dumps({"code": code, "reason": reason, "hint": hint}).encode() + b"\n"
-        unread = self._http.their_state in {h11.IDLE, h11.SEND_BODY, h11.ERROR}
+        unread = self._http.their_state in _UNREAD
         headers = (_JSON, _CLOSE) if unread else (_JSON,)
         await self.answer(Head(status=status, headers=headers), content)
-        if unread:
-            await self._linger()
+
+    async def linger(self) -> None:
+        """Before it is closed: take what is still sent of a request that was answered early, for a while.
+
+        To close at once would take back the answer; a program that sends all it has before it reads would miss it.
+        """
+        unread = self._http.their_state in _UNREAD
+        if unread and self._http.our_state in {h11.DONE, h11.MUST_CLOSE}:
+            with anyio.move_on_after(_LINGER_SECONDS), contextlib.suppress(OSError):
+                while await self._wire.receive():
+                    pass
 
     async def accept_tunnel(self) -> None:
         """Say yes to CONNECT: from then on the connection is another's.
@@ -165,13 +175,6 @@ class Conversation:
             response = h11.Response(status_code=head.status, headers=list(head.headers), reason=reason)
         self.answered = True
         return self._http.send(response) or b""
-
-    async def _linger(self) -> None:
-        """Take what is still sent, for a while: to close at once would take back what was answered."""
-        taken = 0
-        with anyio.move_on_after(_LINGER_SECONDS):
-            while taken < _LINGER_BYTES and (data := await self._wire.receive()):
-                taken += len(data)
 
 
 @contextlib.contextmanager

@@ -69,13 +69,14 @@ async def _converse(outlet: Outlet, wire: Wire, site: Site | None) -> None:
         while (request := await conversation.next_request()) is not None:
             if request.method == b"CONNECT":
                 await _connect(outlet, wire, conversation, request, site)
-                return
+                break
             await exchange(outlet, wire, conversation, request, site)
     except h11.RemoteProtocolError as error:
         denial = malformed(str(error))
         outlet.deny(denial)
         if not conversation.answered:
             await conversation.refuse(error.error_status_hint, denial.code, denial.reason, denial.hint)
+    await conversation.linger()
 
 
 async def _connect(
