@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
-from gloveport.errors import Denied
+from gloveport.errors import Denied, UpstreamError
 from gloveport.model import Action, Allow, Ask, Deny, Grant
 from gloveport.policy.decide import decide
 
@@ -58,6 +58,9 @@ class Guard:
             yield ending
         except Denied as denial:
             self._record(f"{action.kind}.denied", {"status": "denied", "code": denial.code, "reason": denial.reason})
+            raise
+        except UpstreamError as error:
+            self._record(f"{action.kind}.ended", {**ending.fields, "status": "failed", "code": error.code})
             raise
         except Exception as error:
             self._record(f"{action.kind}.ended", {**ending.fields, "status": "failed", "error": type(error).__name__})
