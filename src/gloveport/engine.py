@@ -40,6 +40,7 @@ from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Child, Outcome, Plan, Sandbox, System, make_plan
 from gloveport.sandbox.output import Archive, Capture
 from gloveport.sandbox.verdict import judge
+from gloveport.secrets.scrub import scrub_text
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], None]
@@ -136,6 +137,7 @@ class Engine:
                     stored=limits.stored_output_bytes,
                     directory=self.spool,
                     notify=functools.partial(run.on_output, stream) if run.on_output else None,
+                    clean=self._clean,
                 )
                 for stream in _STREAMS
             }
@@ -186,6 +188,10 @@ class Engine:
         key = run.reach, run.request.language, program.preload, run.request.limits
         grant, network = run.guard.grant, run.reach.network
         return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system, network))
+
+    def _clean(self, text: str) -> str:
+        """A secret may have been hidden between escapes that are gone now."""
+        return scrub_text(self.gateway.vault.needles, text)
 
     def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
         request, journal, limits = run.request, run.journal, run.guard.grant.limits

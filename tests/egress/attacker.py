@@ -18,6 +18,6 @@ def fragments(text: bytes, size: int = 8) -> list[bytes]:
     return [text[at : at + size] for at in range(len(text) - size + 1)]
 
 
-def left(secret: bytes, seen: bytes) -> list[bytes]:
+def left(secret: bytes, seen: bytes, size: int = 8) -> list[bytes]:
     """Parts of a secret, or of a form of it, that were seen."""
-    return [part for part in fragments(secret) if part in seen]
+    return [part for part in fragments(secret, size) if part in seen]

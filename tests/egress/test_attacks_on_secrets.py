@@ -297,3 +297,96 @@ async def test_a_websocket_tells_no_key_in_any_frame(world_of, api_at, authority
     found = [left(form, head + frames) for form in (KEY, KEY[::-1], base64.b64encode(b"a" + KEY)[2:])]
     assert found == [[], [], []]
     assert frames.count(MARK) == 7
+
+
+async def test_a_key_that_is_sent_later_does_not_come_by_an_answer_that_had_begun(world_of, api_at, authority):
+    """N5, N6: the placeholder goes out on one connection while another one waits: by body, under a coding, by frame."""
+    known: list[bytes] = []
+    learned = anyio.Event()
+
+    def give(heard: Heard) -> bytes:
+        known.extend(heard.values("x-token"))
+        learned.set()
+        return whole(b"ok")
+
+    async def stream(heard: Heard, encode=bytes, coding=b"identity"):
+        yield b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: %b\r\n\r\n" % coding
+        await learned.wait()
+        yield encode(b"<" + known[0] + b">")
+
+    async def websocket(heard: Heard):
+        protocol = WSConnection(ConnectionType.SERVER)
+        protocol.receive_data(heard.head + b"\r\n")
+        assert [type(event) for event in protocol.events()] == [Request]
+        yield protocol.send(AcceptConnection())
+        await learned.wait()
+        yield protocol.send(TextMessage(data=known[0].decode()))
+
+    program = """
+    streams = []
+    for path in ("/stream", "/gzip"):
+        streams.append(direct("alpha.test", PORT))
+        streams[-1].sendall(request("alpha.test:PORT", path))
+    frames = direct("alpha.test", PORT)
+    upgrade = ["Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
+    frames.sendall(request("alpha.test:PORT", "/ws", headers=upgrade).replace(b"close", b"upgrade"))
+    begun = [stream.recv(20) for stream in (*streams, frames)]
+    token = "X-Token: " + os.environ["TOKEN"]
+    said = code_of(asked(direct("alpha.test", PORT), request("alpha.test:PORT", "/give", headers=[token])))
+    while b"[" not in begun[-1] and len(begun[-1]) < 4096:
+        begun.append(frames.recv(4096))
+    [said, masked(b"".join(begun) + b"".join(map(until_end, streams)))]
+    """
+    placeholder = {"kind": "placeholder", "name": "TOKEN", "secret": "env:ALPHA_KEY", "places": ["header:x-token"]}
+    async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as server:
+        server.answers = {
+            "/give": give,
+            "/stream": stream,
+            "/gzip": partial(stream, encode=gzip.compress, coding=b"gzip"),
+            "/ws": websocket,
+        }
+        async with world_of(api={"alpha": api_at(server.place.port, auth=[placeholder])}) as world:
+            code = textwrap.dedent(program).replace("PORT", str(server.place.port))
+            said, saw = await world.value("python", PRELUDE + code)
+    assert (said, known) == ("200", [KEY])
+    assert left(KEY, unmasked(saw)) == []
+    assert unmasked(saw).count(b"[secret alpha.TOKEN]") == 3
+
+
+async def test_what_a_program_makes_of_what_it_was_told_is_scrubbed_once_more(world, alpha):
+    """N6, T4: in halves by two answers, put together in output, value, exception, a URL, and under escapes of terminals."""
+    alpha.answers = {
+        "/first": lambda heard: whole(heard.key[:11]),
+        "/second": lambda heard: whole(heard.key[11:]),
+    }
+    program = f"""
+import sys
+def half(path):
+    answer = asked(direct("alpha.test", {alpha.place.port}), request("alpha.test:{alpha.place.port}", path))
+    return answer.partition(b"\\r\\n\\r\\n")[2].decode()
+key = half("/first") + half("/second")
+"""
+    endings = {
+        "letter by letter": "for letter in key: print(letter, end='', flush=True); sys.stderr.write(letter)",
+        "value": "{'keys': [key, {key: key[::-1]}], 'text': 'a' + key}",
+        "exception": "raise KeyError(key)",
+        "exit": "sys.exit(key)",
+        "escapes": "print(key[:9] + '\\x1b[0m' + key[9:]); print(key[:9] + '\\0' + key[9:]); print('\\x7f'.join(key))",
+        "bytes": "sys.stdout.buffer.write(b'\\xff' + key.encode() + b'\\xe2\\x82'); [*key.encode()]",
+        "path": "code_of(asked(plain(), request('alpha.test', f'http://alpha.test/{key}')))",
+        "host": "code_of(asked(plain(), request('x', f'http://{key.encode().hex()}.test/')))",
+        "garbage": "code_of(asked(plain(), f'GET <{key}> HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode()))",
+        "method": "code_of(asked(plain(), request('x', '/', key.replace('/', '-').replace('=', '-'))))",
+    }
+    alpha.forget()
+    leaked = {}
+    for name, ending in endings.items():
+        result = await world.run("python", PRELUDE + program + ending)
+        told = result.model_dump_json().encode()
+        assert result.status == ("error" if name in {"exception", "exit"} else "ok"), result
+        if found := [part for form in (KEY, KEY.hex().encode()) for part in left(form, told, size=12)]:
+            leaked[name] = found[0]
+    assert leaked == {}
+    assert len(alpha.at("/first")) == len(alpha.at("/second")) == len(endings)
+    written = world.written()
+    assert [part for form in (KEY, KEY.hex().encode()) for part in left(form, written, size=12)] == []

@@ -117,7 +117,9 @@ class Conversation:
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the body."""
-        await self._wire.send(self._http.send(h11.Data(data=data)) or b"")
+        with _sendable():  # more than it said that it is, where a secret was taken out of it
+            piece = self._http.send(h11.Data(data=data)) or b""
+        await self._wire.send(piece)
 
     async def end(self, trailers: Headers) -> None:
         """End the answer."""
@@ -183,7 +185,7 @@ def _sendable() -> Iterator[None]:
     try:
         yield
     except h11.LocalProtocolError:  # from None: its text holds what was said
-        raise UpstreamError("bad_response", "The answer has characters that HTTP does not allow.") from None
+        raise UpstreamError("bad_response", "The answer is none that HTTP allows.") from None
 
 
 def _is_whole(request: h11.Request) -> bool:

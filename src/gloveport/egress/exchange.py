@@ -24,7 +24,7 @@ from gloveport.policy.hosts import find
 from gloveport.secrets.scrub import scrub_text
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
-_STATUS = {"bad_request": 400, "body_too_large": 413, "upstream_timeout": 504}
+_STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, "upstream_timeout": 504}
 _NO_API = Api(hosts=("nowhere.invalid",))  # of a host that no API names: under yolo
 _OWNERS = "The owner of this computer has to repair it; a program can't."
 _SHOWN = 300
@@ -51,6 +51,7 @@ async def exchange(
     """
     try:
         asked = read(request, site)
+        _require_ignorance(outlet, asked)
     except Denied as denial:
         url = "" if site is None else f"{site.scheme}://{site.host}:{site.port}"
         outlet.deny(denial, method=request.method.decode("ascii", "replace")[:_SHOWN], url=url)
@@ -59,6 +60,7 @@ async def exchange(
     visit = _Visit(outlet=outlet, wire=wire, conversation=conversation, asked=asked)
     code: str | None = "broke_off"
     try:
+        outlet.require_budget()
         with outlet.guard.admit(visit.action()) as ending:
             await visit.make(ending)
         code = None
@@ -71,6 +73,19 @@ async def exchange(
         await _refuse(outlet, conversation, _BAD_GATEWAY, code, "The credential for this API can't be had.", _OWNERS)
     finally:
         outlet.journal.add(Exchange(method=asked.method, url=visit.url, status=visit.status, code=code))
+
+
+def _require_ignorance(outlet: Outlet, asked: Asked) -> None:
+    """Refuse a URL with a secret in it. No program is to know one, and URLs are written down, here and by servers.
+
+    Raises:
+        Denied: There is one.
+    """
+    url = asked.site.host + asked.target
+    if outlet.clean(url) != url:
+        raise Denied(
+            "secret_in_url", "The URL holds a credential of the owner's.", hint="Leave credentials to the proxy."
+        )
 
 
 def _status(error: Denied | UpstreamError) -> int:
@@ -132,7 +147,7 @@ class _Visit:
         if injected.body is not None:
             body, length = injected.body, len(injected.body)
         ending.fields.update(api=name, injected=list(injected.places))
-        reply = Reply(needles=gateway.vault.needles, credentialed=bool(api.auth))
+        reply = Reply(vault=gateway.vault, credentialed=bool(api.auth))
         try:
             if asked.websocket:
                 async with gateway.upstreams.open_websocket(route, injected.out) as answer:
@@ -157,7 +172,7 @@ class _Visit:
             await reply.pass_on(self.conversation, answer, self.asked.method)
             return
         await self.conversation.switch(reply.switched(answer))
-        relay = websocket.Relay(needles=reply.needles, redactions=self.outlet.redactions)
+        relay = websocket.Relay(vault=reply.vault, redactions=self.outlet.redactions)
         try:
             await relay.run(self.wire, answer.upgraded, answer.ahead)
         finally:

@@ -9,7 +9,7 @@ from gloveport.egress.upstream import Upstreams
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model.egress import Exchange
-from gloveport.secrets.scrub import Needles
+from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
 _MOST_LISTED = 50
@@ -87,8 +87,13 @@ class Outlet:
         """
         if self._is_spent():
             return
-        self.guard.deny("fetch", denial, {"method": method, "url": url})
-        self.journal.add(Exchange(method=method, url=url, code=denial.code))
+        told = Denied(denial.code, self.clean(denial.reason), hint=denial.hint)  # it may quote what was asked
+        self.guard.deny("fetch", told, {"method": self.clean(method), "url": url})
+        self.journal.add(Exchange(method=self.clean(method), url=url, code=denial.code))
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        return scrub_text(self.gateway.vault.needles, text)
 
     @property
     def _most(self) -> int:

@@ -14,15 +14,11 @@ class ScrubbedSink:
     def __init__(self, sink: Sink, vault: Vault) -> None:
         self._sink = sink
         self._vault = vault
-        self._needles = vault.needles
-        self._scrubber = Scrubber(self._needles)
+        self._scrubber = Scrubber(vault.needles)
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
-        if self._vault.needles is not self._needles:  # one was resolved since: nothing before can hold a part of it
-            self.finish()
-            self._needles = self._vault.needles
-            self._scrubber = Scrubber(self._needles)
+        self._scrubber.renew(self._vault.needles)  # a secret may have been resolved since
         if scrubbed := self._scrubber.feed(data):
             self._sink.write(scrubbed)
 

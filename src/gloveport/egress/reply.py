@@ -10,7 +10,8 @@ from gloveport.egress.coding import Decoder, decoder
 from gloveport.egress.conversation import Conversation, Head
 from gloveport.egress.messages import Answer, Headers
 from gloveport.errors import UpstreamError
-from gloveport.secrets.scrub import Needles, Scrubber
+from gloveport.secrets.scrub import Scrubber
+from gloveport.secrets.vault import Vault
 
 _WITHOUT_BODY = frozenset({204, 304})
 _PARTIAL = 206
@@ -24,13 +25,13 @@ class Reply:
     """One answer on its way back.
 
     Attributes:
-        needles: What must not be in it.
+        vault: What must not be in it. A secret that is resolved while it comes is one that may come in it.
         credentialed: Whether it is from an API that gets credentials: what can't be looked at is refused then.
         received_bytes: Bytes of its body, as they came.
         found: Names of the secrets that were in it.
     """
 
-    needles: Needles
+    vault: Vault
     credentialed: bool
     received_bytes: int = 0
     found: set[str] = field(default_factory=set)
@@ -77,8 +78,8 @@ class Reply:
 
     @property
     def _looks(self) -> bool:
-        """Whether there is anything to look for."""
-        return bool(self.needles)
+        """Whether there is anything to look for, or may be before it has come to its end."""
+        return self.credentialed or bool(self.vault.needles)
 
     def _head(self, answer: Answer, *, length: int | None = None, decoded: bool = False) -> Head:
         dropped = _DROPPED | {b"content-encoding"} if decoded else _DROPPED
@@ -97,7 +98,7 @@ class Reply:
         return tuple((self._scrub(name)[0], self._scrub(value)[0]) for name, value in headers)
 
     def _scrub(self, data: bytes) -> tuple[bytes, set[str]]:
-        scrubber = Scrubber(self.needles)
+        scrubber = Scrubber(self.vault.needles)
         scrubbed = scrubber.feed(data) + scrubber.finish()
         self.found |= scrubber.found
         return scrubbed, scrubber.found
@@ -119,11 +120,12 @@ class Reply:
             return None  # what comes from where no credential goes is looked at as it is
 
     async def _body(self, answer: Answer, undo: Decoder | None) -> AsyncIterator[bytes]:
-        scrubber = Scrubber(self.needles)
+        scrubber = Scrubber(self.vault.needles)
         with contextlib.ExitStack() as stack:
             stack.callback(lambda: self.found.update(scrubber.found))
             async for piece in answer.body:
                 self.received_bytes += len(piece)
+                scrubber.renew(self.vault.needles)
                 for plain in (piece,) if undo is None else undo.feed(piece):
                     if scrubbed := scrubber.feed(plain):
                         yield scrubbed

@@ -6,6 +6,7 @@ be passed on when it is whole: what a program makes of them is scrubbed once mor
 
 import contextlib
 from codecs import IncrementalDecoder, getincrementaldecoder
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,6 +16,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from gloveport.egress.wire import Wire
 from gloveport.secrets.scrub import Needles, Scrubber, scrub, scrub_text
+from gloveport.secrets.vault import Vault
 
 _UTF8 = getincrementaldecoder("utf-8")
 _CLOSING_SECONDS = 5.0
@@ -26,13 +28,13 @@ class Relay:
     """One WebSocket.
 
     Attributes:
-        needles: What must not come in.
+        vault: What must not come in, and what is resolved meanwhile must not either.
         redactions: What must not go out.
         sent_bytes, received_bytes: Bytes of messages that went out and came in.
         found: Names of the secrets that came.
     """
 
-    needles: Needles
+    vault: Vault
     redactions: Needles
     sent_bytes: int = 0
     received_bytes: int = 0
@@ -48,8 +50,8 @@ class Relay:
         """
         program, server = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
         server.receive_data(ahead)
-        outward = _Direction(needles=self.redactions, source=near, incoming=program, sink=far, outgoing=server)
-        inward = _Direction(needles=self.needles, source=far, incoming=server, sink=near, outgoing=program)
+        outward = _Direction(barred=lambda: self.redactions, source=near, incoming=program, sink=far, outgoing=server)
+        inward = _Direction(barred=lambda: self.vault.needles, source=far, incoming=server, sink=near, outgoing=program)
         ended: list[_Direction] = []
 
         async def pass_on(direction: _Direction) -> None:
@@ -74,10 +76,11 @@ class _Direction:
     """What goes one way.
 
     Attributes:
+        barred: What must not go that way, as it is by then.
         closed: Whether it has ended as a WebSocket shall.
     """
 
-    needles: Needles
+    barred: Callable[[], Needles]
     source: Wire
     incoming: Connection
     sink: Wire
@@ -114,16 +117,17 @@ class _Direction:
             part = self._part(bytes(event.data), event.message_finished)
             return BytesMessage(data=part, message_finished=event.message_finished)
         if isinstance(event, Ping | Pong):
-            return type(event)(payload=scrub(self.needles, bytes(event.payload))[:_MOST_OF_A_REASON])
+            return type(event)(payload=scrub(self.barred(), bytes(event.payload))[:_MOST_OF_A_REASON])
         if isinstance(event, CloseConnection):
-            reason = scrub_text(self.needles, event.reason or "").encode()[:_MOST_OF_A_REASON].decode(errors="ignore")
+            reason = scrub_text(self.barred(), event.reason or "").encode()[:_MOST_OF_A_REASON].decode(errors="ignore")
             return CloseConnection(code=event.code, reason=reason)
         raise LocalProtocolError(f"no event of an open WebSocket: {type(event).__name__}")
 
     def _part(self, data: bytes, last: bool) -> bytes:  # noqa: FBT001 - a flag of the protocol
         """A part of a message, as far as it can be let out."""
         if self._scrubber is None:
-            self._scrubber = Scrubber(self.needles)
+            self._scrubber = Scrubber(self.barred())
+        self._scrubber.renew(self.barred())
         part = self._scrubber.feed(data)
         if last:
             part += self._scrubber.finish()

@@ -42,6 +42,7 @@ class Capture:
         stored: Bytes after which the run has to end.
         directory: Where the nameless file for large output is made.
         notify: Called with each piece of text as it comes, for progress.
+        clean: What is done to text when escapes are gone from it, before anybody sees it.
         total: Bytes that were written.
     """
 
@@ -49,6 +50,7 @@ class Capture:
     stored: int
     directory: Path
     notify: Callable[[str], None] | None = None
+    clean: Callable[[str], str] = str
     total: int = 0
     _memory: bytearray = field(default_factory=bytearray)
     _file: BinaryIO | None = None
@@ -83,7 +85,7 @@ class Capture:
             tail = self._read(max(half, kept - half), half).lstrip(_CONTINUATION).decode(errors="replace")
             text = f"{head}\n[… {self.total - 2 * half} bytes not shown; the resource {handle} has them …]\n{tail}"
         return Output(
-            text=text if ansi == "keep" else plain(text),
+            text=self.clean(text if ansi == "keep" else plain(text)),
             total_bytes=self.total,
             truncated=truncated,
             handle=handle if truncated else None,
@@ -96,7 +98,7 @@ class Capture:
         if offset + len(data) < kept:
             data = _whole_characters(data)
         following = offset + len(data)
-        return plain(data.decode(errors="replace")), following if data and following < kept else None
+        return self.clean(plain(data.decode(errors="replace"))), following if data and following < kept else None
 
     def close(self) -> None:
         """Forget everything."""

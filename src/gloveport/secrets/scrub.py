@@ -212,6 +212,10 @@ class Scrubber:
     _tail: bytes = b""
     _gone: int = 0  # of the tail's first bytes: they belong to a form that was replaced already
 
+    def renew(self, needles: Needles) -> None:
+        """Look for these from here on, also in what is held back: it may be the beginning of one of them."""
+        self._needles = needles
+
     def feed(self, data: bytes) -> bytes:
         """What can be let out now that these bytes have come."""
         if not self._needles:
