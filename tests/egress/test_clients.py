@@ -13,8 +13,8 @@ from tests.far_side.websocket import handle as websocket
 pytestmark = pytest.mark.anyio
 
 PROXY, TRANSPARENT = "one.wild.test", "alpha.test"
-"""A name that a pattern grants has no address inside: only the proxy door leads there. The other one is asked for without
-the proxy's variables, or by who does not look at them."""
+"""A name that a pattern grants has no address inside: only the proxy door leads there. The other one is asked for
+without the proxy's variables, or by who does not look at them."""
 
 ALONE = {
     "python": """
@@ -129,7 +129,7 @@ async def world(world_of, apis, clients):
 
 @pytest.mark.parametrize(("language", "program", "host"), CLIENTS)
 async def test_a_client_as_it_is_calls_an_api_with_a_key_that_it_does_not_have(world, far, language, program, host):
-    """N1, N5, N6: by both doors; the program's own credential is stripped, the owner's added, and gone from the echo."""
+    """N1, N5, N6: by both doors; its own credential is stripped, the owner's added, and gone from the echo."""
     said = await world.value(language, located(language, host, far.place.port, program))
     assert_called(said)
 
@@ -192,14 +192,14 @@ async def test_deno_opens_a_websocket(world, echo):
     assert value == ["hello", [1, 2, 255], 4001, "enough"]
 
 
-async def test_deno_opens_tls_and_plain_connections_of_its_own(world, far):
+async def test_deno_opens_tls_connections_of_its_own(world, far):
     """N1: without any HTTP client, by the transparent door."""
     value = await world.value(
         "typescript",
         f"""
         const connection = await Deno.connectTls({{ hostname: "{TRANSPARENT}", port: {far.place.port} }});
-        const request = "GET /size/3 HTTP/1.1\\r\\nHost: {TRANSPARENT}:{far.place.port}\\r\\nConnection: close\\r\\n\\r\\n";
-        await connection.write(new TextEncoder().encode(request));
+        const lines = ["GET /size/3 HTTP/1.1", "Host: {TRANSPARENT}:{far.place.port}", "Connection: close", "", ""];
+        await connection.write(new TextEncoder().encode(lines.join("\\r\\n")));
         return await new Response(connection.readable).text();
         """,
     )

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import anyio
 import h2.events
@@ -70,8 +70,10 @@ class Session:
                 request = Request(head[b":method"], head[b":path"], headers, self._body(event.stream_id, body_out))
                 tasks.start_soon(self._answer, event.stream_id, request, body_out)
             case h2.events.DataReceived():
-                with contextlib.suppress(anyio.BrokenResourceError):  # nobody reads it
+                try:
                     self._bodies[event.stream_id].send_nowait((event.data, event.flow_controlled_length))
+                except anyio.BrokenResourceError:
+                    self._pass_over(event.flow_controlled_length)
             case h2.events.StreamEnded():
                 self._bodies[event.stream_id].close()
             case h2.events.StreamReset():
@@ -94,6 +96,13 @@ class Session:
             except BreakOff:
                 self.protocol.reset_stream(number)
                 await self.flush()
+            finally:
+                self._pass_over(sum(_left(body)))
+
+    def _pass_over(self, size: int) -> None:
+        """A body that nobody reads leaves the others their room."""
+        if size:
+            self.protocol.increment_flow_control_window(size)
 
     async def _respond(self, number: int, request: Request, response: Response) -> None:
         if response.informational:
@@ -117,3 +126,10 @@ class Session:
             self.protocol.send_data(number, piece[:room])
             piece = piece[room:]
             await self.flush()
+
+
+def _left(body) -> Iterator[int]:
+    """Sizes of the pieces that have come and were not read."""
+    with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
+        while True:
+            yield body.receive_nowait()[1]
