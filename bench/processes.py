@@ -133,7 +133,7 @@ def _children() -> defaultdict[int, list[int]]:
 
 def _same_memory(one: int, other: int) -> bool:
     """Whether two processes have one memory (``CLONE_VM``), as the kernel tells."""
-    return _libc.syscall(_SYS_KCMP[os.uname().machine], one, other, _KCMP_VM, 0, 0) == 0
+    return bool(_libc.syscall(_SYS_KCMP[os.uname().machine], one, other, _KCMP_VM, 0, 0) == 0)
 
 
 def _parent(process: Path) -> int:
