@@ -19,7 +19,7 @@ from hyperframe.frame import (
 from tests.far_side.listening import listening
 from tests.far_side.web import web
 
-from gloveport.egress import http2
+from gloveport.egress import http2, http2_stream
 from gloveport.egress.upstream import Upstreams
 from gloveport.errors import UpstreamError
 
@@ -115,7 +115,7 @@ async def test_who_reads_slowly_slows_its_own_server_and_nobody_else(far, upstre
                 await fetch(upstreams, route, out("/size/1000000"))
                 server.app.sent -= 1_000_000
             read += len(piece)
-            assert server.app.sent - read <= http2.STREAM_WINDOW + 65_536
+            assert server.app.sent - read <= http2_stream.STREAM_WINDOW + 65_536
     assert read == 100_000_000
     assert server.place.connections == 1
 
@@ -282,7 +282,6 @@ BAD = {
     ],
     "a head of a megabyte": [head((":status", "200"), ("x-a", "a" * 15_000), *[("x-a", "a" * 15_000)] * 70)],
     "endless continuation": [head(flags=()), *[ContinuationFrame(1, data=b"\x82")] * 100],
-    "more than the window": [OK, *[DataFrame(1, data=bytes(16_384))] * 40],
     "data before a head": [DataFrame(1, data=b"abc")],
     "a push": [PushPromiseFrame(1, promised_stream_id=2, data=PUSHED, flags=("END_HEADERS",))],
 }  # fmt: skip
@@ -314,6 +313,14 @@ async def test_an_answer_that_breaks_the_protocol_is_refused(frames, upstreams, 
     async with saying(*frames) as route:
         with anyio.fail_after(5):
             assert "x-a" not in await refusal("bad_response", upstreams, route, out("/"))
+
+
+async def test_a_server_that_sends_more_than_the_window_to_one_who_does_not_read_is_left(upstreams, saying, out, soon):
+    """N7: memory is bounded, whatever a server says."""
+    frames = [OK, *[DataFrame(1, data=bytes(16_384))] * (2 * http2_stream.STREAM_WINDOW // 16_384)]
+    async with saying(*frames) as route, upstreams.exchange(route, out("/"), None, length=None) as answer:
+        await soon(lambda: answer.fault is not None)
+        assert answer.fault.code == "bad_response"
 
 
 async def test_a_server_that_asks_for_much_and_reads_nothing_is_left(upstreams, saying, out, monkeypatch):

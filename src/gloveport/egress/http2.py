@@ -6,11 +6,8 @@ exchange that is cancelled leaves no half frame behind. GOAWAY is read here: h2 
 means to finish.
 """
 
-import contextlib
-import functools
 import re
 import time
-from collections.abc import AsyncIterator, Iterable
 
 import anyio
 import h2.events
@@ -21,13 +18,12 @@ from h2.errors import ErrorCodes
 from h2.exceptions import FrameTooLargeError, H2Error
 from h2.settings import SettingCodes, Settings
 
-from gloveport.egress.http1 import AT_ONCE_BYTES, HEAD_BYTES, HOP_BY_HOP, Body, Unheard, in_pieces
-from gloveport.egress.messages import Headers, Outbound, Route
-from gloveport.egress.upload import Upload
+from gloveport.egress.http1 import HEAD_BYTES, HOP_BY_HOP, Body, Unheard
+from gloveport.egress.http2_stream import STREAM_WINDOW, Exchange, forwarded
+from gloveport.egress.messages import Outbound, Route
 from gloveport.egress.wire import CHUNK_BYTES, Wire
 from gloveport.errors import UpstreamError
 
-STREAM_WINDOW = 1 << 19
 CONNECTION_WINDOW = 1 << 24
 STREAMS = 100
 """At a time on one connection, also where the server would take more."""
@@ -112,7 +108,7 @@ class Connection:
         """Close it, without waiting."""
         self._scope.cancel()
 
-    async def exchange(self, tasks: TaskGroup, out: Outbound, body: Body, length: int | None) -> "Exchange":
+    async def exchange(self, tasks: TaskGroup, out: Outbound, body: Body, length: int | None) -> Exchange:
         """Send a request, and wait for the head of its answer. There must be room for it.
 
         Args:
@@ -142,7 +138,7 @@ class Connection:
             self._outbound += data
             self._due.set()
 
-    async def room(self, exchange: "Exchange") -> int:
+    async def room(self, exchange: Exchange) -> int:
         """Wait until a stream may send, and tell how many bytes. 0 when it never may."""
         while exchange.fault is None:
             window = min(self._h2.local_flow_control_window(exchange.number), self._h2.max_outbound_frame_size)
@@ -255,7 +251,7 @@ class Connection:
             case h2.events.DataReceived():
                 exchange.take_data(event.data, event.flow_controlled_length)
             case h2.events.TrailersReceived():
-                exchange.trailers = _forwarded(event.headers)
+                exchange.trailers = forwarded(event.headers)
             case h2.events.StreamEnded():
                 exchange.take_end()
             case h2.events.StreamReset():
@@ -280,156 +276,9 @@ class Connection:
         self._progress = anyio.Event()
 
 
-class Exchange:
-    """One request and its answer (``messages.Answer``), a stream of a connection. It is its own body.
-
-    Attributes:
-        number: The stream's.
-        fault: Why nothing more will come of it.
-    """
-
-    upgraded: Wire | None = None
-    ahead = b""
-    reason = b""
-
-    def __init__(self, connection: Connection, protocol: H2Connection, number: int) -> None:
-        self.number = number
-        self.status = 0
-        self.headers: Headers = ()
-        self.length: int | None = None
-        self.trailers: Headers = ()
-        self.fault: UpstreamError | None = None
-        self._connection = connection
-        self._h2 = protocol
-        self._buffer = bytearray()
-        self._eaten = 0
-        self._upload: Upload | None = None
-        self._sent = False
-        self._ended = False
-        self._news = anyio.Event()
-
-    @property
-    def body(self) -> AsyncIterator[bytes]:
-        """What comes."""
-        return self
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        while not self._buffer:
-            if self._ended:
-                raise StopAsyncIteration
-            await self._wait()
-        piece = bytes(self._buffer[:CHUNK_BYTES])
-        del self._buffer[:CHUNK_BYTES]
-        self._open_window(len(piece))
-        return piece
-
-    async def begin(self, tasks: TaskGroup, body: Body, length: int | None) -> None:
-        """Send the request's body and wait for the head of the answer."""
-        if body is None:
-            self._sent = True
-        elif isinstance(body, bytes) and len(body) <= min(
-            AT_ONCE_BYTES, self._h2.local_flow_control_window(self.number)
-        ):
-            self._h2.send_data(self.number, body, end_stream=True)
-            self._sent = True
-        else:
-            pieces = in_pieces(body) if isinstance(body, bytes) else body
-            self._upload = Upload(tasks, functools.partial(self._send_all, pieces, length), self._stir)
-        self._connection.flush()
-        while not self.status:
-            await self._wait()
-
-    async def end(self) -> None:
-        """Leave it. Its connection carries on."""
-        if self._upload is not None:
-            await self._upload.stop()
-        if not (self._sent and self._ended) and self.fault is None:
-            with contextlib.suppress(H2Error):
-                self._h2.reset_stream(self.number, ErrorCodes.CANCEL)
-                self._connection.flush()
-        self._connection.leave(self.number)
-
-    def take_head(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """The head of the answer has come."""
-        pairs = [*headers]
-        lengths = [value for name, value in pairs if name == b"content-length"]
-        if len(lengths) > 1:
-            self.fail(
-                UpstreamError("bad_response", f"{self._connection.name} says more than once where its answer ends.")
-            )
-            return
-        self.status = int(dict(pairs)[b":status"])
-        self.headers = _forwarded(pairs)
-        self.length = int(lengths[0]) if lengths else None
-        self._news.set()
-
-    def take_data(self, data: bytes, size: int) -> None:
-        """A piece of the body has come, which took ``size`` bytes of the window."""
-        self._buffer += data
-        self._open_window(size - len(data))
-        self._news.set()
-
-    def take_end(self) -> None:
-        """All of the answer has come."""
-        self._ended = True
-        self._news.set()
-
-    def fail(self, fault: UpstreamError) -> None:
-        """Nothing more will come."""
-        if self.fault is None and not self._ended:
-            self.fault = fault
-        self._news.set()
-
-    def _stir(self) -> None:
-        self._news.set()
-
-    async def _wait(self) -> None:
-        """Wait for news."""
-        if self._upload is not None and self._upload.fault is not None:
-            raise self._upload.fault
-        if self.fault is not None:
-            raise self.fault
-        await self._news.wait()
-        self._news = anyio.Event()
-
-    def _open_window(self, size: int) -> None:
-        """Let the server send as much more, when it is worth saying."""
-        self._eaten += size
-        if self._eaten >= STREAM_WINDOW // 4 and not self._ended and self.fault is None:
-            self._h2.increment_flow_control_window(self._eaten, self.number)
-            self._eaten = 0
-            self._connection.flush()
-
-    async def _send_all(self, pieces: AsyncIterator[bytes], length: int | None) -> None:
-        sent = 0
-        async for piece in pieces:
-            view = memoryview(piece)
-            while view:
-                room = await self._connection.room(self)
-                if not room:
-                    return
-                self._h2.send_data(self.number, bytes(view[:room]))
-                self._connection.flush()
-                view = view[room:]
-            sent += len(piece)
-        if length not in {None, sent}:
-            raise UpstreamError("bad_request", f"The body of the request has {sent} bytes, and its head said {length}.")
-        if self.fault is None:
-            self._h2.end_stream(self.number)
-            self._connection.flush()
-            self._sent = True
-
-
 def _is_illegal(out: Outbound) -> bool:
     return (
         _TOKEN.fullmatch(out.method.lower().encode()) is None
         or _TARGET.fullmatch(out.target.encode()) is None
         or any(_TOKEN.fullmatch(name) is None or _VALUE.fullmatch(value) is None for name, value in out.headers)
     )
-
-
-def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    return tuple((bytes(name), bytes(value)) for name, value in headers if name[:1] != b":" and name not in HOP_BY_HOP)

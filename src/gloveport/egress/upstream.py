@@ -14,7 +14,7 @@ from typing import Self, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.egress import http1, http2
+from gloveport.egress import http1, http2, http2_stream
 from gloveport.egress.dial import Dialer, Resolve
 from gloveport.egress.http1 import Body, Unheard
 from gloveport.egress.http2 import Unprocessed
@@ -34,7 +34,7 @@ _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _WEBSOCKET: Headers = ((b"connection", b"Upgrade"), (b"upgrade", b"websocket"))
 
 _Connection: TypeAlias = http1.Connection | http2.Connection
-_Exchange: TypeAlias = http1.Exchange | http2.Exchange
+_Exchange: TypeAlias = http1.Exchange | http2_stream.Exchange
 
 
 class Upstreams:
