@@ -1,6 +1,8 @@
-import http.client
+"""What stands before a hostile program (``attacker.PRELUDE``). It runs in the sandbox."""
+
+import http.client  # noqa: F401 - programs use it
 import json
-import os
+import os  # noqa: F401
 import socket
 import ssl
 
@@ -50,7 +52,7 @@ def tunneled(host, port, sni=""):
     return stream if sni is None else secured(stream, sni or host)
 
 
-def plain():
+def plain(*_):
     return socket.create_connection(PROXY, 10)
 
 
@@ -75,7 +77,7 @@ def request(place, target="/", method="GET", headers=(), body=b"", host=None):
 def tried(attempt):
     try:
         return attempt()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is told
         return f"<{type(error).__name__}: {error}>".encode()
 
 

@@ -374,8 +374,8 @@ key = half("/first") + half("/second")
         "escapes": "print(key[:9] + '\\x1b[0m' + key[9:]); print(key[:9] + '\\0' + key[9:]); print('\\x7f'.join(key))",
         "bytes": "sys.stdout.buffer.write(b'\\xff' + key.encode() + b'\\xe2\\x82'); [*key.encode()]",
         "path": "code_of(asked(plain(), request('alpha.test', f'http://alpha.test/{key}')))",
-        "host": "code_of(asked(plain(), request('x', f'http://{key.encode().hex()}.test/')))",
-        "garbage": "code_of(asked(plain(), f'GET <{key}> HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode()))",
+        "host": "code_of(asked(plain(), request(f'{key.encode().hex()}.test', f'http://{key.encode().hex()}.test/')))",
+        "garbage": "code_of(asked(plain(), request('x', f'<{key}>')))",
         "method": "code_of(asked(plain(), request('x', '/', key.replace('/', '-').replace('=', '-'))))",
     }
     alpha.forget()

@@ -44,8 +44,8 @@ class Hostile:
     """A running server.
 
     Attributes:
-        answers: What it says by path, knowing what it has heard; ``ok`` where there is nothing. After an answer that
-            does not say how long it is, or says ``connection: close``, it hangs up.
+        answers: What it says by path, knowing what it has heard; ``ok`` where there is nothing. After an answer in
+            pieces, or that does not say how long it is, or says ``connection: close``, it hangs up.
         heard: All requests.
         received: Every byte.
     """
@@ -83,6 +83,7 @@ class Hostile:
                 continue
             async for piece in said:
                 await stream.send(piece)
+            return
 
     async def _body(self, head: bytes, data: bytes, stream: ByteStream) -> tuple[bytes, bytes]:
         if _CHUNKED.search(head):

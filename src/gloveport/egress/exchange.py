@@ -188,8 +188,8 @@ class _Visit:
         if api.rules and (place := self.asked.override()):
             raise Denied(
                 "method_override_refused",
-                f"The request asks for another method in {place}: what the owner allows is judged by its own.",
-                hint="Use the method itself.",
+                f"In {place} it asks for another method or path: what the owner allows is judged by its own.",
+                hint="Use the method and the path themselves.",
             )
         if api.auth and any(name == b"range" for name, _ in self.asked.headers):
             raise Denied(

@@ -15,6 +15,7 @@ from gloveport.egress import places, sigv4
 from gloveport.egress.messages import Outbound, Route
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.places import Draft
+from gloveport.egress.request import hyphenated
 from gloveport.errors import Denied
 from gloveport.model.egress import (
     Api,
@@ -73,22 +74,23 @@ class Injector:
         What is a placeholder's place stays for ``apply``. Of the target every other byte stays as it is.
         """
         headers, parameters = _taken(api)
+        filled = {place[len("header:") :].lower().encode() for place in _places(api) if place.startswith("header:")}
+        headers |= {hyphenated(name) for name in filled}
         return Outbound(
             method=out.method,
             target=_without_parameters(out.target, parameters) if parameters else out.target,
             headers=tuple(
                 (name, value)
                 for name, value in out.headers
-                if name not in headers and not name.startswith(b"x-forwarded-")
+                if name in filled
+                or (hyphenated(name) not in headers and not hyphenated(name).startswith(b"x-forwarded-"))
             ),
         )
 
     def needs_body(self, api: Api) -> bool:
         """Whether ``apply`` has to see the body: at most ``MOST_BODY_BYTES`` of it."""
-        return any(
-            isinstance(auth, SigV4)
-            or (isinstance(auth, Placeholder) and any(place.startswith(("form:", "body:")) for place in auth.places))
-            for auth in api.auth
+        return any(isinstance(auth, SigV4) for auth in api.auth) or any(
+            place.startswith(("form:", "body:")) for place in _places(api)
         )
 
     async def apply(
@@ -201,14 +203,14 @@ def _named(api_name: str, api: Api) -> Iterator[tuple[str, Auth]]:
 
 
 def _taken(api: Api) -> tuple[set[bytes], set[str]]:
-    """Headers and parameters of the program's that don't leave. Names of places among them are left to ``apply``."""
+    """Headers, hyphenated, and parameters of the program's that don't leave."""
     headers, parameters = set(_NEVER), set[str]()
     for auth in api.auth:
         match auth:
             case Placeholder():
                 continue
             case Header():
-                headers.add(auth.name.lower().encode())
+                headers.add(hyphenated(auth.name.lower().encode()))
             case Query():
                 parameters.add(auth.name)
             case SigV4():
@@ -217,10 +219,11 @@ def _taken(api: Api) -> tuple[set[bytes], set[str]]:
             case Bearer() | Basic() | ClientCredentials() | RefreshToken():
                 pass
         headers.add(_AUTHORIZATION)
-    for auth in api.auth:
-        if isinstance(auth, Placeholder):
-            headers -= {place[len("header:") :].lower().encode() for place in auth.places}
     return headers, parameters
+
+
+def _places(api: Api) -> Iterator[str]:
+    return (place for auth in api.auth if isinstance(auth, Placeholder) for place in auth.places)
 
 
 def _references(auth: Auth) -> list[str]:

@@ -26,7 +26,13 @@ _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"proxy-authenticate", b"te"}
     | {b"trailer", b"transfer-encoding", b"upgrade", b"content-length", b"expect", b"host", b"http2-settings"}
 )
-_OVERRIDES = frozenset({b"x-http-method-override", b"x-http-method", b"x-method-override"})
+_OVERRIDES = frozenset(
+    {b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-method"}
+    | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
+)
+_OVERRIDING_PARAMETERS = frozenset({"_method", *(name.decode() for name in _OVERRIDES)})
+_PERHAPS = frozenset({"method", "httpmethod", "http_method"})  # of what they say it depends
+_METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _PARAMETERS = re.compile(r"[&;]")
 _MOST_PORT = 65_535
 
@@ -70,12 +76,20 @@ class Asked:
         return self.length != 0
 
     def override(self) -> str | None:
-        """Where it asks a server to take another method for its own; None where it does not."""
-        for name, _ in self.headers:
-            if name in _OVERRIDES:
-                return name.decode()
-        parameters = (unquote(parameter.partition("=")[0]) for parameter in _PARAMETERS.split(self.query or ""))
-        return "the query" if any(name.lower() == "_method" for name in parameters) else None
+        """Where it asks a server to take another method or path for its own; None where it does not."""
+        for header, _ in self.headers:
+            if hyphenated(header) in _OVERRIDES:
+                return header.decode()
+        for parameter in _PARAMETERS.split(self.query or ""):
+            name, _, value = unquote(parameter).lower().partition("=")
+            if name in _OVERRIDING_PARAMETERS or (name in _PERHAPS and value in _METHODS):
+                return "the query"
+        return None
+
+
+def hyphenated(name: bytes) -> bytes:
+    """The name of a header as many servers read it: what turns names into variables takes ``_`` and ``-`` for one."""
+    return name.replace(b"_", b"-")
 
 
 def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
@@ -131,7 +145,7 @@ def read(request: h11.Request, site: Site | None) -> Asked:
         site=where,
         path=path or "/",
         query=query if mark else None,
-        headers=tuple((name, value) for name, value in request.headers if name not in dropped),
+        headers=tuple((name, value) for name, value in request.headers if hyphenated(name) not in dropped),
         length=length,
         websocket=upgrade == b"websocket" and b"upgrade" in options and method == "GET" and length == 0,
     )
