@@ -67,10 +67,6 @@ async def exchange(
     except (Denied, UpstreamError) as error:
         code = error.code
         await _refuse(outlet, conversation, _status(error), code, str(error.args[0]), error.hint)
-    except ConfigError as error:  # a secret that can't be had
-        code = "secret_unavailable"
-        _log.warning("no request to %s: %s", asked.site.host, error)
-        await _refuse(outlet, conversation, _BAD_GATEWAY, code, "The credential for this API can't be had.", _OWNERS)
     finally:
         outlet.journal.add(Exchange(method=asked.method, url=visit.url, status=visit.status, code=code))
 
@@ -134,7 +130,7 @@ class _Visit:
         """Send it and pass on the answer.
 
         Raises:
-            Denied, UpstreamError, ConfigError: There is none, or not all of one.
+            Denied, UpstreamError: There is none, or not all of one.
         """
         gateway, asked = self.outlet.gateway, self.asked
         name, api = find(self.outlet.guard.grant.egress, *asked.site) or ("", _NO_API)
@@ -143,7 +139,12 @@ class _Visit:
         out = gateway.injector.strip(api, self._head(api))
         route = _route(name, api, asked.site)
         whole = body if isinstance(body, bytes) else None
-        injected = await gateway.injector.apply(name, api, route, out, whole, self.outlet.placeholders)
+        try:
+            injected = await gateway.injector.apply(name, api, route, out, whole, self.outlet.placeholders)
+        except ConfigError as error:
+            _log.warning("no request to %s: %s", asked.site.host, error)
+            reason = "The credential for this API can't be had."
+            raise UpstreamError("secret_unavailable", reason, hint=_OWNERS) from error
         if injected.body is not None:
             body, length = injected.body, len(injected.body)
         ending.fields.update(api=name, injected=list(injected.places))
