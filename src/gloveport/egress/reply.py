@@ -49,7 +49,7 @@ class Reply:
                 "partial_answer", "A part of an answer came, in which a credential could be cut in two.", hint=_WHOLE
             )
         if method == "HEAD" or answer.status in _WITHOUT_BODY:
-            await conversation.begin(self._head(answer, length=None if self._looks else answer.length))
+            await conversation.begin(self._head(answer, length=answer.length if method == "HEAD" else None))
             await conversation.end(())
             return
         undo = self._decoder(answer.headers)
@@ -72,7 +72,7 @@ class Reply:
             UpstreamError: It wants something of which nothing was said.
         """
         if any(name == b"sec-websocket-extensions" for name, _ in answer.headers):
-            raise UpstreamError("upstream_bad_response", "The server wants an extension that nobody has offered.")
+            raise UpstreamError("bad_response", "The server wants an extension that nobody has offered.")
         upgrade = ((b"connection", b"upgrade"), (b"upgrade", b"websocket"))
         return Head(status=answer.status, headers=(*self._scrubbed(answer.headers), *upgrade))
 
