@@ -283,13 +283,16 @@ async def test_a_placeholder_is_another_in_each_run(world):
 
 
 async def test_what_the_owner_redacts_leaves_in_no_request(world, port):
-    """N8: in the URL, a header and a body."""
+    """N8: in the URL, a header and a body, also in one that is compressed."""
     said = await world.value(
         "shell", f"curl -sS 'https://beta.test:{port}/echo?q={REDACTED}' -H 'X-Of: {REDACTED}!' -d 'for {REDACTED}'"
     )
     assert said["target"] == "/echo?q=REDACTED"
     assert ["x-of", "REDACTED!"] in said["headers"]
     assert said["size"] == len("for REDACTED")
+    send = f"curl -sS https://beta.test:{port}/echo -H 'Content-Encoding: gzip' --data-binary @-"
+    said = await world.value("shell", f"echo for {REDACTED} | gzip | {send}")
+    assert said["size"] == len("for REDACTED\n")
 
 
 async def test_a_program_without_an_api_has_no_network(world_of):

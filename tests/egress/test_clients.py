@@ -192,6 +192,33 @@ async def test_deno_opens_a_websocket(world, echo):
     assert value == ["hello", [1, 2, 255], 4001, "enough"]
 
 
+@pytest.mark.parametrize("host", [PROXY, TRANSPARENT])
+async def test_aiohttp_opens_a_websocket(world, echo, host):
+    """N1, N7: also where it offers compression, which nobody could look into."""
+    program = f"""
+    {PACKAGES}
+    import aiohttp
+    async with aiohttp.ClientSession(trust_env={host == PROXY}) as session:
+        async with session.ws_connect("wss://{host}:{echo.port}/", compress=15) as socket:
+            await socket.send_str("hello")
+            said = [await socket.receive_str(), socket.compress]
+    said
+    """
+    assert await world.value("python", program) == ["hello", 0]
+
+
+async def test_a_client_that_would_rather_speak_http_2_speaks_http_1_1(world, far):
+    """N1: to the door, which offers nothing else."""
+    program = f"""
+    {PACKAGES}
+    import httpx
+    with httpx.Client(http2=True) as client:
+        answer = client.get("https://{TRANSPARENT}:{far.place.port}/size/3")
+    [answer.http_version, answer.text]
+    """
+    assert await world.value("python", program) == ["HTTP/1.1", "012"]
+
+
 async def test_deno_opens_tls_connections_of_its_own(world, far):
     """N1: without any HTTP client, by the transparent door."""
     value = await world.value(

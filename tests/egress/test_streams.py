@@ -343,7 +343,7 @@ async def test_early_hints_are_no_answer(python):
 
 
 async def test_answers_without_a_body_leave_the_connection_in_step(python):
-    """N7: HEAD, 204, 304, and more on the same connection."""
+    """N7: HEAD, which is asked for the length, 204, 304, and more on the same connection."""
     value = await python(
         HTTP,
         """
@@ -351,12 +351,12 @@ connection, said = connect(), []
 for method, path in ("HEAD", "/size/1000"), ("GET", "/status/204"), ("GET", "/status/304"), ("GET", "/size/3"):
     connection.request(method, path)
     answer = connection.getresponse()
-    said.append([answer.status, answer.read().decode()])
+    said.append([answer.status, answer.headers["content-length"], answer.read().decode()])
     socket = connection.sock
 [*said, connection.sock is socket is not None]
 """,
     )
-    assert value == [[200, ""], [204, ""], [304, ""], [200, "012"], True]
+    assert value == [[200, "1000", ""], [204, None, ""], [304, None, ""], [200, "3", "012"], True]
 
 
 async def test_a_program_that_speaks_http_1_0_gets_all_of_it(world, base):

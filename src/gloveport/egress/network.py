@@ -14,7 +14,11 @@ PROXY = ("127.0.0.2", 3128)
 _FIRST_NAME = IPv4Address("127.64.0.1")
 _ANY = "0.0.0.0"  # noqa: S104 - of the sandbox's own namespace, where there is nothing but its loopback
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-_PROXIED = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+# aiohttp opens a WebSocket by a proxy of its own scheme alone.
+_PROXIED = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "WS_PROXY", "WSS_PROXY"),
+    *("http_proxy", "https_proxy", "ws_proxy", "wss_proxy"),
+)
 _NOT_PROXIED = ("NO_PROXY", "no_proxy")
 # Python and what stands on OpenSSL, requests, curl, git, Deno, Node, pip, AWS's and Google's libraries, cargo.
 _TRUST = (
