@@ -5,6 +5,7 @@ import json
 import os  # noqa: F401
 import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 
 PROXY = ("127.0.0.2", 3128)
 
@@ -25,19 +26,22 @@ def until_end(stream, seconds=10):
 
 
 def secured(stream, name):
+    return ssl.create_default_context().wrap_socket(stream, server_hostname=name)
+
+
+def unchecked(stream, name):
     context = ssl.create_default_context()
-    if name is None:
-        context.check_hostname = False
+    context.check_hostname = False
     return context.wrap_socket(stream, server_hostname=name)
 
 
-def direct(host, port, sni=""):
+def direct(host, port, sni="", secure=secured):
     """A connection to a granted name; with TLS for the name itself unless another, or none, is told."""
     stream = socket.create_connection((host, port), 10)
-    return stream if sni is None else secured(stream, sni or host)
+    return stream if sni is None else secure(stream, sni or host)
 
 
-def tunneled(host, port, sni=""):
+def tunneled(host, port, sni="", secure=secured):
     """The same through the proxy door."""
     stream = socket.create_connection(PROXY, 10)
     stream.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
@@ -49,7 +53,7 @@ def tunneled(host, port, sni=""):
         answer += data
     if b" 200 " not in answer:
         raise OSError(answer.decode("latin-1"))
-    return stream if sni is None else secured(stream, sni or host)
+    return stream if sni is None else secure(stream, sni or host)
 
 
 def plain(*_):
@@ -79,6 +83,12 @@ def tried(attempt):
         return attempt()
     except Exception as error:  # noqa: BLE001 - it is told
         return f"<{type(error).__name__}: {error}>".encode()
+
+
+def together(attempts):
+    """Status and code of each answer, of all attempts at the same time."""
+    with ThreadPoolExecutor(20) as pool:
+        return dict(zip(attempts, pool.map(lambda attempt: code_of(tried(attempt)), attempts.values()), strict=True))
 
 
 def code_of(answer):

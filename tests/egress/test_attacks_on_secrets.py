@@ -1,5 +1,6 @@
-"""Programs and servers that work together to get a credential into a sandbox. Each test tells what the program saw, past
-every scrubber, and what the far side received."""
+"""Programs and servers that work together to get a credential into a sandbox.
+
+Each test tells what the program saw, past every scrubber, and what the far side received."""
 
 import base64
 import gzip
@@ -354,7 +355,7 @@ async def test_a_key_that_is_sent_later_does_not_come_by_an_answer_that_had_begu
 
 
 async def test_what_a_program_makes_of_what_it_was_told_is_scrubbed_once_more(world, alpha):
-    """N6, T4: in halves by two answers, put together in output, value, exception, a URL, and under escapes of terminals."""
+    """N6, T4: in halves by two answers, put together in output, value, exception, URL, and under escapes."""
     alpha.answers = {
         "/first": lambda heard: whole(heard.key[:11]),
         "/second": lambda heard: whole(heard.key[11:]),

@@ -124,7 +124,6 @@ def chunked(*pieces: bytes, headers: tuple[bytes, ...] = (), trailers: tuple[byt
 @contextlib.asynccontextmanager
 async def hostile(context: ssl.SSLContext | None = None, host: str = HOST, port: int = 0) -> AsyncIterator[Hostile]:
     """Serve until the context is left."""
-    servers: list[Hostile] = []
-    async with listening(lambda stream: servers[0].handle(stream), context, host, port) as place:
-        servers.append(Hostile(place))
-        yield servers[0]
+    server = Hostile(Place(host, port))
+    async with listening(server.handle, context, host, port) as server.place:
+        yield server
