@@ -90,7 +90,7 @@ async def test_an_agent_is_told_what_it_may_call_and_how(world, port, era):
 
 
 async def test_an_installed_server_gives_its_agent_the_way_out(far, port, authority, tmp_path):
-    """N1, N2, N10, T4: configuration file, secret in the server's environment, MCP client over stdio."""
+    """N1, N2, N10, T4, P18, P19: configuration file, secret in the server's environment, MCP client over stdio."""
     path = tmp_path / "gloveport.toml"
     path.write_text(
         f"""

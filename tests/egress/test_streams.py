@@ -520,7 +520,7 @@ def chat(world, socket_place):
 
 
 async def test_messages_of_a_websocket_are_scrubbed_across_frames(chat):
-    """N6, N7: text in two frames, and binary."""
+    """N6, N7, P19: text in two frames, and binary."""
     value = await chat("client = Client()\n[client.message(), client.message()]")
     told = "Bearer [secret socket.bearer]"
     assert value == [f"told: {told}, twice", f"\0{told}"]
