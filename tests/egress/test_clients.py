@@ -129,7 +129,7 @@ async def world(world_of, apis, clients):
 
 @pytest.mark.parametrize(("language", "program", "host"), CLIENTS)
 async def test_a_client_as_it_is_calls_an_api_with_a_key_that_it_does_not_have(world, far, language, program, host):
-    """N1, N5, N6, P18, P19: by both doors; its own credential is stripped, the owner's added, and gone from the echo."""
+    """N1, N5, N6, P18, P19: by both doors; its own credential is stripped, the owner's added, gone from the echo."""
     said = await world.value(language, located(language, host, far.place.port, program))
     assert_called(said)
 
