@@ -16,13 +16,13 @@ def masked(data):
 
 def until_end(stream, seconds=10):
     stream.settimeout(seconds)
-    seen = b""
+    seen = bytearray()
     try:
         while data := stream.recv(65536):
             seen += data
     except OSError as error:
-        return seen + b"<" + type(error).__name__.encode() + b">"
-    return seen
+        seen += b"<" + type(error).__name__.encode() + b">"
+    return bytes(seen)
 
 
 def secured(stream, name):

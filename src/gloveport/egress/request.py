@@ -35,6 +35,8 @@ _PERHAPS = frozenset({"method", "httpmethod", "http_method"})  # of what they sa
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _PARAMETERS = re.compile(r"[&;]")
 _MOST_PORT = 65_535
+_SHOWN = 300
+_LONGEST_PATH = 4096  # it is written to the log, and no server takes much more
 
 
 class Site(NamedTuple):
@@ -138,6 +140,8 @@ def read(request: h11.Request, site: Site | None) -> Asked:
             hint="Leave the Host header to your HTTP client.",
         )
     path, mark, query = rest.partition("?")
+    if len(path) > _LONGEST_PATH:
+        raise malformed(f"its path has more than {_LONGEST_PATH} characters")
     options = {option.strip().lower() for line in values.get(b"connection", ()) for option in line.split(b",")}
     upgrade, dropped = b",".join(values.get(b"upgrade", ())).strip().lower(), _HOP_BY_HOP | options
     return Asked(
@@ -153,6 +157,7 @@ def read(request: h11.Request, site: Site | None) -> Asked:
 
 def malformed(problem: str) -> Denied:
     """The refusal of what is no request."""
+    problem = problem[:_SHOWN]  # it may quote all that came
     return Denied("bad_request", f"This is no request that can be sent: {problem}.", hint="Use an HTTP client.")
 
 
