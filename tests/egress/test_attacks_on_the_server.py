@@ -1,11 +1,13 @@
 """Programs that attack the server by the doors: its time, its memory, its log, its key, the doors of others."""
 
 import gzip
+import resource
 import sys
 import textwrap
 from pathlib import Path
 
 import anyio
+import brotli
 import pytest
 from tests.egress.attacker import PRELUDE
 from tests.far_side.hostile import hostile, whole
@@ -286,3 +288,67 @@ together({{
     assert {name: code for name, code in result.value.items() if name != "query" and code[0] == "2"} == {}
     assert written < 32_000
     assert len(result.model_dump_json()) < 16_000
+
+
+async def test_a_run_that_opens_all_its_connections_fills_no_memory(world_of, api_at, authority):
+    """E4, N7: bodies that must be looked at whole, and answers that are decoded with much memory, are few at a time."""
+    known = anyio.Event()
+
+    async def coded(_):
+        body = brotli.compress(b"something")
+        yield b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n" + body[:5]
+        await known.wait()
+        yield body[5:]
+
+    def release(_) -> bytes:
+        known.set()
+        return whole(b"ok")
+
+    code = """
+import threading, time
+
+def half(number):
+    with plain() as stream:
+        stream.sendall(request(place, f"https://{place}/", "POST", ["Transfer-Encoding: chunked"]))
+        stream.settimeout(1)
+        try:
+            for _ in range(100):
+                stream.sendall(b"10000\\r\\n" + bytes(65536) + b"\\r\\n")
+        except TimeoutError:
+            pass
+
+begun, ended = [], []
+
+def take(number):
+    with direct("alpha.test", port) as stream:
+        stream.sendall(request(place, "/coded", headers=["Accept-Encoding: br"]))
+        begun.append(stream.recv(8))
+        ended.append(until_end(stream).count(b"something"))
+
+with ThreadPoolExecutor(40) as pool:
+    list(pool.map(half, range(40)))
+with ThreadPoolExecutor(20) as pool:
+    taken = pool.map(take, range(20))
+    while len(begun) < 8:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    before = len(begun)
+    asked(direct("alpha.test", port), request(place, "/release"))
+    list(taken)
+[before, sum(ended)]
+"""
+    places = ["body:token"]
+    auth = [{"kind": "placeholder", "name": "TOKEN", "secret": "env:ALPHA_KEY", "places": places}]
+    async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as server:
+        server.answers = {"/coded": coded, "/release": release}
+        async with world_of(api={"alpha": api_at(server.place.port, auth=auth)}) as world:
+            place = f"place, port = 'alpha.test:{server.place.port}', {server.place.port}\n"
+            before = memory()
+            said = await world.value("python", PRELUDE + place + code)
+    assert said == [8, 20]
+    assert memory() - before < 96 << 20, "forty bodies would be 250 MiB"
+
+
+def memory() -> int:
+    """The most that this process has ever held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -1,5 +1,6 @@
 """One request of a program and its answer: decide, strip, inject, send, scrub, write down."""
 
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -132,9 +133,16 @@ class _Visit:
         Raises:
             Denied, UpstreamError: There is none, or not all of one.
         """
-        gateway, asked = self.outlet.gateway, self.asked
-        name, api = find(self.outlet.guard.grant.egress, *asked.site) or ("", _NO_API)
+        name, api = find(self.outlet.guard.grant.egress, *self.asked.site) or ("", _NO_API)
         self._require_plain(api)
+        if not (self.asked.has_body and self.outlet.gateway.injector.needs_body(api)):
+            await self._make(name, api, ending)
+            return
+        async with self.outlet.whole_bodies:
+            await self._make(name, api, ending)
+
+    async def _make(self, name: str, api: Api, ending: Ending) -> None:
+        gateway, asked = self.outlet.gateway, self.asked
         body, length = await self._body(api)
         out = gateway.injector.strip(api, self._head(api))
         route = _route(name, api, asked.site)
@@ -170,7 +178,8 @@ class _Visit:
     async def _take(self, answer: Answer, reply: Reply) -> None:
         self.status = answer.status
         if answer.upgraded is None:
-            await reply.pass_on(self.conversation, answer, self.asked.method)
+            async with self.outlet.windows if reply.needs_window(answer) else contextlib.nullcontext():
+                await reply.pass_on(self.conversation, answer, self.asked.method)
             return
         await self.conversation.switch(reply.switched(answer))
         relay = websocket.Relay(vault=reply.vault, redactions=self.outlet.redactions)
@@ -219,14 +228,13 @@ class _Visit:
         if not asked.has_body:
             return None, None
         stream = self._counted()
+        coding = b",".join(value for name, value in asked.headers if name == b"content-encoding")
         if self.outlet.redactions:
-            coding = b",".join(value for name, value in asked.headers if name == b"content-encoding")
             stream = Redaction(needles=self.outlet.redactions).body(stream, coding)
             length = None
-        if self.outlet.gateway.injector.needs_body(api):
-            data = await _whole(stream)
-            return data, len(data)
-        if asked.length is not None and asked.length <= _SMALL_BYTES:  # for servers that take no chunks
+        # What is short goes as a whole too, for servers that take no chunks; what grows as it is decoded is not short.
+        short = asked.length is not None and asked.length <= _SMALL_BYTES and not (self.outlet.redactions and coding)
+        if short or self.outlet.gateway.injector.needs_body(api):
             data = await _whole(stream)
             return data, len(data)
         return stream, length

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import anyio
+
 from gloveport.egress.authority import Authority
 from gloveport.egress.inject import Injector
 from gloveport.egress.upstream import Upstreams
@@ -13,6 +15,9 @@ from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
 _MOST_LISTED = 50
+# All connections of a run together could else hold half a gigabyte and more of this server's memory.
+_WHOLE_BODIES = 4
+_WINDOWS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +56,8 @@ class Outlet:
         names: The granted names, by the loopback address that each has inside.
         placeholders: The string that stands for a secret in this execution, by the name of its variable.
         redactions: What leaves in no request.
+        whole_bodies: Places for requests whose bodies are held whole; who finds none waits.
+        windows: Places for answers that are decoded with much memory.
     """
 
     gateway: Gateway
@@ -59,6 +66,8 @@ class Outlet:
     placeholders: Mapping[str, str]
     redactions: Needles
     journal: Journal = field(default_factory=Journal)
+    whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
+    windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
 
     def require_budget(self) -> None:
         """Let one more request be made. That there were too many is written down once.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from anyio.lowlevel import checkpoint
 
-from gloveport.egress.coding import Decoder, decoder
+from gloveport.egress.coding import LIGHT, Decoder, decoder
 from gloveport.egress.conversation import Conversation, Head
 from gloveport.egress.messages import Answer, Headers
 from gloveport.errors import UpstreamError
@@ -64,6 +64,11 @@ class Reply:
         async for piece in body:
             await conversation.write(piece)
         await conversation.end(self._scrubbed(answer.trailers))
+
+    def needs_window(self, answer: Answer) -> bool:
+        """Whether megabytes of what has come already are held while it is decoded."""
+        coding = b",".join(value for name, value in answer.headers if name == b"content-encoding")
+        return self._looks and any(name.strip().lower() not in LIGHT for name in coding.split(b","))
 
     def switched(self, answer: Answer) -> Head:
         """The head of an answer that makes the connection a WebSocket.
