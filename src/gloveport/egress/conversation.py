@@ -2,30 +2,42 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
 import anyio
-import h11
 from anyio.lowlevel import checkpoint
 
+from gloveport.egress.bodies import Incoming, chunk
+from gloveport.egress.heads import (
+    Framing,
+    Malformed,
+    RequestHead,
+    find_end,
+    may_be_request,
+    options_of,
+    read_request,
+    write_head,
+)
 from gloveport.egress.messages import Headers
 from gloveport.egress.wire import Wire
 from gloveport.errors import UpstreamError
 
-HEAD_BYTES = 64 * 1024
 HEAD_LINES = 256
 _HEAD_SECONDS = 60.0
-_CHUNKS_AT_ONCE = 256
 _LINGER_SECONDS = 2.0
 _JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
-_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
-_UNREAD = frozenset({h11.IDLE, h11.SEND_BODY, h11.ERROR})  # the program's states in which more may come
+_CHUNKED = (b"transfer-encoding", b"chunked")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_WITHOUT_BODY = frozenset({204, 304})
+_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+_NO_BODY, _ENDLESS = Framing(0, chunked=False), Framing(None, chunked=False)
+_NO_HEAD = RequestHead("", "", b"1.1", (), _NO_BODY)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
     """The head of an answer."""
 
@@ -42,105 +54,120 @@ class Conversation:
     """
 
     def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self.answered = False
-        self._method = b""
-        self._chunked = False
+        self._wire = wire
+        self._buffer = bytearray()
+        self._head = _NO_HEAD
+        self._incoming = Incoming(framing=_NO_BODY)
+        self._awaits_leave = False
+        self._goes_on = True
+        """Whether another request may follow the present one."""
 
-    async def next_request(self) -> h11.Request | None:
+        self._outgoing: Framing | None = _NO_BODY
+        """How the body of the answer is framed; None after its end."""
+
+        self._left = 0
+
+    async def next_request(self) -> RequestHead | None:
         """The next one; None when no more will come.
 
         Raises:
-            h11.RemoteProtocolError: What comes is no HTTP.
+            Malformed: What comes is no HTTP.
             OSError: The connection broke.
         """
-        if self._http.our_state is h11.DONE:
-            if self._http.their_state is not h11.DONE:
-                return None
-            self._http.start_next_cycle()
-        elif self._http.our_state is not h11.IDLE:
+        if not (self._goes_on and self._incoming.ended):
             return None
-        self.answered, self._method = False, b""
-        event = self._head()
-        if event is h11.NEED_DATA:
+        self.answered, self._goes_on, self._outgoing = False, False, _NO_BODY
+        self._head, self._incoming = _NO_HEAD, Incoming(framing=_ENDLESS)
+        end = find_end(self._buffer, HEAD_LINES)
+        if not end:
             with anyio.move_on_after(_HEAD_SECONDS):  # one who speaks a byte a minute is not listened to
-                while event is h11.NEED_DATA:
-                    self._http.receive_data(await self._wire.receive())
-                    event = self._head()
-        if not isinstance(event, h11.Request):
+                end = await self._rest_of_head()
+        if not end:
             return None
-        self._method = event.method
-        if _is_whole(event):
-            self._http.next_event()  # its end: nobody will ask for a body that is not there
-        return event
+        head = self._head = read_request(bytes(self._buffer[:end]))
+        del self._buffer[:end]
+        self._incoming = Incoming(framing=_NO_BODY if head.framing == _ENDLESS else head.framing)
+        self._goes_on = head.version == b"1.1" and b"close" not in options_of(head.headers)
+        self._awaits_leave = any(name == b"expect" and value.lower() == b"100-continue" for name, value in head.headers)
+        return head
 
     async def content(self) -> AsyncIterator[bytes]:
         """The body of the present request, piece by piece. A program that waits for leave to send it gets that here.
 
         Raises:
             OSError: It broke off.
-            h11.RemoteProtocolError: It is no body.
+            Malformed: It is no body.
         """
-        if self._http.they_are_waiting_for_100_continue:
-            leave = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
-            await self._wire.send(self._http.send(leave) or b"")
+        if self._awaits_leave and not self._buffer:
+            await self._wire.send(_CONTINUE)
+        self._awaits_leave = False
         while True:
-            pieces: list[bytes] = []  # what has come at once goes on at once: chunks may have a byte each
-            while isinstance(event := self._http.next_event(), h11.Data):
-                pieces.append(bytes(event.data))
-                if len(pieces) == _CHUNKS_AT_ONCE:
-                    break
-            if pieces:
-                yield b"".join(pieces)
-            if event is h11.NEED_DATA:
-                self._http.receive_data(await self._wire.receive())
-            elif isinstance(event, h11.Data):
-                await checkpoint()
-            else:
+            if piece := self._incoming.take(self._buffer):
+                yield piece
+                if self._buffer:
+                    await checkpoint()  # one who sends a lot at once shall not keep the others waiting
+            elif self._incoming.ended:
                 return
+            elif not await self._receive():
+                raise OSError("it broke off in the middle of a body")
 
     async def answer(self, head: Head, content: bytes) -> None:
-        """Answer with a body that is there already."""
-        length = (b"content-length", b"%d" % len(content))
-        data = self._begun(Head(status=head.status, reason=head.reason, headers=(*head.headers, length)))
-        if self._method != b"HEAD":
-            data += self._http.send(h11.Data(data=content)) or b""
-        data += self._http.send(h11.EndOfMessage()) or b""
-        await self._wire.send(data)
+        """Answer with a body that is there already.
 
-    async def begin(self, head: Head) -> None:
-        """Begin an answer. Without a ``content-length`` its body goes in chunks, where the program knows these."""
-        framed = any(name == b"content-length" for name, _ in head.headers)
-        self._chunked = not framed and self._method != b"HEAD" and self._http.their_http_version == b"1.1"
-        await self._wire.send(self._begun(head))
+        Raises:
+            UpstreamError: The head can't be sent.
+        """
+        data = self._begun(head, Framing(len(content), chunked=False))
+        self._outgoing = None
+        await self._wire.send(data if self._head.method == "HEAD" else data + content)
+
+    async def begin(self, head: Head, length: int | None) -> None:
+        """Begin an answer. Its body has a length, or goes in chunks where the program knows these. Raises as above."""
+        chunked = length is None and self._head.version == b"1.1"
+        if head.status in _WITHOUT_BODY or self._head.method == "HEAD":
+            chunked = False
+        await self._wire.send(self._begun(head, Framing(length, chunked=chunked)))
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the body."""
-        with _sendable():  # more than it said that it is, where a secret was taken out of it
-            piece = self._http.send(h11.Data(data=data)) or b""
-        await self._wire.send(piece)
+        """Send a piece of the body.
+
+        Raises:
+            UpstreamError: It is more than was said that it is.
+        """
+        if self._outgoing is None or not data:
+            return
+        if self._outgoing.length is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                raise _unlike_its_head()
+        await self._wire.send(chunk(data) if self._outgoing.chunked else data)
 
     async def end(self, trailers: Headers) -> None:
-        """End the answer."""
-        with _sendable():
-            end = h11.EndOfMessage(headers=list(trailers) if self._chunked else [])
-        await self._wire.send(self._http.send(end) or b"")
+        """End the answer.
+
+        Raises:
+            UpstreamError: It is less than was said that it is, or its trailers can't be sent.
+        """
+        outgoing, self._outgoing = self._outgoing, None
+        if outgoing is None:
+            return
+        if outgoing.chunked:
+            await self._wire.send(_written(b"0", trailers))
+        elif outgoing.length is not None and self._left and self._head.method != "HEAD":
+            raise _unlike_its_head()
 
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
         """Answer with why there is no answer. What is still to come of the request is not waited for."""
         content = json.dumps({"code": code, "reason": reason, "hint": hint}).encode() + b"\n"
-        unread = self._http.their_state in _UNREAD
-        headers = (_JSON, _CLOSE) if unread else (_JSON,)
-        await self.answer(Head(status=status, headers=headers), content)
+        await self.answer(Head(status=status, headers=(_JSON,)), content)
 
     async def linger(self) -> None:
         """Before it is closed: take what is still sent of a request that was answered early, for a while.
 
         To close at once would take back the answer; a program that sends all it has before it reads would miss it.
         """
-        unread = self._http.their_state in _UNREAD
-        if unread and self._http.our_state in {h11.DONE, h11.MUST_CLOSE}:
+        if self.answered and self._outgoing is None and not self._incoming.ended:
             with anyio.move_on_after(_LINGER_SECONDS), contextlib.suppress(OSError):
                 while await self._wire.receive():
                     pass
@@ -151,51 +178,73 @@ class Conversation:
         Raises:
             OSError: The program has not waited for it.
         """
-        await self._leave(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
+        await self._leave(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
     async def switch(self, head: Head) -> None:
-        """Say yes to an upgrade: from then on the connection is another's. Raises as above."""
-        with _sendable():
-            switch = h11.InformationalResponse(status_code=101, headers=list(head.headers), reason=head.reason)
-        await self._leave(switch)
+        """Say yes to an upgrade: from then on the connection is another's.
 
-    async def _leave(self, event: h11.Response | h11.InformationalResponse) -> None:
-        data = self._http.send(event) or b""
-        if self._http.trailing_data[0]:
+        Raises:
+            OSError: As above.
+            UpstreamError: The head can't be sent.
+        """
+        await self._leave(_written(_line(head), head.headers))
+
+    async def _leave(self, data: bytes) -> None:
+        self.answered, self._goes_on = True, False
+        if self._buffer or not self._incoming.ended:
             raise OSError("it went on without waiting for the answer")
         await self._wire.send(data)
 
-    def _head(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        # Looked at before it is taken apart: thousands of lines would take as long as hundreds of requests.
-        if self._http.trailing_data[0].partition(b"\r\n\r\n")[0].count(b"\n") > HEAD_LINES:
-            raise h11.RemoteProtocolError(f"its head has more than {HEAD_LINES} lines", error_status_hint=431)
-        return self._http.next_event()
+    async def _rest_of_head(self) -> int:
+        """Receive until a head is whole, and tell where it ends; 0 where the connection ends instead.
 
-    def _begun(self, head: Head) -> bytes:
-        reason = head.reason or _reason(head.status)
-        with _sendable():
-            response = h11.Response(status_code=head.status, headers=list(head.headers), reason=reason)
-        self.answered = True
-        return self._http.send(response) or b""
+        Raises:
+            Malformed: It ends in the middle of one, or what comes is none.
+        """
+        while not (end := find_end(self._buffer, HEAD_LINES)):
+            if not may_be_request(self._buffer):
+                raise Malformed("it does not begin with a request of HTTP/1.1")
+            if not await self._receive():
+                if self._buffer:
+                    raise Malformed("it breaks off in its head")
+                return 0
+        return end
+
+    async def _receive(self) -> bool:
+        data = await self._wire.receive()
+        self._buffer += data
+        return bool(data)
+
+    def _begun(self, head: Head, framing: Framing) -> bytes:
+        """The head of the answer with its framing, which is made here and nowhere else."""
+        headers = head.headers
+        if framing.length is not None:
+            headers = (*headers, (b"content-length", b"%d" % framing.length))
+        elif framing.chunked:
+            headers = (*headers, _CHUNKED)
+        elif head.status not in _WITHOUT_BODY and self._head.method != "HEAD":
+            self._goes_on = False  # it ends where the connection ends
+        if not (self._goes_on and self._incoming.ended):
+            self._goes_on = False
+            headers = (*headers, _CLOSE)
+        data = _written(_line(head), headers)
+        bodyless = head.status in _WITHOUT_BODY or self._head.method == "HEAD"
+        self.answered, self._outgoing = True, None if bodyless else framing
+        self._left = framing.length or 0
+        return data
 
 
-@contextlib.contextmanager
-def _sendable() -> Iterator[None]:
+def _line(head: Head) -> bytes:
+    return b"HTTP/1.1 %d %b" % (head.status, head.reason or _REASONS.get(head.status, b""))
+
+
+def _written(line: bytes, headers: Headers) -> bytes:
     """A head that can't be sent is the far side's fault: over HTTP/2 it may say anything."""
     try:
-        yield
-    except h11.LocalProtocolError:  # from None: its text holds what was said
+        return write_head(line, headers)
+    except ValueError:
         raise UpstreamError("bad_response", "The answer is none that HTTP allows.") from None
 
 
-def _is_whole(request: h11.Request) -> bool:
-    """Whether no body comes after this head."""
-    framing = [header for header in request.headers if header[0] in _FRAMING]
-    return not framing or framing == [(b"content-length", b"0")]
-
-
-def _reason(status: int) -> bytes:
-    try:
-        return HTTPStatus(status).phrase.encode()
-    except ValueError:
-        return b""
+def _unlike_its_head() -> UpstreamError:
+    return UpstreamError("bad_response", "The answer is not as long as it said.")

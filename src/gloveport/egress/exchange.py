@@ -6,11 +6,10 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import h11
-
 from gloveport.egress import websocket
 from gloveport.egress.coding import ACCEPTED
 from gloveport.egress.conversation import Conversation
+from gloveport.egress.heads import RequestHead
 from gloveport.egress.inject import MOST_BODY_BYTES
 from gloveport.egress.messages import Answer, Headers, Outbound, Route
 from gloveport.egress.outlet import Outlet
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 async def exchange(
-    outlet: Outlet, wire: Wire, conversation: Conversation, request: h11.Request, site: Site | None
+    outlet: Outlet, wire: Wire, conversation: Conversation, request: RequestHead, site: Site | None
 ) -> None:
     """Answer one request: as the far side answers it, or with why not.
 
@@ -47,7 +46,7 @@ async def exchange(
         site: Where the connection leads; None at the proxy door.
 
     Raises:
-        OSError, h11.RemoteProtocolError: The program's end broke, or speaks no HTTP.
+        OSError, Malformed: The program's end broke, or speaks no HTTP.
         AuditError: It can't be written down.
     """
     try:
@@ -55,7 +54,7 @@ async def exchange(
         _require_ignorance(outlet, asked)
     except Denied as denial:
         url = "" if site is None else f"{site.scheme}://{site.host}:{site.port}"
-        outlet.deny(denial, method=request.method.decode("ascii", "replace")[:_SHOWN], url=url)
+        outlet.deny(denial, method=request.method[:_SHOWN], url=url)
         await _refuse(outlet, conversation, _status(denial), denial.code, denial.reason, denial.hint)
         return
     visit = _Visit(outlet=outlet, wire=wire, conversation=conversation, asked=asked)

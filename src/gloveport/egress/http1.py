@@ -1,26 +1,32 @@
-"""HTTP/1.1 as a client: one request at a time on a connection, and what its answer may look like.
+"""HTTP/1.1 as a client: one request at a time on a connection, and its answer.
 
-Where an answer ends is never guessed. What two readers could read in two ways (RFC 9112, 11.2) is refused before h11
-sees it, because h11 is more patient than a proxy may be.
+Where an answer ends is never guessed.
 """
 
 import functools
-import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import TypeAlias
 
-import h11
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
+from gloveport.egress.bodies import Incoming, chunk
+from gloveport.egress.heads import (
+    HEAD_BYTES,
+    Framing,
+    Malformed,
+    ResponseHead,
+    find_end,
+    options_of,
+    read_response,
+    write_request,
+)
 from gloveport.egress.messages import Headers, Outbound, Route
 from gloveport.egress.upload import Upload
 from gloveport.egress.wire import CHUNK_BYTES, Wire
 from gloveport.errors import UpstreamError
 
 Body: TypeAlias = bytes | AsyncIterator[bytes] | None
-
-HEAD_BYTES = 1 << 16
-"""All heads before a body together: also those of answers 1xx."""
 
 AT_ONCE_BYTES = 1 << 14
 """A body up to this size goes out with its head; the kernel's buffer has room for it, so no server can block it."""
@@ -32,10 +38,10 @@ HOP_BY_HOP = frozenset(
 )
 """What each connection says for itself (RFC 9110, 7.6.1)."""
 
-_AMBIGUOUS = re.compile(rb"\r(?!\n)|(?<!\r)\n|\x00|\n[ \t]")
-_FRAMED_BY = re.compile(rb"\n(content-length|transfer-encoding):[ \t]*([^\r]*?)[ \t]*\r", re.IGNORECASE)
-_LENGTH = re.compile(rb"[0-9]{1,18}")
+_HEAD_LINES = 1024
 _VERSION = b"HTTP/1."
+_NO_BODY, _ENDLESS = Framing(0, chunked=False), Framing(None, chunked=False)
+_BODYLESS = frozenset({204, 304})
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 """Methods whose requests say that they have no body (RFC 9110, 8.6)."""
 
@@ -59,7 +65,6 @@ class Connection:
         self._wire = wire
         self._host = route.authority.encode("ascii")
         self._name = f"{route.host}:{route.port}"
-        self._protocol = h11.Connection(h11.CLIENT, HEAD_BYTES)
 
     async def exchange(
         self, tasks: TaskGroup, out: Outbound, body: Body, length: int | None, hop: Headers = ()
@@ -77,12 +82,10 @@ class Connection:
             UpstreamError: ``bad_request``, ``bad_response`` or ``upstream_broke_off``; ``Unheard`` before the first
                 byte of an answer.
         """
-        if self.used:
-            self._protocol.start_next_cycle()
         self.used, self.idle_since = True, None
-        exchange = Exchange(self._wire, self._protocol, self._name)
+        exchange = Exchange(self._wire, self._name, out.method, hop)
         try:
-            await exchange.begin(tasks, self._head(out, body, length, hop), body)
+            await exchange.begin(tasks, self._head(out, body, length, hop), body, length)
         except BaseException:
             await exchange.end()
             raise
@@ -112,30 +115,36 @@ class Connection:
         elif out.method in _WITH_BODY:
             headers.append((b"content-length", b"0"))
         try:
-            return self._protocol.send(h11.Request(method=out.method, target=out.target, headers=headers))
-        except (h11.LocalProtocolError, UnicodeError):
-            # From None: its text holds the header, and that may be a credential.
+            return write_request(out.method, out.target, tuple(headers))
+        except ValueError:
             raise UpstreamError("bad_request", "The request has characters that HTTP does not allow.") from None
 
 
 class Exchange:
     """One request and its answer (``messages.Answer``). It is its own body."""
 
-    def __init__(self, wire: Wire, protocol: h11.Connection, name: str) -> None:
+    def __init__(self, wire: Wire, name: str, method: str, hop: Headers) -> None:
         self.status = 0
         self.reason = b""
         self.headers: Headers = ()
         self.length: int | None = None
-        self.trailers: Headers = ()
         self.upgraded: Wire | None = None
         self.ahead = b""
         self._wire = wire
-        self._protocol = protocol
         self._name = name
+        self._method = method
+        self._upgrade = [value for name, value in hop if name == b"upgrade"]
+        self._buffer = bytearray()
+        self._incoming = Incoming(framing=_ENDLESS)
         self._upload: Upload | None = None
+        self._sent = False
+        self._persists = False
         self._heard = False
-        self._cut = False
-        self._ended = False
+
+    @property
+    def trailers(self) -> Headers:
+        """What came after the last chunk."""
+        return _forwarded(self._incoming.trailers)
 
     @property
     def body(self) -> AsyncIterator[bytes]:
@@ -146,36 +155,35 @@ class Exchange:
         return self
 
     async def __anext__(self) -> bytes:
-        while not self._ended:
-            event = self._event()
-            if type(event) is h11.Data:
-                return bytes(event.data)
-            if type(event) is h11.EndOfMessage:
-                self._ended = True
-                self.trailers = _forwarded(event.headers)
-            else:
-                self._protocol.receive_data(await self._receive())
-        raise StopAsyncIteration
+        while True:
+            try:
+                piece = self._incoming.take(self._buffer)
+            except Malformed as error:
+                raise self._bad(str(error)) from None
+            if piece:
+                if self._buffer:
+                    await checkpoint()  # a fast server shall not keep the others waiting
+                return piece
+            if self._incoming.ended:
+                raise StopAsyncIteration
+            if not await self._receive() and not self._incoming.finish():
+                raise self._broken("it hung up")
 
-    async def begin(self, tasks: TaskGroup, head: bytes, body: Body) -> None:
+    async def begin(self, tasks: TaskGroup, head: bytes, body: Body, length: int | None) -> None:
         """Send the request and wait for the head of its answer."""
-        if body is None:
-            await self._send(head + self._protocol.send(h11.EndOfMessage()))
-        elif isinstance(body, bytes) and len(body) <= AT_ONCE_BYTES:
-            data = self._protocol.send(h11.Data(data=body))
-            await self._send(head + data + self._protocol.send(h11.EndOfMessage()))
+        if body is None or (isinstance(body, bytes) and len(body) <= AT_ONCE_BYTES):
+            self._sent = await self._send(head + (body or b""))
         else:
             pieces = in_pieces(body) if isinstance(body, bytes) else body
-            self._upload = Upload(tasks, functools.partial(self._send_all, head, pieces), self._wire.close)
+            said = len(body) if isinstance(body, bytes) else length
+            self._upload = Upload(tasks, functools.partial(self._send_all, head, pieces, said), self._wire.close)
         await self._read_head()
 
     async def end(self) -> bool:
         """Leave it, and tell whether its connection can carry another. One that can't is closed."""
         if self._upload is not None:
             await self._upload.stop()
-        protocol = self._protocol
-        done = self._ended and protocol.our_state is h11.DONE and protocol.their_state is h11.DONE
-        if done and not protocol.trailing_data[0]:
+        if self._sent and self._incoming.ended and self._persists and not self._buffer:
             return True
         self._wire.close()
         return False
@@ -188,91 +196,73 @@ class Exchange:
             return False  # the server may have answered before it hung up: what it said is still to be read
         return True
 
-    async def _send_all(self, head: bytes, pieces: AsyncIterator[bytes]) -> None:
+    async def _send_all(self, head: bytes, pieces: AsyncIterator[bytes], length: int | None) -> None:
         if not await self._send(head):
             return
-        try:
-            async for piece in pieces:
-                if not await self._send(self._protocol.send(h11.Data(data=piece))):
-                    return
-            await self._send(self._protocol.send(h11.EndOfMessage()))
-        except h11.LocalProtocolError as error:
-            raise UpstreamError(
-                "bad_request", f"The body of the request is not as long as it said: {error}."
-            ) from error
+        sent = 0
+        async for piece in pieces:
+            sent += len(piece)
+            if length is not None and sent > length:
+                break
+            if not await self._send(piece if length is not None else chunk(piece)):
+                return
+        if length is None:
+            self._sent = await self._send(b"0\r\n\r\n")
+        elif sent == length:
+            self._sent = True
+        else:
+            raise UpstreamError("bad_request", "The body of the request is not as long as it said.")
 
     async def _read_head(self) -> None:
-        data = bytearray()
         room = HEAD_BYTES
         while True:
-            end = await self._find_end(data, room)
+            end = await self._find_end(room)
             room -= end
-            event = self._read(bytes(data[:end]))
-            del data[:end]
-            if type(event) is h11.Response or event.status_code == 101:
+            head = self._read(bytes(self._buffer[:end]))
+            del self._buffer[:end]
+            if head.status >= 200 or head.status == 101:
                 break
-        self.status, self.reason = event.status_code, bytes(event.reason)
-        self.headers = _forwarded(event.headers)
+        self.status, self.reason = head.status, head.reason
+        self.headers, self.length = _forwarded(head.headers), head.framing.length
         if self.status == 101:
-            if [value.lower() for name, value in event.headers if name == b"upgrade"] != [b"websocket"]:
-                raise self._bad("it upgrades to something else")
-            self._ended, self.upgraded, self.ahead = True, self._wire, bytes(data)
+            upgrade = [value.lower() for name, value in head.headers if name == b"upgrade"]
+            if not upgrade or upgrade != self._upgrade:
+                raise self._bad("it upgrades to what nobody has asked for")
+            self._incoming, self.upgraded, self.ahead = Incoming(framing=_NO_BODY), self._wire, bytes(self._buffer)
             return
-        if data:
-            self._protocol.receive_data(bytes(data))
-        else:
-            self._ended = type(self._event()) is h11.EndOfMessage  # as after HEAD: nobody need read what is empty
+        bodyless = self._method == "HEAD" or self.status in _BODYLESS
+        self._incoming = Incoming(framing=_NO_BODY if bodyless else head.framing)
+        self._persists = head.version == b"1.1" and b"close" not in options_of(head.headers)
+        self._persists = self._persists and self._incoming.framing != _ENDLESS
 
-    async def _find_end(self, data: bytearray, room: int) -> int:
+    async def _find_end(self, room: int) -> int:
         """Receive until a head is whole, and tell where it ends."""
-        start = 0
-        while (end := data.find(b"\r\n\r\n", start)) < 0:
-            start = max(0, len(data) - 3)
-            if len(data) > room:
-                raise self._bad("its head is larger than 64 KiB")
-            data += await self._receive()
-            if self._cut:
-                raise self._broken("it hung up")
-            if not data.startswith(_VERSION[: len(data)]):
-                raise self._bad("it is no HTTP/1.1")
-        return end + 4
-
-    def _read(self, head: bytes) -> h11.Response | h11.InformationalResponse:
-        """Read one head, and refuse what another reader could read in another way."""
-        if _AMBIGUOUS.search(head):
-            raise self._bad("its head has a folded line, a NUL, or a line that does not end in CR LF")
-        framing = [(name.lower(), value) for name, value in _FRAMED_BY.findall(head)]
-        if len(framing) > 1:
-            raise self._bad("it says more than once where it ends")
-        self._protocol.receive_data(head)
-        event = self._event()
-        if not isinstance(event, h11.Response | h11.InformationalResponse):
-            raise self._bad("its head is no HTTP/1.1")
-        for name, value in framing:
-            if name == b"transfer-encoding" and event.http_version != b"1.1":
-                raise self._bad("HTTP/1.0 has no transfer coding")
-            if name == b"content-length":
-                if _LENGTH.fullmatch(value) is None:
-                    raise self._bad("its content-length is no number")
-                self.length = int(value)
-        return event
-
-    def _event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         try:
-            return self._protocol.next_event()
-        except h11.RemoteProtocolError:
-            # From None, and without its text: that holds what the server sent, and nobody has scrubbed it.
-            fault = self._broken("it hung up") if self._cut else self._bad("it is no valid HTTP/1.1")
-            raise fault from None
+            while not (end := find_end(self._buffer, _HEAD_LINES)):
+                if len(self._buffer) > room:
+                    raise self._bad("its heads are larger than 64 KiB")
+                if not await self._receive():
+                    raise self._broken("it hung up")
+                if not self._buffer.startswith(_VERSION[: len(self._buffer)]):
+                    raise self._bad("it is no HTTP/1.1")
+        except Malformed as error:
+            raise self._bad(str(error)) from None
+        return end
 
-    async def _receive(self) -> bytes:
+    def _read(self, head: bytes) -> ResponseHead:
+        try:
+            return read_response(head)
+        except Malformed as error:
+            raise self._bad(str(error)) from None
+
+    async def _receive(self) -> bool:
         try:
             data = await self._wire.receive()
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from error
         self._heard = self._heard or bool(data)
-        self._cut = not data
-        return data
+        self._buffer += data
+        return bool(data)
 
     def _bad(self, why: str) -> UpstreamError:
         return UpstreamError("bad_response", f"The answer of {self._name} is refused: {why}.")
@@ -291,11 +281,7 @@ async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
         yield bytes(view[start : start + CHUNK_BYTES])
 
 
-def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+def _forwarded(headers: Headers) -> Headers:
     """Give what is not for this connection alone."""
-    pairs = [*headers]
-    dropped = HOP_BY_HOP
-    for name, value in pairs:
-        if name == b"connection":
-            dropped = dropped.union(option.strip() for option in value.lower().split(b","))
-    return tuple(pair for pair in pairs if pair[0] not in dropped)
+    dropped = HOP_BY_HOP | options_of(headers)
+    return tuple([header for header in headers if header[0] not in dropped])

@@ -7,10 +7,9 @@ connected to, which stands for a granted name inside. Where TLS is spoken it end
 import contextlib
 import socket
 
-import h11
-
 from gloveport.egress.conversation import Conversation
 from gloveport.egress.exchange import exchange
+from gloveport.egress.heads import Malformed, RequestHead
 from gloveport.egress.network import PROXY
 from gloveport.egress.outlet import Outlet
 from gloveport.egress.request import Site, malformed, parse_authority
@@ -67,26 +66,26 @@ async def _converse(outlet: Outlet, wire: Wire, site: Site | None) -> None:
     conversation = Conversation(wire)
     try:
         while (request := await conversation.next_request()) is not None:
-            if request.method == b"CONNECT":
+            if request.method == "CONNECT":
                 await _connect(outlet, wire, conversation, request, site)
                 break
             await exchange(outlet, wire, conversation, request, site)
-    except h11.RemoteProtocolError as error:
+    except Malformed as error:
         denial = malformed(str(error))
         outlet.deny(denial)
         if not conversation.answered:
-            await conversation.refuse(error.error_status_hint, denial.code, denial.reason, denial.hint)
+            await conversation.refuse(error.status, denial.code, denial.reason, denial.hint)
     await conversation.linger()
 
 
 async def _connect(
-    outlet: Outlet, wire: Wire, conversation: Conversation, request: h11.Request, site: Site | None
+    outlet: Outlet, wire: Wire, conversation: Conversation, request: RequestHead, site: Site | None
 ) -> None:
     """A tunnel. Whether it may be is judged by what is sent through it: only there can a refusal be read."""
     try:
         if site is not None:
             raise malformed("there is no proxy behind this one")
-        host, port = parse_authority(request.target.decode("ascii", "replace"), None)
+        host, port = parse_authority(request.target, None)
     except Denied as denial:
         outlet.deny(denial, method="CONNECT")
         await conversation.refuse(400, denial.code, denial.reason, denial.hint)

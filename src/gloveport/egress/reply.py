@@ -49,7 +49,7 @@ class Reply:
                 "partial_answer", "A part of an answer came, in which a credential could be cut in two.", hint=_WHOLE
             )
         if method == "HEAD" or answer.status in _WITHOUT_BODY:
-            await conversation.begin(self._head(answer, length=answer.length if method == "HEAD" else None))
+            await conversation.begin(self._head(answer), answer.length if method == "HEAD" else None)
             await conversation.end(())
             return
         undo = self._decoder(answer.headers)
@@ -58,9 +58,7 @@ class Reply:
         if length is not None and length <= _SMALL_BYTES and undo is None:
             await conversation.answer(head, b"".join([piece async for piece in body]))
             return
-        if not self._looks and length is not None:
-            head = self._head(answer, length=length)
-        await conversation.begin(head)
+        await conversation.begin(head, None if self._looks else length)
         async for piece in body:
             await conversation.write(piece)
         await conversation.end(self._scrubbed(answer.trailers))
@@ -86,11 +84,9 @@ class Reply:
         """Whether there is anything to look for, or may be before it has come to its end."""
         return self.credentialed or bool(self.vault.needles)
 
-    def _head(self, answer: Answer, *, length: int | None = None, decoded: bool = False) -> Head:
+    def _head(self, answer: Answer, *, decoded: bool = False) -> Head:
         dropped = _DROPPED | {b"content-encoding"} if decoded else _DROPPED
         headers = self._scrubbed(tuple(header for header in answer.headers if header[0] not in dropped))
-        if length is not None:
-            headers = (*headers, (b"content-length", b"%d" % length))
         ((_, reason),) = self._scrubbed(((b"", answer.reason),))
         return Head(status=answer.status, reason=reason, headers=headers)
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote
 
-import h11
-
+from gloveport.egress.heads import RequestHead
 from gloveport.egress.messages import Headers
 from gloveport.errors import Denied
 from gloveport.model.egress import Scheme
@@ -20,7 +19,6 @@ DEFAULT_PORTS: dict[Scheme, int] = {"https": 443, "http": 80}
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#]+)(?::(?P<port>[0-9]{1,5}))?")
 _ABSOLUTE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)
-_VERSIONS = frozenset({b"1.1", b"1.0"})
 _TOKEN = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"proxy-authenticate", b"te"}
@@ -110,8 +108,8 @@ def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
         raise malformed(str(error)) from error
 
 
-def read(request: h11.Request, site: Site | None) -> Asked:
-    """Read a head that h11 has taken for HTTP.
+def read(request: RequestHead, site: Site | None) -> Asked:
+    """Read a head.
 
     Args:
         request: Its method is not CONNECT.
@@ -120,16 +118,14 @@ def read(request: h11.Request, site: Site | None) -> Asked:
     Raises:
         Denied: It can't be meant, or its names disagree.
     """
-    method, target = request.method.decode("ascii", "replace"), request.target.decode("ascii", "replace")
+    method = request.method
     if not _TOKEN.fullmatch(method) or method in {"CONNECT", "TRACE"}:
         raise malformed(f"{method[:40]!r} is no method that can be used here")
-    if request.http_version not in _VERSIONS:
-        raise malformed("it is of another version of HTTP than 1.1")
     values: dict[bytes, list[bytes]] = {}
     for name, value in request.headers:
         values.setdefault(name, []).append(value)
-    length = _length(values)
-    where, rest = _where(target, site)
+    length = None if request.framing.chunked else request.framing.length or 0
+    where, rest = _where(request.target, site)
     named = values.get(b"host", ())
     if len(named) != 1:
         raise malformed("it needs one Host header")
@@ -159,14 +155,6 @@ def malformed(problem: str) -> Denied:
     """The refusal of what is no request."""
     problem = problem[:_SHOWN]  # it may quote all that came
     return Denied("bad_request", f"This is no request that can be sent: {problem}.", hint="Use an HTTP client.")
-
-
-def _length(values: dict[bytes, list[bytes]]) -> int | None:
-    """Bytes of the body; None where it comes in chunks."""
-    lengths, codings = values.get(b"content-length", ()), values.get(b"transfer-encoding", ())
-    if len(lengths) + len(codings) > 1:
-        raise malformed("Content-Length and Transfer-Encoding say two things about one body")
-    return None if codings else int(lengths[0]) if lengths else 0
 
 
 def _where(target: str, site: Site | None) -> tuple[Site, str]:

@@ -1,0 +1,172 @@
+"""Heads of HTTP/1.1 messages, read and written strictly (RFC 9112). Pure.
+
+What two readers could read in two ways is refused: folded lines, a line end that is no CR LF, control characters,
+spaces around a name, two lengths. Whatever is accepted here h11 reads in the same way, which a test tries.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gloveport.egress.messages import Headers
+
+HEAD_BYTES = 1 << 16
+"""The largest head."""
+
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_TEXT = rb"[\t\x20-\x7e\x80-\xff]*"
+_FIELDS = re.compile(rb"(?:" + _TOKEN + rb":" + _TEXT + rb"\r\n)*")
+_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/(1\.[01])\r\n")
+_STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) ([1-9][0-9]{2})(?: (" + _TEXT + rb"))?\r\n")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_UNREADABLE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00|\A[^!-~]")
+_END = b"\r\n\r\n"
+
+
+class Malformed(Exception):  # noqa: N818 - the far end's fault, which is told to it
+    """What came is no HTTP/1.1, or too much of it.
+
+    Attributes:
+        status: What a server answers to that.
+    """
+
+    def __init__(self, problem: str, *, status: int = 400) -> None:
+        super().__init__(problem)
+        self.status = status
+
+
+class Framing(NamedTuple):
+    """Where a body ends: after ``length`` bytes, after the last chunk, or, with neither, where nothing was said."""
+
+    length: int | None
+    chunked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The head of a request. Names of headers are in lower case, none is left out; ``framing`` is what they say."""
+
+    method: str
+    target: str
+    version: bytes
+    headers: Headers
+    framing: Framing
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """The head of an answer, as above."""
+
+    version: bytes
+    status: int
+    reason: bytes
+    headers: Headers
+    framing: Framing
+
+
+def find_end(data: bytearray, most_lines: int) -> int:
+    """Where the head that ``data`` begins with ends; 0 where it is not whole yet.
+
+    Raises:
+        Malformed: It is too large, or what is there is no beginning of a head.
+    """
+    end = data.find(_END, 0, HEAD_BYTES)
+    head = data if end < 0 else data[: end + len(_END)]
+    if end < 0 and len(data) >= HEAD_BYTES:
+        raise Malformed(f"its head is larger than {HEAD_BYTES} bytes", status=431)
+    if head.count(b"\n") > most_lines:
+        raise Malformed(f"its head has more than {most_lines} lines", status=431)
+    if _UNREADABLE.search(head):
+        raise Malformed("its head has a NUL, or a line that does not end in CR LF")
+    return 0 if end < 0 else end + len(_END)
+
+
+def may_be_request(data: bytearray) -> bool:
+    """Whether a head that is not whole can still become that of a request."""
+    return b"\r\n" not in data or _REQUEST_LINE.match(data) is not None
+
+
+def read_request(head: bytes) -> RequestHead:
+    """Read a whole head.
+
+    Raises:
+        Malformed: It is none of HTTP/1.1 or HTTP/1.0, or says more than once, or in a way that is not known, where the
+            body after it ends.
+    """
+    line = _REQUEST_LINE.match(head)
+    if line is None:
+        raise Malformed("it does not begin with a request of HTTP/1.1")
+    method, target, version = line.groups()
+    headers = _fields(head, line.end())
+    return RequestHead(method.decode("ascii"), target.decode("ascii"), version, headers, _framing(headers, version))
+
+
+def read_response(head: bytes) -> ResponseHead:
+    """Read a whole head. Raises as above."""
+    line = _STATUS_LINE.match(head)
+    if line is None:
+        raise Malformed("it does not begin with a status of HTTP/1.1")
+    version, status, reason = line.groups()
+    headers = _fields(head, line.end())
+    return ResponseHead(version, int(status), reason or b"", headers, _framing(headers, version))
+
+
+def read_trailers(lines: bytes) -> Headers:
+    """Read the headers after a body, which end in an empty line. Raises as above."""
+    return _fields(lines, 0)
+
+
+def options_of(headers: Headers) -> frozenset[bytes]:
+    """What ``connection`` says, in lower case."""
+    return frozenset(
+        option.strip() for name, value in headers if name == b"connection" for option in value.lower().split(b",")
+    )
+
+
+def write_request(method: str, target: str, headers: Headers) -> bytes:
+    """The head of a request. Raises as below."""
+    try:
+        line = f"{method} {target} HTTP/1.1".encode("ascii")
+    except UnicodeEncodeError:
+        line = b""
+    if _REQUEST_LINE.fullmatch(line + b"\r\n") is None:
+        raise ValueError("a request has characters that HTTP does not allow")
+    return write_head(line, headers)
+
+
+def write_head(line: bytes, headers: Headers) -> bytes:
+    """A head: the bytes of its first line, and its headers.
+
+    Raises:
+        ValueError: It would not be read as it is meant. The message holds nothing of it.
+    """
+    fields = b"".join([b"%b: %b\r\n" % header for header in headers])
+    if b"\r" in line or b"\n" in line or _FIELDS.fullmatch(fields) is None or fields.count(b"\n") != len(headers):
+        raise ValueError("a head has characters that HTTP does not allow")
+    return b"%b\r\n%b\r\n" % (line, fields)
+
+
+def _fields(head: bytes, start: int) -> Headers:
+    end = len(head) - 2
+    if _FIELDS.fullmatch(head, start, end) is None or head[end:] != b"\r\n":
+        raise Malformed("one of its headers is none")
+    fields = (line.partition(b":") for line in head[start:end].split(b"\r\n")[:-1])
+    return tuple([(name.lower(), value.strip(b" \t")) for name, _, value in fields])
+
+
+def _framing(headers: Headers, version: bytes) -> Framing:
+    said = [header for header in headers if header[0] in {b"content-length", b"transfer-encoding"}]
+    if not said:
+        return Framing(None, chunked=False)
+    if len(said) > 1:
+        raise Malformed("it says more than once where its body ends")
+    ((name, value),) = said
+    if name == b"content-length":
+        if _LENGTH.fullmatch(value) is None:
+            raise Malformed("its content-length is no number")
+        return Framing(int(value), chunked=False)
+    if version != b"1.1":
+        raise Malformed("HTTP/1.0 has no transfer coding")
+    if value.lower() != b"chunked":
+        raise Malformed("its transfer coding is unknown", status=501)
+    return Framing(None, chunked=True)
