@@ -26,7 +26,8 @@ HEAD_BYTES = 8
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 FOLDS = (b"\n", b"\r\n", b"\\n", b"\\r\\n")
 FOLD = re.compile(rb"(?:[\r\n]|\\[rn]){1,2}")
-LONGEST_FOLD = 4
+_OPEN = (b"", b"\\")  # what may yet become a fold
+_STEP = 32
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,19 +68,27 @@ class Folded:
         """As for a plain one."""
         done = 0
         while True:
-            stop = at + len(self.form) - done
-            fold = FOLD.search(data, at, stop + LONGEST_FOLD)
-            if not fold or fold.start() >= stop:
-                break
-            line = data[at : fold.start()]
-            if not line or not self.form.startswith(line, done):
+            line = self._alike(data, at, done)
+            done, at = done + line, at + line
+            if done == len(self.form):
+                return at
+            if data[at : at + 2] in _OPEN:
+                return len(data) + 1
+            fold = FOLD.match(data, at)
+            if not fold or not line:
                 return -1
-            done, at = done + len(line), fold.end()
-        line = data[at:stop]
-        if self.form[done:] == line:
-            return stop
-        begun = line.removesuffix(b"\\")  # with the next byte it may be a fold
-        return len(data) + 1 if stop >= len(data) and self.form.startswith(begun, done) else -1
+            at = fold.end()
+
+    def _alike(self, data: bytes, at: int, done: int) -> int:
+        """How many bytes of the data are those of the form, from here on. It costs no more than there are."""
+        start = at
+        while (step := self.form[done : done + _STEP]) and data.startswith(step, at):
+            done, at = done + len(step), at + len(step)
+        for one, other in zip(step, data[at : at + _STEP], strict=False):
+            if one != other:
+                break
+            at += 1
+        return at - start
 
 
 Needle: TypeAlias = Plain | Folded
