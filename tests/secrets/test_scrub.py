@@ -377,7 +377,7 @@ def test_twenty_secrets_are_needles_of_moderate_size():
 
 
 def test_n6_e4_beginnings_without_an_end_cost_no_more_than_what_is_there():
-    """N6, E4: of a long secret's base64 only the beginning, again and again: once each looked through all that follows."""
+    """N6, E4: of a long secret's base64 only the beginning, again and again, is looked at once."""
     secret = "".join(chr(33 + number * 7 % 90) for number in range(2000))
     text = base64.b64encode(secret.encode())
     needles = Needles.of({"a.b": secret})
