@@ -13,8 +13,8 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gloveport.audit.record import GENESIS, MAX_LINE_BYTES
 from gloveport.errors import AuditError
@@ -31,8 +31,7 @@ VERIFY_HINT = "run `gloveport audit verify`; to begin a new log, move the direct
 _FILE = re.compile(r"audit-([0-9]{6,18})\.jsonl")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The end of the log: last record's number and hash, the file that is written now, and its size in bytes."""
 
     seq: int
@@ -42,8 +41,8 @@ class Head:
 
     def encode(self) -> bytes:
         """Return the head file's content: a JSON object, spaces up to ``HEAD_BYTES``, a newline."""
-        members = {"seq": self.seq, "hash": self.hash, "file": self.file, "size": self.size}
-        return json.dumps(members, separators=(",", ":")).encode("ascii").ljust(HEAD_BYTES - 1) + b"\n"
+        members = f'{{"seq":{self.seq},"hash":"{self.hash}","file":{self.file},"size":{self.size}}}'
+        return members.encode("ascii").ljust(HEAD_BYTES - 1) + b"\n"
 
 
 EMPTY_LOG = Head(seq=0, hash=GENESIS, file=1, size=0)
@@ -129,7 +128,18 @@ def require_private(status: os.stat_result, what: str) -> None:
 
 @contextmanager
 def locked(head: int, operation: int) -> Iterator[None]:
-    """Hold ``fcntl.LOCK_EX`` or ``LOCK_SH`` on the head file (a descriptor).
+    """Hold the lock inside the context, as ``lock`` takes it."""
+    try:
+        lock(head, operation)
+        yield
+    finally:
+        unlock(head)
+
+
+def lock(head: int, operation: int) -> None:
+    """Take ``fcntl.LOCK_EX`` or ``LOCK_SH`` on the head file (a descriptor).
+
+    Call it inside of the ``try`` that unlocks: an interrupt may come when the lock is had and this has not returned.
 
     Raises:
         AuditError: Another process held it for ``LOCK_SECONDS``.
@@ -138,7 +148,6 @@ def locked(head: int, operation: int) -> Iterator[None]:
     while True:
         try:
             fcntl.flock(head, operation | fcntl.LOCK_NB)
-            break
         except BlockingIOError as error:
             if time.monotonic() > deadline:
                 raise AuditError(
@@ -147,8 +156,11 @@ def locked(head: int, operation: int) -> Iterator[None]:
                 ) from error
             time.sleep(pause)
             pause = min(pause * 2, 0.005)
-    try:
-        yield
-    finally:
-        # Unlocked by name, not by closing: a fork in another thread may hold a copy of the descriptor.
-        fcntl.flock(head, fcntl.LOCK_UN)
+        else:
+            return
+
+
+def unlock(head: int) -> None:
+    """Release the lock, if it is held."""
+    # Unlocked by name, not by closing: a fork in another thread may hold a copy of the descriptor.
+    fcntl.flock(head, fcntl.LOCK_UN)

@@ -16,7 +16,7 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,11 +32,13 @@ from gloveport.audit.files import (
     Head,
     file_name,
     file_numbers,
+    lock,
     locked,
     open_directory,
     open_file,
     parse_head,
     require_private,
+    unlock,
 )
 from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal
 from gloveport.errors import AuditError
@@ -51,7 +53,10 @@ class AuditLog:
         self._directory_fd = directory_fd
         self._head_fd = -1
         self._log_fd = -1
+        self._in_place: tuple[tuple[int, ...], ...] = ()
+        """``_standing`` of directory and head file when they were last found to be what is open, and private."""
         self._log_file = (0, 0, 0)
+        self._log_name = ""
         self._head = EMPTY_LOG
         self._seen = b""
         """The head file as it was when ``_head`` was taken from it; empty: take nothing for granted."""
@@ -72,18 +77,16 @@ class AuditLog:
             AuditError: The directory can't be used, or the log in it does not end as its head says.
         """
         directory = directory.absolute()
-        with _explained(directory):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = cls(directory, max_file_bytes=max_file_bytes, directory_fd=open_directory(directory))
         try:
-            with _explained(directory):
-                require_private(os.fstat(log._directory_fd), f"the audit directory {directory}")
-                log._head_fd = os.open(HEAD_NAME, os.O_RDWR | os.O_CREAT | SAFE, 0o600, dir_fd=log._directory_fd)
-                with locked(log._head_fd, fcntl.LOCK_EX):
-                    log._catch_up()
-        except BaseException:
-            log.close()
-            raise
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log = cls(directory, max_file_bytes=max_file_bytes, directory_fd=open_directory(directory))
+            try:
+                log._begin()
+            except BaseException:
+                log.close()
+                raise
+        except OSError as error:
+            raise _unwritable(directory, error) from error
         return log
 
     def append(self, kind: str, fields: Mapping[str, JsonValue]) -> Record:
@@ -100,9 +103,10 @@ class AuditLog:
         with self._mutex:
             if self._closed:
                 raise AuditError("the audit log is closed")
-            with _explained(self._directory), locked(self._head_fd, fcntl.LOCK_EX):
-                self._catch_up()
-                return self._write(what)
+            try:
+                return self._append(what)
+            except OSError as error:
+                raise _unwritable(self._directory, error) from error
 
     def close(self) -> None:
         """Give the descriptors back. The log needs no closing record: it is whole after each append."""
@@ -119,12 +123,27 @@ class AuditLog:
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         self.close()
 
+    def _begin(self) -> None:
+        require_private(os.fstat(self._directory_fd), f"the audit directory {self._directory}")
+        self._head_fd = os.open(HEAD_NAME, os.O_RDWR | os.O_CREAT | SAFE, 0o600, dir_fd=self._directory_fd)
+        with locked(self._head_fd, fcntl.LOCK_EX):
+            self._catch_up()
+
+    def _append(self, what: Draft) -> Record:
+        # Not ``locked``: its generator would be a tenth of what a record costs, and each request waits for two.
+        try:
+            lock(self._head_fd, fcntl.LOCK_EX)
+            self._catch_up()
+            return self._write(what)
+        finally:
+            unlock(self._head_fd)
+
     def _catch_up(self) -> None:
         """Make ``_head`` and ``_log_fd`` the true end of the log, whoever wrote since; refuse one that is not true."""
         self._require_in_place()
         data = os.pread(self._head_fd, HEAD_BYTES + 1, 0)
         if self._seen and data == self._seen:
-            status = os.stat(file_name(self._head.file), dir_fd=self._directory_fd, follow_symlinks=False)
+            status = os.stat(self._log_name, dir_fd=self._directory_fd, follow_symlinks=False)
             if _identity(self._head.file, status) == self._log_file and status.st_size == self._head.size:
                 return
         self._seen = b""
@@ -138,14 +157,17 @@ class AuditLog:
 
     def _require_in_place(self) -> None:
         """Refuse when the paths no longer lead to what is open: who writes to a deleted file writes nothing."""
-        opened = os.fstat(self._directory_fd)
-        named = os.stat(self._directory, follow_symlinks=False)  # noqa: PTH116 - pathlib's takes thrice as long
-        head = os.fstat(self._head_fd)
-        named_head = os.stat(HEAD_NAME, dir_fd=self._directory_fd, follow_symlinks=False)
-        if not (os.path.samestat(opened, named) and os.path.samestat(head, named_head)):
+        directory = os.stat(self._directory, follow_symlinks=False)  # noqa: PTH116 - pathlib's takes thrice as long
+        head = os.stat(HEAD_NAME, dir_fd=self._directory_fd, follow_symlinks=False)
+        in_place = (_standing(directory), _standing(head))
+        if in_place == self._in_place:
+            return
+        opened, opened_head = os.fstat(self._directory_fd), os.fstat(self._head_fd)
+        if not (os.path.samestat(opened, directory) and os.path.samestat(opened_head, head)):
             raise _replaced()
         _require_log_file(head, HEAD_NAME)
-        require_private(opened, f"the audit directory {self._directory}")
+        require_private(directory, f"the audit directory {self._directory}")
+        self._in_place = in_place
 
     def _found(self) -> Head:
         """Begin a log where there is none; without a head, files that hold anything are no beginning."""
@@ -172,7 +194,7 @@ class AuditLog:
         if number == self._log_file[0] and file != self._log_file:
             os.close(opened)
             raise _replaced()
-        self._log_fd, self._log_file = opened, file
+        self._log_fd, self._log_file, self._log_name = opened, file, file_name(number)
         if before >= 0:
             os.close(before)
 
@@ -228,7 +250,7 @@ class AuditLog:
         head = self._head
         try:
             _write_whole(self._log_fd, data)
-            self._write_head(Head(seq=record.seq, hash=record.hash, file=head.file, size=head.size + len(data)))
+            self._write_head(Head(record.seq, record.hash, head.file, head.size + len(data)))
         except OSError:
             # Should this fail too, a torn line is left beyond the head: the next append cuts it off.
             self._seen = b""
@@ -265,16 +287,11 @@ class AuditLog:
         self._head, self._seen = head, data
 
 
-@contextlib.contextmanager
-def _explained(directory: Path) -> Iterator[None]:
-    """Turn what the kernel refuses into an ``AuditError`` that names the directory."""
-    try:
-        yield
-    except OSError as error:
-        raise AuditError(
-            f"the audit log in {directory} can't be written: {error.strerror}",
-            hint="make room and check the directory's owner and mode; no run starts until a record can be written",
-        ) from error
+def _unwritable(directory: Path, error: OSError) -> AuditError:
+    return AuditError(
+        f"the audit log in {directory} can't be written: {error.strerror}",
+        hint="make room and check the directory's owner and mode; no run starts until a record can be written",
+    )
 
 
 def _replaced() -> AuditError:
@@ -283,6 +300,11 @@ def _replaced() -> AuditError:
 
 def _identity(number: int, status: os.stat_result) -> tuple[int, int, int]:
     return number, status.st_dev, status.st_ino
+
+
+def _standing(status: os.stat_result) -> tuple[int, ...]:
+    """Which file it is and who may write it: mode, inode, device, links, owner. A slice, for names take far longer."""
+    return status[:5]
 
 
 def _require_log_file(status: os.stat_result, name: str) -> None:

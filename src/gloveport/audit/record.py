@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -39,8 +39,7 @@ _FRAME = len('{"seq":,"time":"2000-01-01T00:00:00.000000Z","kind":"","prev":""}\
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record.
 
     Attributes:
@@ -62,8 +61,7 @@ class Record:
     line: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """What the chain needs to know of a line whose own hash holds."""
 
     seq: int
@@ -71,8 +69,7 @@ class Link:
     hash: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A record that is not in the chain yet: everything but its number, time and hashes."""
 
     kind: str
@@ -94,8 +91,9 @@ def draft(kind: str, fields: Mapping[str, JsonValue]) -> Draft:
         raise AuditError(
             f"{kind!r} can't be the kind of an audit record", hint="use a dotted name, as in execute.ended"
         )
-    if reserved := RESERVED & fields.keys():
-        raise AuditError(f"an audit record can't have a field named {min(reserved)!r}", hint="choose another name")
+    if not RESERVED.isdisjoint(fields):
+        name = min(RESERVED & fields.keys())
+        raise AuditError(f"an audit record can't have a field named {name!r}", hint="choose another name")
     try:
         return _encoded(kind, fields, MAX_LINE_BYTES - _FRAME - len(kind))
     except (ValueError, TypeError) as error:
@@ -106,16 +104,16 @@ def draft(kind: str, fields: Mapping[str, JsonValue]) -> Draft:
 
 def seal(what: Draft, *, seq: int, prev: str) -> Record:
     """Give a draft its number, the present time and its place in the chain."""
+    kind, fields, members = what
     time = datetime.now(UTC)
-    body = f'{{"seq":{seq},"time":"{stamp(time)}","kind":"{what.kind}"{what.members},"prev":"{prev}"'
+    body = f'{{"seq":{seq},"time":"{stamp(time)}","kind":"{kind}"{members},"prev":"{prev}"'
     digest = hashlib.sha256(f"{body}}}".encode("ascii")).hexdigest()
-    line = f'{body},"hash":"{digest}"}}'
-    return Record(seq=seq, time=time, kind=what.kind, fields=what.fields, prev=prev, hash=digest, line=line)
+    return Record(seq, time, kind, fields, prev, digest, f'{body},"hash":"{digest}"}}')
 
 
 def stamp(time: datetime) -> str:
     """Return ISO 8601 in UTC with microseconds and ``Z``, always 27 characters: its order is that of time."""
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return time.astimezone(UTC).isoformat("T", "microseconds")[:26] + "Z"
 
 
 def link(line: bytes) -> Link | None:
