@@ -1,5 +1,7 @@
 """N3, N7: heads and bodies of HTTP/1.1, fuzzed, with h11 as the judge: what is accepted is read as h11 reads it."""
 
+import time
+
 import h11
 import pytest
 from hypothesis import example, given
@@ -90,20 +92,30 @@ def test_it_makes_no_difference_how_a_head_comes(noise, cut):
     data = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + noise + b"\r\n\r\n"
 
     def read(pieces):
-        buffer = bytearray()
+        buffer, seen = bytearray(), 0
         try:
             for piece in pieces:
                 buffer += piece
-                if end := find_end(buffer, LINES):
+                if end := find_end(buffer, LINES, seen):
                     return read_request(bytes(buffer[:end]))
                 if not may_be_request(buffer):
                     return None
+                seen = len(buffer)
         except Malformed:
             return None
         return None
 
     assert read([data[:cut], data[cut:]]) == read([data])
     assert read([bytes([byte]) for byte in data]) == read([data])
+
+
+def test_who_sends_a_byte_at_a_time_does_not_have_it_all_looked_at_each_time():
+    """E4: what has come is looked at once, or a byte would cost two milliseconds."""
+    buffer, began = bytearray(b"GET / HTTP/1.1\r\nX: "), time.process_time()
+    for _ in range(30_000):
+        buffer += b"a"
+        assert not find_end(buffer, LINES, len(buffer) - 1)
+    assert time.process_time() - began < 5
 
 
 @given(st.lists(st.tuples(st.sampled_from(UNFRAMED), st.sampled_from(VALUES)), max_size=5))

@@ -201,9 +201,11 @@ class Conversation:
         Raises:
             Malformed: It ends in the middle of one, or what comes is none.
         """
-        while not (end := find_end(self._buffer, HEAD_LINES)):
-            if not may_be_request(self._buffer):
+        seen, begun = 0, False
+        while not (end := find_end(self._buffer, HEAD_LINES, seen)):
+            if not begun and not may_be_request(self._buffer):
                 raise Malformed("it does not begin with a request of HTTP/1.1")
+            begun, seen = begun or b"\r\n" in self._buffer, len(self._buffer)
             if not await self._receive():
                 if self._buffer:
                     raise Malformed("it breaks off in its head")

@@ -64,19 +64,24 @@ class ResponseHead:
     framing: Framing
 
 
-def find_end(data: bytearray, most_lines: int) -> int:
+def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
     """Where the head that ``data`` begins with ends; 0 where it is not whole yet.
+
+    Args:
+        data: What has come.
+        most_lines: How many lines a head may have.
+        seen: How much of it was looked at before. Who sends a byte at a time shall not have it all looked at each time.
 
     Raises:
         Malformed: It is too large, or what is there is no beginning of a head.
     """
-    end = data.find(_END, 0, HEAD_BYTES)
+    end = data.find(_END, max(0, seen - len(_END)), HEAD_BYTES)
     head = data if end < 0 else data[: end + len(_END)]
     if end < 0 and len(data) >= HEAD_BYTES:
         raise Malformed(f"its head is larger than {HEAD_BYTES} bytes", status=431)
     if head.count(b"\n") > most_lines:
         raise Malformed(f"its head has more than {most_lines} lines", status=431)
-    if _UNREADABLE.search(head):
+    if _UNREADABLE.search(head, max(0, seen - 1)):
         raise Malformed("its head has a NUL, or a line that does not end in CR LF")
     return 0 if end < 0 else end + len(_END)
 

@@ -237,8 +237,10 @@ class Exchange:
 
     async def _find_end(self, room: int) -> int:
         """Receive until a head is whole, and tell where it ends."""
+        seen = 0
         try:
-            while not (end := find_end(self._buffer, _HEAD_LINES)):
+            while not (end := find_end(self._buffer, _HEAD_LINES, seen)):
+                seen = len(self._buffer)
                 if len(self._buffer) > room:
                     raise self._bad("its heads are larger than 64 KiB")
                 if not await self._receive():
