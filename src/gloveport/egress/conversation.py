@@ -3,8 +3,8 @@
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -37,8 +37,7 @@ _NO_BODY, _ENDLESS = Framing(0, chunked=False), Framing(None, chunked=False)
 _NO_HEAD = RequestHead("", "", b"1.1", (), _NO_BODY)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The head of an answer."""
 
     status: int
@@ -80,6 +79,10 @@ class Conversation:
         self.answered, self._goes_on, self._outgoing = False, False, _NO_BODY
         self._head, self._incoming = _NO_HEAD, Incoming(framing=_ENDLESS)
         end = find_end(self._buffer, HEAD_LINES)
+        if not end:
+            if not self._buffer and not await self._receive():
+                return None
+            end = find_end(self._buffer, HEAD_LINES)
         if not end:
             with anyio.move_on_after(_HEAD_SECONDS):  # one who speaks a byte a minute is not listened to
                 end = await self._rest_of_head()

@@ -19,7 +19,7 @@ from gloveport.egress.request import DEFAULT_PORTS, Asked, Site, read
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending
-from gloveport.model.egress import Api, Exchange, Fetch
+from gloveport.model.egress import Api, Fetch
 from gloveport.policy.hosts import find
 from gloveport.secrets.scrub import scrub_text
 
@@ -68,7 +68,7 @@ async def exchange(
         code = error.code
         await _refuse(outlet, conversation, _status(error), code, str(error.args[0]), error.hint)
     finally:
-        outlet.journal.add(Exchange(method=asked.method, url=visit.url, status=visit.status, code=code))
+        outlet.journal.add(method=asked.method, url=visit.url, status=visit.status, code=code)
 
 
 def _require_ignorance(outlet: Outlet, asked: Asked) -> None:
@@ -144,7 +144,7 @@ class _Visit:
         gateway, asked = self.outlet.gateway, self.asked
         body, length = await self._body(api)
         out = gateway.injector.strip(api, self._head(api))
-        route = _route(name, api, asked.site)
+        route = self._route(name, api)
         whole = body if isinstance(body, bytes) else None
         try:
             injected = await gateway.injector.apply(name, api, route, out, whole, self.outlet.placeholders)
@@ -207,6 +207,21 @@ class _Visit:
                 hint="Ask for the whole, without a Range header.",
             )
 
+    def _route(self, name: str, api: Api) -> Route:
+        scheme, host, port = site = self.asked.site
+        routes = self.outlet.routes
+        if (name, site) not in routes:
+            routes[name, site] = Route(
+                api=name,
+                scheme=scheme,
+                host=host,
+                port=port,
+                networks=api.networks,
+                addresses=api.addresses,
+                ca_file=api.ca_file,
+            )
+        return routes[name, site]
+
     def _head(self, api: Api) -> Outbound:
         """The head, before anything of the owner's is in it."""
         egress = self.outlet.guard.grant.egress
@@ -242,18 +257,6 @@ class _Visit:
         async for piece in self.conversation.content():
             self._sent_bytes += len(piece)
             yield piece
-
-
-def _route(name: str, api: Api, site: Site) -> Route:
-    return Route(
-        api=name,
-        scheme=site.scheme,
-        host=site.host,
-        port=site.port,
-        networks=api.networks,
-        addresses=api.addresses,
-        ca_file=api.ca_file,
-    )
 
 
 def _replaced(headers: Headers, name: bytes, value: bytes) -> Headers:

@@ -5,7 +5,6 @@ spaces around a name, two lengths. Whatever is accepted here h11 reads in the sa
 """
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gloveport.egress.messages import Headers
@@ -42,8 +41,7 @@ class Framing(NamedTuple):
     chunked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(NamedTuple):
     """The head of a request. Names of headers are in lower case, none is left out; ``framing`` is what they say."""
 
     method: str
@@ -53,8 +51,7 @@ class RequestHead:
     framing: Framing
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(NamedTuple):
     """The head of an answer, as above."""
 
     version: bytes

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Protocol, TypeAlias
 
@@ -34,6 +35,14 @@ class Route:
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     addresses: tuple[IPv4Address | IPv6Address, ...] = ()
     ca_file: str | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Asked for several times for each request."""
+        return hash((self.api, self.scheme, self.host, self.port, self.networks, self.addresses, self.ca_file))
 
     @property
     def authority(self) -> str:

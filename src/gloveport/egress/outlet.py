@@ -7,6 +7,8 @@ import anyio
 
 from gloveport.egress.authority import Authority
 from gloveport.egress.inject import Injector
+from gloveport.egress.messages import Route
+from gloveport.egress.request import Site
 from gloveport.egress.upstream import Upstreams
 from gloveport.errors import Denied
 from gloveport.guard import Guard
@@ -42,10 +44,10 @@ class Journal:
     begun: int = 0
     listed: list[Exchange] = field(default_factory=list)
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, *, method: str, url: str, status: int | None = None, code: str | None = None) -> None:
         """Note one that is over, or refused."""
         if len(self.listed) < _MOST_LISTED:
-            self.listed.append(exchange)
+            self.listed.append(Exchange(method=method, url=url, status=status, code=code))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ class Outlet:
         names: The granted names, by the loopback address that each has inside.
         placeholders: The string that stands for a secret in this execution, by the name of its variable.
         redactions: What leaves in no request.
+        routes: Those that were taken, by the API's name and the place.
         whole_bodies: Places for requests whose bodies are held whole; who finds none waits.
         windows: Places for answers that are decoded with much memory.
     """
@@ -66,6 +69,7 @@ class Outlet:
     placeholders: Mapping[str, str]
     redactions: Needles
     journal: Journal = field(default_factory=Journal)
+    routes: dict[tuple[str, Site], Route] = field(default_factory=dict)
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
 
@@ -98,7 +102,7 @@ class Outlet:
             return
         told = Denied(denial.code, self.clean(denial.reason), hint=denial.hint)  # it may quote what was asked
         self.guard.deny("fetch", told, {"method": self.clean(method), "url": url})
-        self.journal.add(Exchange(method=self.clean(method), url=url, code=denial.code))
+        self.journal.add(method=self.clean(method), url=url, code=denial.code)
 
     def clean(self, text: str) -> str:
         """The text without secrets."""

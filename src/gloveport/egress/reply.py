@@ -10,7 +10,7 @@ from gloveport.egress.coding import LIGHT, Decoder, decoder
 from gloveport.egress.conversation import Conversation, Head
 from gloveport.egress.messages import Answer, Headers
 from gloveport.errors import UpstreamError
-from gloveport.secrets.scrub import Scrubber
+from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault
 
 _WITHOUT_BODY = frozenset({204, 304})
@@ -43,8 +43,9 @@ class Reply:
             UpstreamError: It can't be looked at, or breaks off.
             OSError: The program's end broke.
         """
-        names = {name for name, _ in answer.headers}
-        if self.credentialed and (answer.status == _PARTIAL or b"content-range" in names):
+        if self.credentialed and (
+            answer.status == _PARTIAL or any(name == b"content-range" for name, _ in answer.headers)
+        ):
             raise UpstreamError(
                 "partial_answer", "A part of an answer came, in which a credential could be cut in two.", hint=_WHOLE
             )
@@ -52,14 +53,15 @@ class Reply:
             await conversation.begin(self._head(answer), answer.length if method == "HEAD" else None)
             await conversation.end(())
             return
-        undo = self._decoder(answer.headers)
-        body, length = self._body(answer, undo), answer.length
+        undo, length = self._decoder(answer.headers), answer.length
         head = self._head(answer, decoded=undo is not None)
         if length is not None and length <= _SMALL_BYTES and undo is None:
-            await conversation.answer(head, b"".join([piece async for piece in body]))
+            content = b"".join([piece async for piece in answer.body])
+            self.received_bytes = len(content)
+            await conversation.answer(head, self._scrub(content))
             return
         await conversation.begin(head, None if self._looks else length)
-        async for piece in body:
+        async for piece in self._body(answer, undo):
             await conversation.write(piece)
         await conversation.end(self._scrubbed(answer.trailers))
 
@@ -86,23 +88,27 @@ class Reply:
 
     def _head(self, answer: Answer, *, decoded: bool = False) -> Head:
         dropped = _DROPPED | {b"content-encoding"} if decoded else _DROPPED
-        headers = self._scrubbed(tuple(header for header in answer.headers if header[0] not in dropped))
-        ((_, reason),) = self._scrubbed(((b"", answer.reason),))
-        return Head(status=answer.status, reason=reason, headers=headers)
+        kept = [header for header in answer.headers if header[0] not in dropped]
+        *headers, (_, reason) = self._scrubbed((*kept, (b"", answer.reason)))
+        return Head(status=answer.status, reason=reason, headers=tuple(headers))
 
     def _scrubbed(self, headers: Headers) -> Headers:
         if not self._looks:
             return headers
         # At once, and only if there is something, one by one: a secret has no line feed in it, and no header either.
-        if not self._scrub(b"\n".join(b":".join(header) for header in headers))[1]:
+        data = b"\n".join([b":".join(header) for header in headers])
+        if self._scrub(data) is data:
             return headers
-        return tuple((self._scrub(name)[0], self._scrub(value)[0]) for name, value in headers)
+        return tuple((self._scrub(name), self._scrub(value)) for name, value in headers)
 
-    def _scrub(self, data: bytes) -> tuple[bytes, set[str]]:
+    def _scrub(self, data: bytes) -> bytes:
+        """The same object where there is nothing to be found in it."""
+        if not self._looks or scrub(self.vault.needles, data) is data:
+            return data
         scrubber = Scrubber(self.vault.needles)
         scrubbed = scrubber.feed(data) + scrubber.finish()
         self.found |= scrubber.found
-        return scrubbed, scrubber.found
+        return scrubbed
 
     def _decoder(self, headers: Headers) -> Decoder | None:
         """What undoes the content's coding, where that has to be undone to look at it.

@@ -9,7 +9,7 @@ from gloveport.egress.messages import Route
 from gloveport.egress.outlet import Outlet
 from gloveport.egress.wire import Wire
 from gloveport.errors import Denied, UpstreamError
-from gloveport.model.egress import Api, Connect, Exchange
+from gloveport.model.egress import Api, Connect
 
 
 @dataclass(kw_only=True)
@@ -42,7 +42,7 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
     except (Denied, UpstreamError) as error:
         code = error.code
     finally:
-        outlet.journal.add(Exchange(method="CONNECT", url=f"tcp://{host}:{port}", code=code))
+        outlet.journal.add(method="CONNECT", url=f"tcp://{host}:{port}", code=code)
 
 
 async def _join(near: Wire, far: Wire, count: _Count) -> None:

@@ -27,6 +27,7 @@ _YOUNG_SECONDS = 1.0  # what was fetched just now is not what an upstream has fo
 _FETCH_SECONDS = 10.0
 
 _LONGEST = 8192  # all its forms have to be looked for
+_ENVIRONMENT = "env:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -54,6 +55,8 @@ class Sources:
         Raises:
             ConfigError: There is none, or none that can be sent.
         """
+        if ref.startswith(_ENVIRONMENT):
+            return self._of_environment(ref)
         kept = self._all_kept.setdefault(ref, _Kept())
         if anyio.current_time() >= kept.until:
             async with kept.lock:
@@ -87,6 +90,12 @@ class Sources:
                 raise _failure(ref, str(error.args[0]), error.hint) from error
             self._all_kept.pop(ref, None)
 
+    def _of_environment(self, ref: Secret) -> str:
+        try:
+            return _usable(self._environ.get(ref.removeprefix(_ENVIRONMENT), ""))
+        except ConfigError as error:
+            raise _failure(ref, str(error.args[0]), error.hint) from error
+
     async def _renew(self, ref: Secret, kept: _Kept) -> None:
         seconds = _KEPT_SECONDS[ref.partition(":")[0]]
         try:
@@ -105,8 +114,6 @@ class Sources:
     async def _fetch(self, ref: Secret) -> str:
         kind, _, where = ref.partition(":")
         match kind:
-            case "env":
-                return self._environ.get(where, "")
             case "file":
                 return await to_thread.run_sync(files.read_text, where, abandon_on_cancel=True)
             case "json":
