@@ -308,6 +308,66 @@ def test_t3_what_was_deleted_or_replaced_under_a_running_server_is_no_place_to_w
     assert whole(directory) == [1, 2]
 
 
+@pytest.mark.parametrize("part", ["directory", "head"])
+@pytest.mark.parametrize("mode", [0o720, 0o702])
+def test_t3_what_others_may_write_since_the_last_record_is_no_place_to_write(directory: Path, part: str, mode: int):
+    """T3, A1: it was private when the server started, and at the record before."""
+    target = directory if part == "directory" else directory / "head"
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        log.append("a", {})
+        before = target.stat().st_mode & 0o777
+        target.chmod(mode)
+        for _try in range(2):
+            with pytest.raises(AuditError, match="other users can write"):
+                log.append("b", {})
+        target.chmod(before)
+        log.append("c", {})
+    assert kinds(directory) == ["a", "c"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("part", ["directory", "head"])
+def test_t3_what_was_given_to_another_user_is_no_place_to_write(directory: Path, part: str):
+    """T3, A1."""
+    target = directory if part == "directory" else directory / "head"
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        log.append("a", {})
+        os.chown(target, 12345, 12345)
+        with pytest.raises(AuditError, match="belongs to another user"):
+            log.append("b", {})
+
+
+def test_what_only_the_owner_may_do_otherwise_is_no_reason_to_stop(directory: Path):
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        log.append("a", {})
+        directory.chmod(0o750)
+        (directory / "head").chmod(0o400)
+        (directory / "of the owner").mkdir()
+        log.append("b", {})
+    assert whole(directory) == [1, 2]
+
+
+def test_a1_a_log_of_an_earlier_release_verifies_and_goes_on(directory: Path):
+    """A1: its bytes as they were written then."""
+    first = "cb5a82a55cf2ce79c0b367d9b63481f633f025ccb9594a618aa88e822435917b"
+    last = "989d1f2fa1ed429d88f2d95f5ac0668f0f0a7fdff6a99eab514ebc54c4e229a8"
+    content = (
+        '{"seq":1,"time":"2026-11-22T05:32:22.176621Z","kind":"run.admitted",'
+        f'"caller":"lo\\u00e9cal \\ud800","n":[1.5,null,true],"prev":"{"0" * 64}","hash":"{first}"}}\n'
+        f'{{"seq":2,"time":"2026-11-22T05:32:22.176820Z","kind":"run.ended","prev":"{first}","hash":"{last}"}}\n'
+    )
+    head = f'{{"seq":2,"hash":"{last}","file":1,"size":481}}'.ljust(255) + "\n"
+    directory.mkdir(mode=0o700)
+    first_file(directory).write_text(content)
+    (directory / "head").write_text(head)
+    assert files.Head(seq=2, hash=last, file=1, size=481).encode() == head.encode()
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        assert (directory / "head").read_text() == head
+        log.append("a", {})
+    assert whole(directory) == [1, 2, 3]
+    assert first_file(directory).read_text().startswith(content)
+
+
 def test_files_and_directory_are_the_owners_alone(directory: Path):
     before = os.umask(0)
     try:
@@ -525,7 +585,8 @@ def test_an_interrupt_in_the_middle_of_writing_leaves_a_whole_log(directory: Pat
                     while True:
                         log.append("a", {})
                 except KeyboardInterrupt:
-                    pass
+                    with (directory / "head").open("rb") as other:  # and nobody else has to wait for this log's next
+                        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
             last = log.append("b", {}).seq
     finally:
         signal.signal(signal.SIGALRM, before)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import subprocess
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.audit.log import AuditLog
-from gloveport.audit.record import GENESIS, MAX_LINE_BYTES, draft, link, parse, seal
+from gloveport.audit.record import GENESIS, MAX_LINE_BYTES, draft, link, parse, seal, stamp
 from gloveport.errors import AuditError
 
 CHARACTERS = st.characters(codec=None, exclude_categories=())  # lone surrogates too
@@ -41,6 +42,19 @@ def test_a1_no_byte_of_a_line_can_change_unnoticed(data, fields):
     changed = line[:at] + bytes([other]) + line[at + 1 :]
     assert link(changed) is None
     assert parse(changed) is None
+
+
+@given(
+    st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=45)), timezone.min])),
+)
+def test_a_time_is_written_in_utc_with_microseconds_and_read_back_unchanged(time: datetime):
+    """Also a whole second, whose microseconds Python leaves out, and an offset that is not UTC's."""
+    try:
+        text = stamp(time)
+    except OverflowError:  # at the ends of the calendar UTC is in another one
+        return
+    assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z", text)
+    assert datetime.fromisoformat(text) == time
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), b"bytes", {1, 2}, object()])

@@ -133,13 +133,14 @@ def locked(head: int, operation: int) -> Iterator[None]:
         lock(head, operation)
         yield
     finally:
-        unlock(head)
+        fcntl.flock(head, fcntl.LOCK_UN)
 
 
 def lock(head: int, operation: int) -> None:
     """Take ``fcntl.LOCK_EX`` or ``LOCK_SH`` on the head file (a descriptor).
 
     Call it inside of the ``try`` that unlocks: an interrupt may come when the lock is had and this has not returned.
+    Unlock by name, not by closing: a fork in another thread may hold a copy of the descriptor.
 
     Raises:
         AuditError: Another process held it for ``LOCK_SECONDS``.
@@ -158,9 +159,3 @@ def lock(head: int, operation: int) -> None:
             pause = min(pause * 2, 0.005)
         else:
             return
-
-
-def unlock(head: int) -> None:
-    """Release the lock, if it is held."""
-    # Unlocked by name, not by closing: a fork in another thread may hold a copy of the descriptor.
-    fcntl.flock(head, fcntl.LOCK_UN)

@@ -38,7 +38,6 @@ from gloveport.audit.files import (
     open_file,
     parse_head,
     require_private,
-    unlock,
 )
 from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal
 from gloveport.errors import AuditError
@@ -136,7 +135,7 @@ class AuditLog:
             self._catch_up()
             return self._write(what)
         finally:
-            unlock(self._head_fd)
+            fcntl.flock(self._head_fd, fcntl.LOCK_UN)  # itself: on its way into a function an interrupt may come first
 
     def _catch_up(self) -> None:
         """Make ``_head`` and ``_log_fd`` the true end of the log, whoever wrote since; refuse one that is not true."""
