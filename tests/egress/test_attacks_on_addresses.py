@@ -61,7 +61,7 @@ def resolving(world_of):
 
 
 async def test_under_yolo_nothing_is_reached_that_is_not_public(resolving):
-    """N4, N9: whatever a public name leads to, alone or beside a public address; and no address by itself."""
+    """N4, N9, P20: whatever a public name leads to, alone or beside a public address; and no address by itself."""
     names = {f"n{number}.test": [[address]] for number, address in enumerate(PRIVATE)}
     names |= {f"m{number}.test": [["93.184.215.14", address]] for number, address in enumerate(PRIVATE)}
     names |= {"localhost": [["127.0.0.1"]], "metadata.google.internal": [["169.254.169.254"]]}

@@ -256,14 +256,22 @@ async def test_no_spelling_of_a_path_walks_around_a_rule(attack, alpha):
             ("named", "/x?x-http-method-override=DELETE", "X: 1"),
         )
     }
+    form, parts = "Content-Type: application/x-www-form-urlencoded", "Content-Type: multipart/form-data; boundary=b"
+    part = b'--b\r\nContent-Disposition: form-data; name="_method"\r\n\r\nDELETE\r\n--b--\r\n'
+    attempts |= {
+        "form": at("/x", "POST", [form], b"a=b&_method=DELETE"),
+        "form-encoded": at("/x", "POST", [form + "; charset=utf-8"], b"%5fmetho%64=DELETE&a=b"),
+        "form-of-parts": at("/x", "POST", [parts], part),
+        "form-under-a-coding": at("/x", "POST", [form, "Content-Encoding: gzip"], b"?"),
+    }
     attempts |= {"method": at("/x", "DELETE"), "lower-case": at("/x", "delete")}
-    attempts |= {"fine": at("/fine?method=flickr.photos")}
+    attempts |= {"fine": at("/fine?method=flickr.photos"), "fine-form": at("/fine", "POST", [form], b"method_=a+b")}
     together(attempts)
     """)
-    assert said.pop("fine") == "200"
+    assert (said.pop("fine"), said.pop("fine-form")) == ("200", "200")
     passed = {path: code for path, code in said.items() if not REFUSED.fullmatch(code)}
     assert passed == {"/admin%20": "200", "/admin%2e": "200"}, "these are other paths, as they are to every server"
-    assert {heard.target for heard in alpha.heard} == {"/admin%20", "/admin%2e", "/fine?method=flickr.photos"}
+    assert {heard.target for heard in alpha.heard} == {"/admin%20", "/admin%2e", "/fine?method=flickr.photos", "/fine"}
 
 
 async def test_ports_and_schemes_that_were_not_granted_lead_nowhere(attack, alpha, beta, gamma):

@@ -188,7 +188,7 @@ async def test_a_program_finds_its_environment_files_and_placeholders(sandboxes,
 
 
 async def test_two_sandboxes_do_not_meet_at_their_doors(sandboxes):
-    """N1, P10: each speaks to those who answer for it."""
+    """N1, P10, P21: each speaks to those who answer for it."""
     async with (
         sandboxes("python", NETWORK) as made,
         made.build() as first,

@@ -176,7 +176,7 @@ def streams(draw, values):
     return secrets, needles, body, pieces_of(body, draw(st.lists(st.integers(0, len(body)), max_size=12)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(streams(NARROW | VALUES))
 def test_n6_any_cut_of_any_body_gives_the_same_and_no_form_is_left(stream):
     """N6: and nothing let out contains a form, not even over two pieces."""
@@ -193,7 +193,7 @@ def test_n6_any_cut_of_any_body_gives_the_same_and_no_form_is_left(stream):
         assert not any(value.strip().encode("utf-8", "surrogatepass") in kept for value in secrets.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(NARROW, st.text("ab", max_size=60))
 def test_n6_a_value_that_overlaps_itself_leaves_nothing(value, text):
     clean = scrub(Needles.of({"A": value}), text.encode())
@@ -305,7 +305,7 @@ def test_a_body_that_is_all_secret_costs_little_memory():
     assert out == len(b"[secret A]")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_n6_a_fold_is_known_before_it_is_whole(data):
     """N6: base64 of lines of any length, of which any part comes first."""

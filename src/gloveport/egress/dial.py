@@ -98,7 +98,7 @@ class Dialer:
             if not may_dial(address, route.networks, named):
                 raise UpstreamError(
                     "address_refused",
-                    f"{route.host} leads to {address}, which is not public.",
+                    f"{route.host} leads to an address that is not public.",
                     hint="The operator can allow it: by networks or addresses of the API.",
                 )
         return found

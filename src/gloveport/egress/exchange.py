@@ -134,7 +134,7 @@ class _Visit:
         """
         name, api = find(self.outlet.guard.grant.egress, *self.asked.site) or ("", _NO_API)
         self._require_plain(api)
-        if not (self.asked.has_body and self.outlet.gateway.injector.needs_body(api)):
+        if not self._needs_whole(api):
             await self._make(name, api, ending)
             return
         async with self.outlet.whole_bodies:
@@ -195,11 +195,7 @@ class _Visit:
             Denied: It would.
         """
         if api.rules and (place := self.asked.override()):
-            raise Denied(
-                "method_override_refused",
-                f"In {place} it asks for another method or path: what the owner allows is judged by its own.",
-                hint="Use the method and the path themselves.",
-            )
+            raise _overriding(place)
         if api.auth and any(name == b"range" for name, _ in self.asked.headers):
             raise Denied(
                 "range_refused",
@@ -248,15 +244,30 @@ class _Visit:
             length = None
         # What is short goes as a whole too, for servers that take no chunks; what grows as it is decoded is not short.
         short = asked.length is not None and asked.length <= _SMALL_BYTES and not (self.outlet.redactions and coding)
-        if short or self.outlet.gateway.injector.needs_body(api):
-            data = await _whole(stream)
-            return data, len(data)
-        return stream, length
+        if not short and not self._needs_whole(api):
+            return stream, length
+        data = await _whole(stream)
+        if api.rules and asked.has_form and asked.overrides_in(data):
+            raise _overriding("the form")
+        return data, len(data)
+
+    def _needs_whole(self, api: Api) -> bool:
+        """Whether the body has to be looked at."""
+        asked = self.asked
+        return asked.has_body and (self.outlet.gateway.injector.needs_body(api) or (bool(api.rules) and asked.has_form))
 
     async def _counted(self) -> AsyncIterator[bytes]:
         async for piece in self.conversation.content():
             self._sent_bytes += len(piece)
             yield piece
+
+
+def _overriding(place: str) -> Denied:
+    return Denied(
+        "method_override_refused",
+        f"In {place} it asks for another method or path: what the owner allows is judged by its own.",
+        hint="Use the method and the path themselves.",
+    )
 
 
 def _replaced(headers: Headers, name: bytes, value: bytes) -> Headers:

@@ -7,7 +7,7 @@ Host header. They agree, or it is refused: a credential is chosen by the name, a
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 from gloveport.egress.heads import RequestHead
 from gloveport.egress.messages import Headers
@@ -28,6 +28,8 @@ _OVERRIDES = frozenset(
     {b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-method"}
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
 )
+_FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/form-data", re.IGNORECASE)
+_PART = re.compile(rb"name\s*=\s*[\"']?_method\b", re.IGNORECASE)
 _OVERRIDING_PARAMETERS = frozenset({"_method", *(name.decode() for name in _OVERRIDES)})
 _PERHAPS = frozenset({"method", "httpmethod", "http_method"})  # of what they say it depends
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
@@ -75,16 +77,31 @@ class Asked:
         """Whether a body comes after it."""
         return self.length != 0
 
+    @property
+    def has_form(self) -> bool:
+        """Whether its body is a form, in which frameworks look for another method."""
+        return self.has_body and any(name == b"content-type" and _FORM.match(value) for name, value in self.headers)
+
     def override(self) -> str | None:
         """Where it asks a server to take another method or path for its own; None where it does not."""
         for header, _ in self.headers:
             if hyphenated(header) in _OVERRIDES:
                 return header.decode()
-        for parameter in _PARAMETERS.split(self.query or ""):
-            name, _, value = unquote(parameter).lower().partition("=")
-            if name in _OVERRIDING_PARAMETERS or (name in _PERHAPS and value in _METHODS):
-                return "the query"
-        return None
+        return "the query" if _overrides(self.query or "") else None
+
+    def overrides_in(self, form: bytes) -> bool:
+        """Whether its body, which is a form, asks for that."""
+        if any(name == b"content-encoding" for name, _ in self.headers):
+            return True  # nobody can tell
+        return _PART.search(form) is not None or _overrides(form.decode("latin-1"))
+
+
+def _overrides(parameters: str) -> bool:
+    for parameter in _PARAMETERS.split(parameters):
+        name, _, value = unquote_plus(parameter).lower().partition("=")
+        if name in _OVERRIDING_PARAMETERS or (name in _PERHAPS and value in _METHODS):
+            return True
+    return False
 
 
 def hyphenated(name: bytes) -> bytes:
