@@ -91,8 +91,8 @@ class _Admission:
                 self._record("ended", fields)
             case Denied(code=code, reason=reason):
                 self._record("denied", {"status": "denied", "code": code, "reason": reason})
-            case UpstreamError(code=code):
-                self._record("ended", {**fields, "status": "failed", "code": code})
+            case UpstreamError(code=code):  # whose texts hold nothing that a server has sent
+                self._record("ended", {**fields, "status": "failed", "code": code, "reason": str(error.args[0])})
             case Exception():
                 self._record("ended", {**fields, "status": "failed", "error": type(error).__name__})
             case _:  # the caller has gone or cancelled: the sandbox is dead by now

@@ -18,12 +18,16 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Try every layer of the sandbox on this host. The exit code is 0 when none is missing, else 4."""
+    """Try every layer of the sandbox on this host, and fetch every API's secrets, which are not shown.
+
+    The exit code is 0 when no layer is missing, else 4.
+    """
     import anyio
 
     from gloveport.server import app
 
-    checks = anyio.run(app.inspect, configured(config), os.environ)
+    found = configured(config)
+    checks = anyio.run(app.inspect, found, os.environ) + anyio.run(app.inspect_secrets, found, os.environ)
     if as_json:
         typer.echo(json.dumps([check.model_dump() for check in checks], indent=2))
     else:

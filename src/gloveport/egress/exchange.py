@@ -59,16 +59,17 @@ async def exchange(
         return
     visit = _Visit(outlet=outlet, wire=wire, conversation=conversation, asked=asked)
     code: str | None = "broke_off"
+    reason = None
     try:
         outlet.require_budget()
         with outlet.guard.admit(visit.action()) as ending:
             await visit.make(ending)
         code = None
     except (Denied, UpstreamError) as error:
-        code = error.code
+        code, reason = error.code, outlet.said(error)
         await _refuse(outlet, conversation, _status(error), code, str(error.args[0]), error.hint)
     finally:
-        outlet.journal.add(method=asked.method, url=visit.url, status=visit.status, code=code)
+        outlet.journal.add(method=asked.method, url=visit.url, status=visit.status, code=code, reason=reason)
 
 
 def _require_ignorance(outlet: Outlet, asked: Asked) -> None:
@@ -149,6 +150,7 @@ class _Visit:
         try:
             injected = await gateway.injector.apply(name, api, route, out, whole, self.outlet.placeholders)
         except ConfigError as error:
+            ending.fields.update(api=name, secret=str(error.args[0]))
             _log.warning("no request to %s: %s", asked.site.host, error)
             reason = "The credential for this API can't be had."
             raise UpstreamError("secret_unavailable", reason, hint=_OWNERS) from error

@@ -135,7 +135,7 @@ class Injector:
     def forget(self, api_name: str, api: Api) -> None:
         """Fetch the secrets of an API again when they are needed next: it has answered 401."""
         for name, auth in _named(api_name, api):
-            for ref in _references(auth):
+            for ref in references_of(auth):
                 self._vault.forget(ref)
             self._tokens.invalidate(name)
 
@@ -226,7 +226,8 @@ def _places(api: Api) -> Iterator[str]:
     return (place for auth in api.auth if isinstance(auth, Placeholder) for place in auth.places)
 
 
-def _references(auth: Auth) -> list[str]:
+def references_of(auth: Auth) -> list[str]:
+    """Where its secrets are."""
     match auth:
         case SigV4():
             refs = [auth.access_key_id, auth.secret_access_key, auth.session_token]

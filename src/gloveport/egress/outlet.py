@@ -10,7 +10,7 @@ from gloveport.egress.inject import Injector
 from gloveport.egress.messages import Route
 from gloveport.egress.request import Site
 from gloveport.egress.upstream import Upstreams
-from gloveport.errors import Denied
+from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model.egress import Exchange
 from gloveport.secrets.scrub import Needles, scrub_text
@@ -44,10 +44,12 @@ class Journal:
     begun: int = 0
     listed: list[Exchange] = field(default_factory=list)
 
-    def add(self, *, method: str, url: str, status: int | None = None, code: str | None = None) -> None:
+    def add(
+        self, *, method: str, url: str, status: int | None = None, code: str | None = None, reason: str | None = None
+    ) -> None:
         """Note one that is over, or refused."""
         if len(self.listed) < _MOST_LISTED:
-            self.listed.append(Exchange(method=method, url=url, status=status, code=code))
+            self.listed.append(Exchange(method=method, url=url, status=status, code=code, reason=reason))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,11 @@ class Outlet:
             return
         told = Denied(denial.code, self.clean(denial.reason), hint=denial.hint)  # it may quote what was asked
         self.guard.deny("fetch", told, {"method": self.clean(method), "url": url})
-        self.journal.add(method=self.clean(method), url=url, code=denial.code)
+        self.journal.add(method=self.clean(method), url=url, code=denial.code, reason=self.said(denial))
+
+    def said(self, error: Denied | UpstreamError) -> str:
+        """What is said of a request that was refused or failed, and what to do."""
+        return self.clean(f"{error.args[0]} {error.hint}".rstrip())
 
     def clean(self, text: str) -> str:
         """The text without secrets."""

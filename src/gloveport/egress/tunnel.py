@@ -25,7 +25,7 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
         OSError: The program's end broke.
         AuditError: It can't be written down.
     """
-    code = None
+    code = reason = None
     count = _Count()
     try:
         outlet.require_budget()
@@ -40,9 +40,9 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
             finally:
                 ending.fields.update(sent_bytes=count.sent, received_bytes=count.received)
     except (Denied, UpstreamError) as error:
-        code = error.code
+        code, reason = error.code, outlet.said(error)
     finally:
-        outlet.journal.add(method="CONNECT", url=f"tcp://{host}:{port}", code=code)
+        outlet.journal.add(method="CONNECT", url=f"tcp://{host}:{port}", code=code, reason=reason)
 
 
 async def _join(near: Wire, far: Wire, count: _Count) -> None:

@@ -257,3 +257,5 @@ class Exchange(Value):
     """What was answered; null where nothing was, or the request was refused."""
     code: str | None = None
     """Why it was refused or failed."""
+    reason: str | None = None
+    """The same in words, and what to do about it."""

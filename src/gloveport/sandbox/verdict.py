@@ -71,6 +71,7 @@ _BY_TEXT: dict[str, LimitName] = {
 # What libc, curl, pip and Deno say where there is no network: a reader who takes it for a passing fault tries again.
 _NO_NETWORK = (
     "Name or service not known",
+    "No module named",
     "Temporary failure in name resolution",
     "Could not resolve host",
     "Network is unreachable",
@@ -80,7 +81,10 @@ _NO_NETWORK = (
     "--no-remote is specified",
     "Requires net access",
 )
-_NO_NETWORK_HINT = "the sandbox has no network and installs no packages: use what is there, or pass data in the program"
+_NO_NETWORK_HINT = (
+    "the network leads to what list_apis names and nowhere else, some of it only by HTTPS_PROXY;"
+    " nothing can be installed: use what is there, or pass data in the program"
+)
 
 _HINTS: dict[LimitName, str] = {
     "wall_seconds": "ask for a longer timeout_seconds, if the grant allows it, or do less in one run",

@@ -14,7 +14,7 @@ import anyio.to_thread
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
 from gloveport.egress.authority import Authority
-from gloveport.egress.inject import Injector
+from gloveport.egress.inject import Injector, references_of
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.outlet import Gateway
 from gloveport.egress.reach import Reach
@@ -118,6 +118,24 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         checks.append(Check(name="audit", state="enforced", detail=f"hash-chained log in {directory}"))
     except AuditError as error:
         checks.append(_missing("audit", error))
+    return checks
+
+
+async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """Whether each active API's secrets can be had now, by fetching them. What they are is not kept."""
+    sources, checks = Sources(environ), []
+    for name, api in config.api.items():
+        faults = []
+        for ref in sorted({ref for auth in api.auth for ref in references_of(auth)}) if api.active else ():
+            try:
+                await sources.resolve(ref)
+            except ConfigError as error:
+                faults.append(error)
+        if faults:
+            detail, repair = "; ".join(str(fault.args[0]) for fault in faults), faults[0].hint
+            checks.append(Check(name=f"api.{name}", state="weaker", detail=detail, repair=repair))
+        elif api.active and api.auth:
+            checks.append(Check(name=f"api.{name}", state="enforced", detail="its secrets can be had"))
     return checks
 
 

@@ -40,7 +40,7 @@ async def following(
 
 
 async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]) -> None:
-    cwd = Path.cwd()
+    cwd, faulty = Path.cwd(), False
     async with contextlib.aclosing(changes(given, cwd=cwd, environ=environ)) as stirs:
         async for _ in stirs:
             try:
@@ -48,10 +48,17 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
                     functools.partial(reload, loaded, given, cwd=cwd, environ=environ), abandon_on_cancel=True
                 )
             except ConfigError as error:
-                _log.warning("the configuration has faults; what counted before goes on counting: %s", error)
+                for line in str(error).splitlines():
+                    _log.warning("%s", line)
+                _log.warning("the configuration has faults: what counted before goes on counting")
+                faulty = True
                 engine.audit.append("config.refused", {"reason": str(error)})
                 continue
             _say(found)
+            if faulty or found.loaded.config != loaded.config:
+                apis = ", ".join(sorted(name for name, api in found.loaded.config.api.items() if api.active)) or "none"
+                _log.warning("the configuration counts as it is now; APIs: %s", apis)
+            faulty = False
             if found.loaded.config != loaded.config:
                 app.adopt(engine, found.loaded.config)
                 engine.audit.append("config.changed", {"files": [str(file) for file in found.loaded.files]})

@@ -23,12 +23,21 @@ def answer(result: Result) -> str:
 
 
 def refusals(result: Result) -> list[str]:
-    """A line for each listed request that was refused or failed: of the others the program has an answer."""
-    return [
-        f"request refused ({request.code}): {request.method} {plain(request.url)}".rstrip()
-        for request in result.requests
-        if request.code
-    ]
+    """A line for each listed request that was refused or failed: of the others the program has an answer.
+
+    What is said of one kind is said once.
+    """
+    lines: list[str] = []
+    said: set[str] = set()
+    for request in result.requests:
+        if request.code:
+            reason = f": {plain(request.reason)}" if request.reason and request.code not in said else ""
+            said.add(request.code)
+            what = " ".join(filter(None, (request.method, plain(request.url))))
+            lines.append(f"no answer ({request.code}) to {what or 'a request'}{reason}")
+    if lines and result.requests_total > len(result.requests):
+        lines.append(f"of {result.requests_total} requests the first {len(result.requests)} are listed")
+    return lines
 
 
 def value_text(result: Result) -> str:
