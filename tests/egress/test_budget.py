@@ -53,3 +53,22 @@ async def test_a_request_can_lower_no_limit_by_naming_fewer_apis_but_reaches_few
         unknown = await world.run("python", code, apis=("alpha", "nobody"))
     assert (unknown.status, unknown.error.type) == ("denied", "unknown_api")
     assert "alpha" in unknown.hint
+
+
+async def test_a_run_opens_so_many_connections_whatever_it_says_on_them(world_of, api_at, far):
+    """P8: a handshake costs as much as a request."""
+    code = """
+        import socket
+        opened = 0
+        for attempt in range(300):
+            with socket.create_connection(("127.0.0.2", 3128)) as raw:
+                try:
+                    raw.sendall(b"CONNECT a%d.test:443 HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n" % attempt)
+                    opened += raw.recv(12) == b"HTTP/1.1 200"
+                except OSError:
+                    pass
+        opened
+    """
+    policy = {"limits": {"requests": 10}}
+    async with world_of(api={"alpha": api_at(far.place.port)}, policy=policy) as world:
+        assert await world.value("python", code) == 266

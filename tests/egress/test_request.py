@@ -160,11 +160,33 @@ def test_only_an_honest_upgrade_is_a_websocket():
         "POST /?a=b&_Method=DELETE HTTP/1.1\nHost: alpha.test",
         "POST /?a=b;%5fm%65thod=DELETE HTTP/1.1\nHost: alpha.test",
         "POST /?%5F%6d%65%74%68%6f%64=DELETE HTTP/1.1\nHost: alpha.test",
+        "POST /?.method=DELETE HTTP/1.1\nHost: alpha.test",
+        "POST /?+_method=DELETE HTTP/1.1\nHost: alpha.test",
+        "POST /?[_method]=DELETE HTTP/1.1\nHost: alpha.test",
+        "POST /?x.http.method.override=DELETE HTTP/1.1\nHost: alpha.test",
     ],
 )
 def test_a_method_in_disguise_is_seen(head):
     """N8: methods are restricted, also against method-override headers."""
     assert asked(head).override()
+
+
+@pytest.mark.parametrize("name", ["_method", ".method", " _method", "[_method]"])
+def test_a_method_in_a_form_is_seen(name):
+    """N8: as urlencoded fields, and as parts."""
+    head = asked("POST / HTTP/1.1\nHost: alpha.test\nContent-Type: multipart/form-data\nContent-Length: 9")
+    assert head.has_form
+    assert head.overrides_in(f"a=b&{name}=DELETE".encode())
+    assert head.overrides_in(f'form-data; name="{name}"\r\n\r\nDELETE'.encode())
+    assert not head.overrides_in(b"a=_method&methods=x&my_method=y")
+
+
+def test_what_is_refused_is_not_quoted():
+    """T6: no password and no query reaches the log."""
+    for target in ("ftp://a.test/?key=hunter2", "http://user:hunter2@alpha.test/", "http://alpha.test/#hunter2"):
+        with pytest.raises(Denied) as caught:
+            asked(f"GET {target} HTTP/1.1\nHost: alpha.test", None)
+        assert "hunter2" not in caught.value.reason
 
 
 def test_an_ordinary_request_is_no_method_in_disguise():

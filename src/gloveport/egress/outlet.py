@@ -17,6 +17,7 @@ from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
 _MOST_LISTED = 50
+_SPARE_CONNECTIONS = 256
 # All connections of a run together could else hold half a gigabyte and more of this server's memory.
 _WHOLE_BODIES = 4
 _WINDOWS = 8
@@ -38,10 +39,12 @@ class Journal:
 
     Attributes:
         begun: How many there were, the refused ones among them.
+        connections: How many were opened, whatever was said on them.
         listed: The first of those that are over.
     """
 
     begun: int = 0
+    connections: int = 0
     listed: list[Exchange] = field(default_factory=list)
 
     def add(
@@ -91,6 +94,16 @@ class Outlet:
             if self.journal.begun == most + 1:
                 self.guard.deny("fetch", denial, {})
             raise denial
+
+    def require_connection(self) -> None:
+        """Let one more connection be opened: a handshake costs as much as a request.
+
+        Raises:
+            OSError: There were many more than there may be requests.
+        """
+        self.journal.connections += 1
+        if self.journal.connections > self._most + _SPARE_CONNECTIONS:
+            raise OSError("it opens too many connections")
 
     def deny(self, denial: Denied, *, method: str = "", url: str = "") -> None:
         """Write down the refusal of what is no action, so that nothing could decide on it.

@@ -30,6 +30,7 @@ async def answer(outlet: Outlet, connection: socket.socket) -> None:
     """
     wire = Wire(connection)
     with contextlib.closing(wire):
+        outlet.require_connection()
         address, port = wire.local_address
         if (address, port) == PROXY:
             await _converse(outlet, wire, None)

@@ -29,9 +29,10 @@ _OVERRIDES = frozenset(
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
 )
 _FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/form-data", re.IGNORECASE)
-_PART = re.compile(rb"name\s*=\s*[\"']?_method\b", re.IGNORECASE)
-_OVERRIDING_PARAMETERS = frozenset({"_method", *(name.decode() for name in _OVERRIDES)})
-_PERHAPS = frozenset({"method", "httpmethod", "http_method"})  # of what they say it depends
+_PART = re.compile(rb"name\s*=\s*[\"']?[^A-Za-z\"';]+method\b", re.IGNORECASE)
+_NO_LETTERS = re.compile(r"[^a-z]")
+_OVERRIDING_PARAMETERS = frozenset(name.decode().replace("-", "") for name in _OVERRIDES)
+_PERHAPS = frozenset({"method", "httpmethod"})  # of what they say it depends
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
 _PARAMETERS = re.compile(r"[&;]")
 _MOST_PORT = 65_535
@@ -97,9 +98,13 @@ class Asked:
 
 
 def _overrides(parameters: str) -> bool:
+    """Whether one of them is ``_method``, or what a framework takes for it: ``.method``, ``[_method]``, ``+_method``."""
     for parameter in _PARAMETERS.split(parameters):
         name, _, value = unquote_plus(parameter).lower().partition("=")
-        if name in _OVERRIDING_PARAMETERS or (name in _PERHAPS and value in _METHODS):
+        letters = _NO_LETTERS.sub("", name)
+        if letters == "method" and not name[0].isalpha():
+            return True
+        if letters in _OVERRIDING_PARAMETERS or (letters in _PERHAPS and value in _METHODS):
             return True
     return False
 
@@ -118,7 +123,7 @@ def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
     matched = _AUTHORITY.fullmatch(text)
     port = int(matched["port"]) if matched and matched["port"] else default_port
     if matched is None or port is None or not 0 < port <= _MOST_PORT:
-        raise malformed(f"{text[:200]!r} is no host with a port")
+        raise malformed("it names no host with a port")  # nothing of it: a password may stand there
     try:
         return canonical_host(matched["host"]), port
     except ValueError as error:
@@ -184,7 +189,7 @@ def _where(target: str, site: Site | None) -> tuple[Site, str]:
         return site, target
     matched = _ABSOLUTE.fullmatch(target)
     if matched is None:
-        raise malformed(f"{target[:200]!r} is no target")
+        raise malformed("its target is none")
     scheme: Scheme = "https" if matched["scheme"].lower() == "https" else "http"
     told = Site(scheme, *parse_authority(matched["authority"], DEFAULT_PORTS[scheme]))
     if site is not None and told != site:

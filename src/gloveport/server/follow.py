@@ -60,8 +60,8 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
                 _log.warning("the configuration counts as it is now; APIs: %s", apis)
             faulty = False
             if found.loaded.config != loaded.config:
-                app.adopt(engine, found.loaded.config)
                 engine.audit.append("config.changed", {"files": [str(file) for file in found.loaded.files]})
+                app.adopt(engine, found.loaded.config)
             loaded = found.loaded
 
 
