@@ -6,6 +6,7 @@ import json
 
 import anyio
 import pytest
+from h2.settings import SettingCodes
 from hpack import Encoder
 from hyperframe.frame import (
     ContinuationFrame,
@@ -328,6 +329,33 @@ async def test_a_server_that_asks_for_much_and_reads_nothing_is_left(upstreams, 
     monkeypatch.setattr(http2, "FLOOD_BYTES", 10_000)
     async with saying(*[PingFrame(0, opaque_data=b"12345678")] * 3_000) as route:
         assert "asks for much" in await refusal("upstream_broke_off", upstreams, route, out("/"))
+
+
+async def test_a_server_that_wants_a_large_table_of_headers_gets_none(upstreams, saying, out):
+    """N7: each header is looked for in all of the table; and what is to be said of changes does not grow."""
+    changes = [SettingsFrame(0, settings={1: size}) for size in (2**32 - 1, 64, 2**32 - 1)]
+    frames = [*changes * 100, OK, DataFrame(1, data=b"a", flags=("END_STREAM",))]
+    async with saying(*frames) as route, upstreams.exchange(route, out("/"), None) as answer:
+        encoder = answer._connection._h2.encoder
+        assert encoder.header_table_size == http2.TABLE_BYTES
+        assert encoder.table_size_changes == [64, http2.TABLE_BYTES]
+
+
+@pytest.mark.parametrize("size", [0, 100, 65_536])
+async def test_a_server_that_changes_its_table_of_headers_understands_what_follows(far, upstreams, out, soon, size):
+    """N7: the table is ours to bound, and its size is told."""
+    server, route = far
+    await fetch(upstreams, route, out("/status/200", headers=((b"x-a", b"1"),)))
+    session = server.sessions[0]
+    async with upstreams.exchange(route, out("/half"), None) as answer:
+        session.protocol.update_settings({SettingCodes.HEADER_TABLE_SIZE: size})
+        await session.flush()
+        await soon(lambda: answer._connection._h2.remote_settings.header_table_size == size)
+        for number in (1, 1, 2):
+            said = ((b"x-a", b"%d" % number),)
+            _, _, body = await fetch(upstreams, route, out("/echo", headers=said))
+            assert ["x-a", str(number)] in json.loads(body)["headers"]
+    assert server.place.connections == 1
 
 
 async def test_padding_and_empty_frames_are_no_content(upstreams, saying, out):

@@ -35,6 +35,10 @@ BACKLOG_BYTES = 1 << 16
 FLOOD_BYTES = 1 << 20
 """A server that makes us owe it more than this in answers to PING and SETTINGS, and reads none, is left."""
 
+TABLE_BYTES = 4096
+"""Of headers that are remembered to be said shorter: the protocol's default. Each header is looked for in all of it,
+so a server that may have it larger stops everybody."""
+
 _FRAME_HEAD = 9
 _FRAME_BYTES = 1 << 14
 _GOAWAY = 7
@@ -240,6 +244,8 @@ class Connection:
     def _take(self, event: h2.events.Event) -> None:
         if isinstance(event, h2.events.DataReceived):
             self._owed += event.flow_controlled_length
+        if isinstance(event, h2.events.RemoteSettingsChanged):
+            self._bound_table()
         if isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
             self._proceed()
             return
@@ -261,6 +267,14 @@ class Connection:
                 self._proceed()
             case _:
                 pass
+
+    def _bound_table(self) -> None:
+        """Take no larger table than ours, and remember of many changes what is to be said (RFC 7541, 4.2)."""
+        encoder = self._h2.encoder
+        encoder.header_table_size = min(encoder.header_table_size, TABLE_BYTES)
+        changes = encoder.table_size_changes
+        changes[:] = sorted({min(changes), changes[-1]}) if changes else ()
+        encoder.header_table.resized = bool(changes)  # hpack forgets it when the same size is set once more
 
     def _fail(self, code: str, message: str) -> None:
         if self.fault is not None:
