@@ -320,6 +320,26 @@ async def test_a_connection_in_doubt_is_not_used_again(said, upstreams, route_to
         assert place.connections == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "offered", "kept"),
+    [
+        (b"NTLM TlRMTVNTUAAB", b"", False),
+        (b"negotiate YII", b"", False),
+        (b"", b"NTLM", False),
+        (b"", b'Basic realm="a", NEGOTIATE oYG2', False),
+        (b"Bearer ntlm-negotiate", b'Basic realm="a"', True),
+    ],
+)
+async def test_a_connection_that_may_be_somebodys_is_not_anothers(asked, offered, kept, upstreams, route_to, out):
+    """N3: NTLM and Negotiate authenticate the connection, and the next program's request would be the first one's."""
+    said = SMUGGLED.replace(b"\r\n\r\n", b"\r\nWWW-Authenticate: %b\r\n\r\n" % offered, 1) if offered else SMUGGLED
+    headers = ((b"authorization", asked),) if asked else ()
+    async with scripted(said, SMUGGLED) as place:
+        await fetch(upstreams, route_to(place), out("/", headers=headers))
+        await fetch(upstreams, route_to(place), out("/"))
+        assert place.connections == (1 if kept else 2)
+
+
 async def test_a_connection_on_which_the_server_hung_up_meanwhile_is_not_used(upstreams, route_to, out, soon):
     """N7: it is looked at before it is used, so that also a POST meets no dead one."""
     async with scripted(SMUGGLED) as place:

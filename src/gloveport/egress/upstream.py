@@ -1,10 +1,11 @@
 """Connections to servers, kept between exchanges and shared by executions: which one carries a request.
 
 A connection is kept for its route and for nothing else: one that was allowed, resolved and verified under other terms
-is another. What may have been done by a server is not sent a second time, unless doing it twice is the same.
+is another. One that may be somebody's is not kept. What may have been done by a server is not sent a second time, unless doing it twice is the same.
 """
 
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -31,6 +32,10 @@ POST_BYTES = 1 << 20
 """Of an answer to ``post``."""
 
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+_OF_CONNECTION = re.compile(rb"(?:^|[\s,])(?:ntlm|negotiate)(?![^\s,])", re.IGNORECASE)
+"""Schemes that authenticate the connection instead of the request: whoever is next on it would be taken for the one
+before. Such a one is not kept, so NTLM, which needs three requests on one, does not work. HTTP/2 has none of them."""
+
 _WEBSOCKET: Headers = ((b"connection", b"Upgrade"), (b"upgrade", b"websocket"))
 
 _Connection: TypeAlias = http1.Connection | http2.Connection
@@ -145,9 +150,12 @@ class Upstreams:
         connection = await self._dial(route)
         return connection, await connection.exchange(self._tasks, out, body, length)
 
-    async def end(self, connection: _Connection, exchange: _Exchange) -> None:
+    async def end(self, connection: _Connection, out: Outbound, exchange: _Exchange) -> None:
         """Leave an exchange, and keep its connection where it can carry another."""
         if await exchange.end() and isinstance(connection, http1.Connection):
+            if _authenticates(b"authorization", out.headers) or _authenticates(b"www-authenticate", exchange.headers):
+                connection.close()
+                return
             connection.idle_since = time.monotonic()
             self._keep(connection)
 
@@ -256,7 +264,12 @@ class _Visit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._upstreams.end(self._connection, self._exchange)
+        await self._upstreams.end(self._connection, self._out, self._exchange)
+
+
+def _authenticates(name: bytes, headers: Headers) -> bool:
+    """Whether a header of this name has to do with the connection itself."""
+    return any(said == name and _OF_CONNECTION.search(value) is not None for said, value in headers)
 
 
 async def _whole(exchange: _Exchange, route: Route) -> bytes:
