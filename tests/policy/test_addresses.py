@@ -87,6 +87,8 @@ def holding(address: IPv4Address) -> list[IPv6Address]:
         IPv6Address(int(IPv6Address("64:ff9b:1::")) | number),
         IPv6Address(0x2002 << 112 | number << 80 | 1),  # 6to4
         IPv6Address(0x20010000 << 96 | number ^ 0xFFFFFFFF),  # Teredo
+        IPv6Address(0x2600 << 112 | 0x5EFE << 32 | number),  # ISATAP
+        IPv6Address(0x2600 << 112 | 0x02005EFE << 32 | number),
     ]
 
 
@@ -114,7 +116,7 @@ def test_public_addresses_up_to_the_edges_of_the_others_are_dialled(address):
 @example(address=IPv4Address("169.254.169.254"))
 @example(address=IPv4Address("127.0.0.1"))
 def test_a_private_address_does_not_slip_through_inside_another_one(address):
-    """N4: v4-mapped, NAT64, 6to4 and Teredo forms."""
+    """N4: v4-mapped, NAT64, 6to4, Teredo and ISATAP forms."""
     assert not any(may_dial(held, (), ()) for held in holding(address))
 
 

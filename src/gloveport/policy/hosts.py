@@ -267,12 +267,15 @@ _NOT_PUBLIC_IPV6 = tuple(
         "3fff::/20",  # documentation
     )
 )
+# ISATAP (RFC 5214): under any prefix, an interface identifier that holds an IPv4 address.
+_ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
 def is_global(address: Address) -> bool:
     """Tell whether an address is one of the public internet, and is one in this very spelling.
 
-    An IPv6 address that holds an IPv4 one (mapped, NAT64, 6to4, Teredo) is not: a kernel or a router may take it apart.
+    An IPv6 address that holds an IPv4 one (mapped, NAT64, 6to4, Teredo, ISATAP) is not: a kernel or a router may
+    take it apart.
     """
     if isinstance(address, IPv4Address):
         public = not any(address in network for network in _NOT_PUBLIC_IPV4)
@@ -281,6 +284,7 @@ def is_global(address: Address) -> bool:
             address.scope_id is None
             and address in _GLOBAL_IPV6
             and not any(address in network for network in _NOT_PUBLIC_IPV6)
+            and int(address) >> 32 & 0xFFFF_FFFF not in _ISATAP
         )
     return public and address.is_global
 
