@@ -132,6 +132,52 @@ def test_a_fault_in_an_auth_speaks_of_the_chosen_kind(fault, auth, expected):
     assert fault(f"[api.x]\n{HOST}[[api.x.auth]]\n{auth}").startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("ENV:SK-LIVE", 'schemes are small letters: write "env:"'),
+        (" file:/SK-LIVE", 'schemes are small letters: write "file:"'),
+        ("file:SK-LIVE", 'write the whole path from "/" on; "~" and variables are not expanded: "file:/path"'),
+        ("file:~/SK-LIVE", 'write the whole path from "/" on; "~" and variables are not expanded: "file:/path"'),
+        ("json:/SK-LIVE", 'write the whole path from "/" on and then the member; '),
+        ("env:SK LIVE", "write the name of the variable alone, of letters, digits and _, without spaces and"),
+        ("env:$SK-LIVE", "write the name of the variable alone"),
+        ("keyring:SK-LIVE", 'write the service, a slash and the user: "keyring:SERVICE/USER"'),
+        ("command:", 'write the program and its arguments: "command:PROGRAM ARGUMENT"'),
+        ("SK-LIVE", "this looks like the secret itself: move it to a file or the environment"),
+        ("user:SK-LIVE", "this looks like the secret itself"),
+        ("", "this looks like the secret itself"),
+    ],
+)
+def test_a_fault_of_a_secret_says_what_to_do_and_nothing_of_the_secret(fault, written, hint):
+    """T3, T4: not in errors."""
+    line = fault(f"[api.x]\n{HOST}[[api.x.auth]]\nkind = 'bearer'\nsecret = '{written}'")
+    assert line.startswith("5: api.x.auth[0].secret: expected where a secret is, never the secret itself, found text; ")
+    assert f"; hint: {hint}" in line
+    assert "LIVE" not in line
+
+
+def test_a_secret_that_was_shared_is_to_be_revoked(fault):
+    """T4"""
+    line = fault(f"[api.x]\n{HOST}[[api.x.auth]]\nkind = 'bearer'\nsecret = 'SK-LIVE'")
+    assert line.endswith("; if this file was shared, revoke it")
+
+
+@pytest.mark.parametrize("key", ["rules", "auth"])
+@pytest.mark.parametrize("text", ["[api.x.{}]\nkind = 'bearer'", "{} = {{ kind = 'bearer' }}"])
+def test_one_table_in_the_place_of_many_is_told_of_the_second_bracket(fault, key, text):
+    """T3"""
+    hint = f"; hint: write [[api.x.{key}]], with two brackets; in a file of its own [[{key}]]"
+    assert fault(f"[api.x]\n{HOST}{text.format(key)}").endswith(f"found a table{hint}")
+
+
+def test_the_hint_of_an_array_has_the_elements_that_it_takes(faults):
+    """T3"""
+    hosts, rules = faults("[api.x]\nhosts = 'a'\nrules = 3")
+    assert hosts.endswith('hint: write it as ["a", "b"]')
+    assert rules.endswith("hint: write it as [{ ... }, { ... }]")
+
+
 def test_what_was_meant_is_guessed_from_the_kinds(fault):
     line = fault(f"[api.x]\n{HOST}[[api.x.auth]]\nkind = 'bearr'\nsecret = 'env:X'")
     assert line.endswith('found "bearr"; hint: did you mean "bearer"?')
@@ -166,17 +212,28 @@ hosts = ["api.example.com", "a b"]
 activ = true
 [[api.one.auth]]
 kind = "bearer"
+[[api.one.auth]]
+kind = "header"
+name = "X Key"
+secret = "env:X"
+[[api.one.auth]]
+kind = "header"
+name = "Host"
+secret = "env:X"
 [api.two]
 hosts = ["api.example.com"]
 networks = ["0.0.0.0/0"]
 """
     )
-    assert sorted(line.split(": ")[:2] for line in lines) == [
+    named = (line.split(": ")[:2] for line in lines)
+    assert sorted(named, key=lambda place: int(place[0])) == [
         ["2", "api.one.hosts[1]"],
         ["3", "api.one.activ"],
         ["4", "api.one.auth[0].secret"],
-        ["7", "api.two.hosts[0]"],
-        ["8", "api.two.networks[0]"],
+        ["8", "api.one.auth[1].name"],
+        ["10", "api.one.auth[2]"],
+        ["15", "api.two.hosts[0]"],
+        ["16", "api.two.networks[0]"],
     ]
 
 

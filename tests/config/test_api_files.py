@@ -70,6 +70,27 @@ def test_a_fault_in_a_file_has_its_line(own):
     assert f"{own.apis}/github.toml:1: api.github.hosts: missing" in own.refusal()
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"# mine\n[api.mine2]\n{HOST}", 2),
+        (f"[api.other]\n{HOST}", 1),
+        (f"{HOST}[[api.mine2.rules]]\naction = 'allow'\n", 2),
+        ("api.mine2.hosts = ['api.example.com']\n", 1),
+        ("api = 3\n", 1),
+    ],
+)
+def test_a_file_that_repeats_the_name_of_its_table_has_one_fault(own, text, line):
+    """T3"""
+    (own.apis / "mine2.toml").write_text(text)
+    head, only, _ = own.refusal().split("\n")
+    assert head == "1 fault in the configuration:"
+    assert only == (
+        f"{own.apis}/mine2.toml:{line}: api.mine2.api: this file is the table [api.mine2] already; "
+        "hint: leave the header [api.mine2] away, and write [[rules]] and [[auth]] below"
+    )
+
+
 def test_a_file_with_a_name_that_no_api_can_have_is_a_fault(own):
     """T3"""
     (own.apis / "Git Hub.toml").write_text(HOST)

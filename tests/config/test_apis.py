@@ -5,6 +5,7 @@ import pytest
 from gloveport.config.apis import api_faults
 from gloveport.config.rules import rule_faults
 from gloveport.config.wording import dotted
+from gloveport.sandbox.base import _HOSTNAME
 
 
 def problems(**apis):
@@ -59,6 +60,34 @@ def test_a_host_that_is_none_is_named(host):
 
 
 @pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("localhost", "127.0.0.1"),
+        ("http://LOCALHOST.:8080", "127.0.0.1"),
+        ("tcp://db.localhost:5432", "127.0.0.1"),
+        ("*.db.localhost", "127.0.0.1"),
+        (f"http://{_HOSTNAME}", "127.0.0.1"),
+        ("http://127.0.0.1:8080", "127.0.0.1"),
+        ("127.0.0.2", "127.0.0.2"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("tcp://[::1]:5432", "::1"),
+        ("[::]", "127.0.0.1"),
+    ],
+)
+def test_a_host_by_which_programs_mean_their_own_sandbox_is_a_fault(host, address):
+    """N2, T3: it could never be reached under that name."""
+    (fault,) = api_faults({"api": {"x": api("fine.example.com", host)}})
+    assert fault.keys == (("api", "x", "hosts", 1),)
+    assert fault.problem.startswith('programs mean their own sandbox by "')
+    assert fault.hint == f'give the API another name, such as service.example, and addresses = ["{address}"]'
+
+
+@pytest.mark.parametrize("host", ["localhost.example.com", "notlocalhost", "gloveport.example.com", "10.0.0.5"])
+def test_names_and_addresses_of_other_machines_are_hosts(host):
+    assert problems(x=api(host)) == []
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("api.example.com", "API.example.com."),
@@ -93,6 +122,18 @@ def test_credentials_never_leave_in_clear_text(host):
 def test_nobody_looks_into_a_tcp_connection(keys):
     """N11, T5: a rule that can't be enforced is a fault."""
     assert "expected HTTP" in problem(x=api("tcp://db.example.com:5432", **keys))[1]
+
+
+def test_all_that_is_wrong_with_a_host_is_named_at_once():
+    """T3"""
+    keys = {"auth": [bearer()], "rules": [{"action": "allow"}], "types": "type X = 1"}
+    found = problems(x=api("tcp://db.example.com:5432", **keys))
+    assert [key for key, _ in found] == ["api.x.hosts[0]"] * 3
+    assert [text.split(", found")[0] for _, text in found] == [
+        "expected HTTPS, because the API has auth",
+        "expected HTTP, because the API has rules",
+        "expected HTTP, because the API has types",
+    ]
 
 
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "connection", "Proxy-Authorization"])
@@ -186,6 +227,19 @@ def test_an_api_that_is_not_active_is_checked_all_the_same():
 def test_parts_of_the_wrong_shape_hide_no_fault_of_the_others():
     assert problem(x=api("http://x.example.com", auth=[bearer()], rules=3, zzz=1))[0] == "api.x.hosts[0]"
     assert problems(x={"hosts": 3, "networks": []}, y=4) == []
+
+
+def test_an_element_of_the_wrong_shape_hides_no_fault_of_the_others():
+    """T3"""
+    wrong = api(
+        *("http://x.example.com", 3, "a b"),
+        auth=[header("X Key"), bearer(), bearer()],
+        rules=[{"action": "allow"}, {"action": "alow"}, {"action": "deny"}],
+        networks=["x", "0.0.0.0/0"],
+    )
+    assert [key for key, _ in problems(x=wrong)] == [
+        *("api.x.hosts[2]", "api.x.hosts[0]", "api.x.rules[2]", "api.x.auth[2]", "api.x.networks[1]")
+    ]
 
 
 @pytest.mark.parametrize("secret", ["file:{}/key", "json:{}/key#/a/b"])

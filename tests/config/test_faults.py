@@ -159,6 +159,7 @@ def test_a_fault_says_where_what_was_expected_what_was_found_and_what_to_do(text
         ("policy.languages = 2024-01-01", "found 2024-01-01"),
         ('policy.languages = "python"', 'expected an array, each element one of "python"'),
         ("policy.mounts = [1, {}]", "expected a table, found 1"),
+        ("[policy.mounts]\nsource = '/usr/share'", "found a table; hint: write [[policy.mounts]], with two brackets"),
         ("policy.limits = []", "expected a table, found an array of 0"),
         ("sandbox = 2024-01-01T00:00:00Z", "expected a table, found 2024-01-01 00:00:00+00:00"),
         ("sandbox.landlock_abi = 0", "at least 1, at most 64, found 0"),

@@ -179,6 +179,15 @@ def test_a_syntax_fault_is_placed(home, text, place):
     assert f"{home.user_file}{place}" in refusal(home)
 
 
+def test_text_without_quotes_is_told_of_them(home):
+    home.user_file.write_text("[api.x]\nhosts = [api.example.com]\n")
+    text = refusal(home)
+    assert f"{home.user_file}:2:10: not TOML: Invalid value\n" in text
+    assert "hint: text needs quotes; see https://toml.io/en/v1.0.0" in text
+    home.user_file.write_text("a = 1\na = 2\n")
+    assert "quotes" not in refusal(home)
+
+
 @pytest.mark.parametrize(
     "text",
     [

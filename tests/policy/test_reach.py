@@ -88,6 +88,43 @@ def test_what_a_rule_denies_and_what_none_allows_is_denied(method, path):
     assert "GET|HEAD /v1/**" in decision.hint
 
 
+@pytest.mark.parametrize(
+    ("rules", "hint"),
+    [
+        (
+            [Rule(action="deny", paths=("/admin/**",)), Rule(action="allow", methods=("GET", "POST"))],
+            "Allowed may be: GET|POST any path except /admin/**.",
+        ),
+        (
+            [
+                Rule(action="deny", methods=("DELETE", "PUT")),
+                Rule(action="deny", methods=("GET",), paths=("/a", "/b")),
+                Rule(action="allow"),
+            ],
+            "Allowed may be: any method any path except DELETE|PUT and GET /a|/b.",
+        ),
+        (
+            [
+                Rule(action="deny", paths=("/admin/**",)),
+                Rule(action="allow", methods=("GET",), paths=("/v1/**",)),
+                Rule(action="deny", methods=("PUT",)),
+                Rule(action="ask", methods=("POST",), paths=("/**",)),
+            ],
+            "Allowed may be: GET /v1/**, POST /** except /admin/**.",
+        ),
+        ([Rule(action="deny"), Rule(action="allow")], "Allowed may be: any method any path except everything."),
+        (
+            [Rule(action="deny", paths=tuple(f"/{n}/**" for n in range(99))), Rule(action="allow", methods=("GET",))],
+            "Allowed may be: GET any path except what is denied before.",
+        ),
+    ],
+)
+def test_the_hint_of_a_refusal_allows_nothing_that_is_denied(rules, hint):
+    """N10: what an agent tries next is not refused as well."""
+    egress = Egress(apis={"x": Api(hosts=("x.example.com",), rules=tuple(rules))})
+    assert fetch("x.example.com", "/0/x", method="DELETE", egress=egress).hint == f"{hint} Retrying does not help."
+
+
 def test_a_rule_that_asks_says_what_for():
     """N2: `ask` is for a person."""
     assert fetch("api.example.com", "/v1/items/7:copy", method="POST") == Ask(

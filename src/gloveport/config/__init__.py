@@ -11,9 +11,12 @@ codeforge  what CodeForge's files say, in our terms
 shapes     types of keys, taken apart
 kinds      what a key takes, in words
 wording    keys and values in words
+misplaced  what to do where a secret, or its place, is written wrong
 faults     wrong keys and values in words
 rules      what the shape of a value can't say: mounts, keys that bound each other
-apis       the same for APIs
+parts      an API's keys, each by itself
+order      rules of an API that never decide
+apis       the same as rules, for APIs
 load       all of it in order
 reload     all of it again, while the old one is in use
 watch      when to do that

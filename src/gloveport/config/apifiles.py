@@ -3,13 +3,14 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from gloveport.config.codeforge import FILES, read_codeforge
 from gloveport.config.faults import Fault
 from gloveport.config.files import list_own, read_own
 from gloveport.config.layers import Layer, moved, read_layer, where
-from gloveport.config.wording import printable
+from gloveport.config.wording import dotted, printable
 from gloveport.errors import ConfigError
 
 _SKIPPED = "example"
@@ -32,7 +33,9 @@ def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
         if not name.isprintable():  # it may be no text at all
             raise ConfigError(f"{printable(str(path))} can't be the name of an API", hint="rename it, or remove it")
         if path.suffix == ".toml" and (content := read_own(path)) is not None:
-            layers.append(moved(read_layer(path, content), ("api", path.stem)))
+            layer, wrong = _own_table(moved(read_layer(path, content), ("api", path.stem)))
+            layers.append(layer)
+            faults += wrong
         elif path.is_dir() and (read := read_codeforge(path)) is not None:
             layers.append(read[0])
             faults += read[1]
@@ -59,6 +62,21 @@ def twice_faults(layers: Sequence[Layer]) -> Iterator[Fault]:
                     problem=f"defined already in {where([earlier], ('api', name))}",
                     hint="an API stands in one file: rename or remove one of the two",
                 )
+
+
+def _own_table(layer: Layer) -> tuple[Layer, list[Fault]]:
+    """Refuse a header that a table in another file would have; what stands below it is then nobody's yet."""
+    base = ("api", layer.path.stem)
+    key = (*base, "api")
+    if key not in layer.lines:
+        return layer, []
+    table = dotted(base)
+    fault = Fault(
+        keys=(key,),
+        problem=f"this file is the table [{table}] already",
+        hint=f"leave the header [{table}] away, and write [[rules]] and [[auth]] below",
+    )
+    return replace(layer, data={}), [fault]
 
 
 def _named(names: Sequence[str]) -> Iterator[str]:

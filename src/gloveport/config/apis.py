@@ -6,15 +6,16 @@ A credential has one place to go to. What could send it elsewhere, unencrypted, 
 import re
 import ssl
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
-from gloveport.config.faults import Fault, validated
+from gloveport.config.faults import Fault
 from gloveport.config.layers import Table
+from gloveport.config.order import order_faults
+from gloveport.config.parts import Parts, parts_of
 from gloveport.config.schema import KeyPath
 from gloveport.config.wording import dotted, printable, shown
 from gloveport.model.egress import (
-    Api,
     Auth,
     Basic,
     Bearer,
@@ -26,9 +27,14 @@ from gloveport.model.egress import (
     SigV4,
 )
 from gloveport.policy.headers import may_hold_a_credential
-from gloveport.policy.hosts import Place, parse_pattern
+from gloveport.policy.hosts import Place, is_address, parse_pattern
 
 _HOST_HINT = 'write "host", "host:port", "*.host", "http://host:port" or "tcp://host:port"; an IPv6 address in brackets'
+
+_HOSTNAME = "gloveport"
+"""Of every sandbox."""
+
+_LOOPBACK = "127.0.0.1"
 
 # What loaders, shells, interpreters and clients obey. A placeholder there is no secret, and breaks or redirects them.
 _OBEYED = re.compile(
@@ -43,27 +49,23 @@ def api_faults(data: Table) -> Iterator[Fault]:
     """Name what breaks a rule in the APIs of merged TOML data, which may have faults of shape as well."""
     written = data.get("api")
     tables = written if isinstance(written, dict) else {}
-    apis = {name: _sound_parts(table) for name, table in tables.items() if isinstance(table, dict)}
     owners: dict[tuple[str, int], tuple[KeyPath, Place]] = {}
     variables: dict[str, KeyPath] = {}
-    for name, api in apis.items():
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            continue
         base: KeyPath = ("api", name)
+        parts = parts_of(table)
         places: dict[int, Place] = {}
-        for index, host in enumerate(api.hosts):
-            try:
-                places[index] = parse_pattern(host)
-            except ValueError as error:
-                # What stands before an @ may be a password.
-                problem = "expected a host alone, found one with a user" if "@" in host else str(error)
-                shortened = printable(problem.removesuffix("."), limit=200)
-                yield Fault(keys=((*base, "hosts", index),), problem=shortened, hint=_HOST_HINT)
-        if api.active:
+        yield from _host_faults(base, parts, places)
+        if parts.active:
             yield from _claim_faults(base, places, owners)
-        yield from _scheme_faults(base, api, places)
-        yield from _auth_faults(base, api)
-        yield from _placeholder_faults(base, api, variables)
-        yield from _address_faults(base, api)
-        yield from _authority_faults(base, api)
+        yield from _scheme_faults(base, parts, places)
+        yield from order_faults(base, parts)
+        yield from _auth_faults(base, parts)
+        yield from _placeholder_faults(base, parts, variables)
+        yield from _address_faults(base, parts)
+        yield from _authority_faults(base, parts)
 
 
 def secret_files(data: Table) -> Iterator[Path]:
@@ -81,11 +83,33 @@ def secret_files(data: Table) -> Iterator[Path]:
                 pass
 
 
-def _sound_parts(table: dict[str, Any]) -> Api:
-    """The API with those of its keys that have the right shape by themselves; without hosts where that has not."""
-    alone = {name: validated(Api, {"hosts": ["x"], name: value})[0] for name, value in table.items()}
-    sound = {name: getattr(api, name) for name, api in alone.items() if api is not None}
-    return Api.model_construct(**{"hosts": ()} | sound)
+def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Place]) -> Iterator[Fault]:
+    """Name the hosts that are none, and note the places of the others."""
+    for index, host in parts.hosts.items():
+        key = (*base, "hosts", index)
+        try:
+            places[index] = parse_pattern(host)
+        except ValueError as error:
+            # What stands before an @ may be a password.
+            problem = "expected a host alone, found one with a user" if "@" in host else str(error)
+            yield Fault(keys=(key,), problem=printable(problem.removesuffix("."), limit=200), hint=_HOST_HINT)
+            continue
+        if (address := _address_inside(places[index].host)) is not None:
+            yield Fault(
+                keys=(key,),
+                problem=f"programs mean their own sandbox by {shown(places[index].host)}",
+                hint=f'give the API another name, such as service.example, and addresses = ["{address}"]',
+            )
+
+
+def _address_inside(host: str) -> str | None:
+    """The loopback address that a program in a sandbox means by a host; None for what lies outside."""
+    if not is_address(host):
+        return _LOOPBACK if host == _HOSTNAME or host.rpartition(".")[2] == "localhost" else None
+    address = ip_address(host)
+    if address.is_unspecified:  # to the kernel, this machine
+        return _LOOPBACK
+    return host if address.is_loopback else None
 
 
 def _claim_faults(
@@ -103,26 +127,27 @@ def _claim_faults(
             )
 
 
-def _scheme_faults(base: KeyPath, api: Api, places: dict[int, Place]) -> Iterator[Fault]:
+def _scheme_faults(base: KeyPath, parts: Parts, places: dict[int, Place]) -> Iterator[Fault]:
     for index, place in places.items():
-        found = f"found {shown(api.hosts[index])}"
-        if api.auth and place.scheme != "https":
+        key, found = (*base, "hosts", index), f"found {shown(parts.hosts[index])}"
+        if parts.lengths.get("auth") and place.scheme != "https":
             yield Fault(
-                keys=((*base, "hosts", index),),
+                keys=(key,),
                 problem=f"expected HTTPS, because the API has auth, {found}",
                 hint="credentials never leave unencrypted: make an API of its own for this host, without auth",
             )
-        elif place.scheme == "tcp" and (api.rules or api.types):
+        seen = [name for name, said in (("rules", parts.lengths.get("rules")), ("types", parts.types)) if said]
+        for name in seen if place.scheme == "tcp" else ():
             yield Fault(
-                keys=((*base, "hosts", index),),
-                problem=f"expected HTTP, because the API has rules or types, {found}",
-                hint="nobody looks into a TCP connection: make an API of its own for this host, without them",
+                keys=(key,),
+                problem=f"expected HTTP, because the API has {name}, {found}",
+                hint=f"nobody looks into a TCP connection: make an API of its own for this host, without {name}",
             )
 
 
-def _auth_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
+def _auth_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
     taken: dict[str, tuple[KeyPath, Auth]] = {}
-    for index, auth in enumerate(api.auth):
+    for index, auth in parts.auth.items():
         key = (*base, "auth", index)
         for place in _places(auth):
             if place.startswith("header:") and not may_hold_a_credential(place.partition(":")[2]):
@@ -155,8 +180,8 @@ def _places(auth: Auth) -> tuple[str, ...]:
             return ("header:authorization",)
 
 
-def _placeholder_faults(base: KeyPath, api: Api, variables: dict[str, KeyPath]) -> Iterator[Fault]:
-    for index, auth in enumerate(api.auth):
+def _placeholder_faults(base: KeyPath, parts: Parts, variables: dict[str, KeyPath]) -> Iterator[Fault]:
+    for index, auth in parts.auth.items():
         if not isinstance(auth, Placeholder):
             continue
         key = (*base, "auth", index, "name")
@@ -174,15 +199,15 @@ def _placeholder_faults(base: KeyPath, api: Api, variables: dict[str, KeyPath]) 
             )
 
 
-def _address_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
-    for index, network in enumerate(api.networks):
+def _address_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
+    for index, network in parts.networks.items():
         if network.prefixlen == 0:
             yield Fault(
                 keys=((*base, "networks", index),),
                 problem=f"expected less than every address there is, found {shown(str(network))}",
                 hint="public addresses need no network; name the private ones that are meant",
             )
-    for index, address in enumerate(api.addresses):
+    for index, address in parts.addresses.items():
         if address.is_unspecified or address.is_multicast:
             yield Fault(
                 keys=((*base, "addresses", index),),
@@ -191,15 +216,15 @@ def _address_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
             )
 
 
-def _authority_faults(base: KeyPath, api: Api) -> Iterator[Fault]:
-    if api.ca_file is None:
+def _authority_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
+    if parts.ca_file is None:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(api.ca_file)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(parts.ca_file)
     except OSError as error:  # ssl.SSLError is one
         reason = "no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
         yield Fault(
             keys=((*base, "ca_file"),),
-            problem=f"expected a file of certificates, found {shown(api.ca_file)} ({reason})",
+            problem=f"expected a file of certificates, found {shown(parts.ca_file)} ({reason})",
             hint="name a PEM file that this user may read",
         )

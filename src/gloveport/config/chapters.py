@@ -91,12 +91,18 @@ The same in a file of its own, `apis/github.toml`, has no `api.github` in its ke
 - An API with `auth` has HTTPS hosts alone: credentials never leave unencrypted.
 - Nobody looks into the bytes of a `tcp://` host, so such an API has no `rules`, `auth` or `types`.
 - A name that leads to an address which is not public is refused, unless `networks` or `addresses` names that address.
+  A literal address in `hosts` is itself the permission to dial it, also where it is private.
+- By `localhost` and loopback addresses programs mean their own sandbox. A service on this host gets another name:
+  `hosts = ["http://service.example:8080"]` with `addresses = ["127.0.0.1"]`.
 - The keys of an API that is not active are checked all the same.
 """
 
 RULES = """\
 Of an API's rules the first that matches a request decides; a request that none matches is denied. An API without rules
 allows every request.
+
+So the narrower rule stands first: a rule that can never match, because an earlier one matches all that it speaks of, is
+a fault. So are rules that only deny.
 """
 
 AUTH = """\
@@ -121,6 +127,10 @@ empty is an error that names it.
 | `"json:/etc/gloveport/keys.json#/github/token"` | the member of a JSON file that a JSON pointer (RFC 6901) names |
 | `"command:pass show github/token"` | the standard output of a command; there is no shell |
 | `"keyring:gloveport/github"` | the desktop's or system's keyring: service and user |
+
+`env:` looks into the environment of the server process. Many MCP clients hand on only a few variables: name the
+variable in the client's own configuration (its `env`), or use `file:` or `command:`. Nobody but you should be able to
+read the file of a secret: give it the mode 0600.
 
 A file of a secret must not lie in a directory that `policy.mounts` shows to programs.
 """

@@ -13,10 +13,11 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from gloveport.config.kinds import choice, is_private, kind_of
+from gloveport.config.kinds import choice, is_private, is_secret, kind_of
 from gloveport.config.layers import Table
+from gloveport.config.misplaced import misplaced_hint
 from gloveport.config.schema import KeyPath
-from gloveport.config.shapes import Shape, below, element, members, shape_of, words
+from gloveport.config.shapes import Shape, below, element, is_of_tables, members, shape_of, words
 from gloveport.config.wording import dotted, nature, shown
 from gloveport.model import Value
 
@@ -67,12 +68,22 @@ def _fault(model: type[Value], data: Table, location: KeyPath, error: str) -> Fa
     if error in {"missing", "union_tag_not_found"}:
         return Fault(keys=(key,), problem=f"missing; expected {kind.expected}", hint=kind.hint)
     found = _value_at(data, key)
-    near = difflib.get_close_matches(str(found).lower()[:80], words(shape.form), n=1)
     return Fault(
         keys=(key,),
         problem=f"expected {kind.expected}, found {nature(found) if is_private(shape) else shown(found)}",
-        hint=f'did you mean "{near[0]}"?' if near else kind.hint,
+        hint=_meant(key, shape, found) or kind.hint,
     )
+
+
+def _meant(key: KeyPath, shape: Shape, found: object) -> str | None:
+    """Guess from a wrong value what it should be."""
+    if is_secret(shape) and isinstance(found, str):
+        return misplaced_hint(found)
+    if is_of_tables(shape.form) and isinstance(found, dict):
+        own = f"; in a file of its own [[{dotted(key[2:])}]]" if key[0] == "api" else ""
+        return f"write [[{dotted(key)}]], with two brackets{own}"
+    near = difflib.get_close_matches(str(found).lower()[:80], words(shape.form), n=1)
+    return f'did you mean "{near[0]}"?' if near else None
 
 
 def _at(model: type[Value], location: KeyPath) -> tuple[KeyPath, Shape]:

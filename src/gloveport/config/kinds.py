@@ -12,6 +12,7 @@ from gloveport.config.shapes import (
     below,
     element,
     is_mapping,
+    is_of_tables,
     is_table,
     members,
     shape_of,
@@ -43,6 +44,7 @@ _PATH = Kind(
     expected="an absolute path",
     hint='write the whole path from "/" on, without ".", ".." or a slash too many; "~" and variables are not expanded',
 )
+_TABLES, _TEXTUAL = "[{ ... }, { ... }]", '["a", "b"]'
 _TEXT = Kind(expected="text", hint="write it in quotes")
 _PLAIN: dict[object, Kind] = {
     bool: Kind(expected="true or false", hint="write it without quotes"),
@@ -118,8 +120,8 @@ def kind_of(shape: Shape) -> Kind:
         name = kind_of(shape_of(get_args(form)[0])).expected
         return Kind(expected=f"a table, each key {name}", hint="write each as a table of its own")
     if inner := element(form):
-        bounds = _bounds(shape.constraints)
-        return Kind(expected=f"an array{bounds}, each element {kind_of(inner).expected}", hint="write it as [a, b]")
+        expected = f"an array{_bounds(shape.constraints)}, each element {kind_of(inner).expected}"
+        return Kind(expected=expected, hint=f"write it as {_TABLES if is_of_tables(form) else _TEXTUAL}")
     if is_table(form):
         return Kind(expected="a table", hint=f"its keys are: {', '.join(form.model_fields)}")
     kind = next((_TEXTS[pattern] for pattern in _patterns(shape)), _TEXT) if form is str else _PLAIN[form]
@@ -131,10 +133,14 @@ def choice(allowed: Iterable[str]) -> Shape:
     return Shape(Literal[tuple(allowed)])
 
 
+def is_secret(shape: Shape) -> bool:
+    """Tell whether a key takes the place of a secret."""
+    return _SECRET in _patterns(shape)
+
+
 def is_private(shape: Shape) -> bool:
     """Tell whether a person may have written a secret where this type is expected: then no message shows the value."""
-    secret = shape.form is SecretStr or _SECRET in _patterns(shape)
-    return secret or any(is_private(inner) for _, inner in below(shape.form))
+    return shape.form is SecretStr or is_secret(shape) or any(is_private(inner) for _, inner in below(shape.form))
 
 
 def _bounds(constraints: Sequence[object]) -> str:

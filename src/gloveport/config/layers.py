@@ -94,8 +94,9 @@ def parsed(path: Path, text: str) -> Table:
     except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
         found = _POSITION.fullmatch(str(error))
         place, problem = (f":{found[2]}:{found[3]}", found[1]) if found else ("", str(error))
+        hint = "text needs quotes; " if problem.startswith("Invalid value") else ""
         raise ConfigError(
-            f"{name}{place}: not TOML: {printable(problem)}", hint="see https://toml.io/en/v1.0.0"
+            f"{name}{place}: not TOML: {printable(problem)}", hint=f"{hint}see https://toml.io/en/v1.0.0"
         ) from None
     require_plain(name, data)
     return data

@@ -62,6 +62,12 @@ def element(form: Any) -> Shape | None:  # noqa: ANN401 - a type form
     return shape_of(get_args(form)[0]) if get_origin(form) in {tuple, frozenset} else None
 
 
+def is_of_tables(form: Any) -> bool:  # noqa: ANN401 - a type form
+    """Tell whether a type is an array whose elements are tables."""
+    inner = None if is_mapping(form) else element(form)
+    return inner is not None and (is_table(inner.form) or bool(members(inner.form)))
+
+
 def below(form: Any) -> Iterator[tuple[str | int, Shape]]:  # noqa: ANN401 - a type form
     """Yield what may stand directly below a table, a union or an array; the key is an example where any would do."""
     if is_table(form):

@@ -15,6 +15,8 @@ from gloveport.policy.wording import FINAL, listed, shown
 # Tokens are case-sensitive, but a server that takes "delete" for DELETE would let it past a rule about DELETE.
 _METHOD = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
 _PUBLIC = frozenset({("https", 443), ("http", 80)})
+_EXCEPTIONS = 120
+"""Characters of a hint for what is denied of one rule."""
 
 
 def decide_fetch(egress: Egress, action: Fetch) -> Decision:
@@ -90,7 +92,7 @@ def _as_said(api: Api, rule: Rule, name: str, action: Fetch) -> Decision:
 
 
 def _not_allowed(reason: str, api: Api) -> Deny:
-    allowed = listed(_outline(rule) for rule in api.rules if rule.action != "deny")
+    allowed = listed(_allowed(rule, api.rules[:n]) for n, rule in enumerate(api.rules) if rule.action != "deny")
     return Deny(
         code="method_or_path_not_allowed",
         reason=reason,
@@ -98,8 +100,30 @@ def _not_allowed(reason: str, api: Api) -> Deny:
     )
 
 
-def _outline(rule: Rule) -> str:
-    return f"{'|'.join(rule.methods) or 'any method'} {'|'.join(rule.paths) or 'any path'}"
+def _allowed(rule: Rule, before: Sequence[Rule]) -> str:
+    """Say what a rule lets through, without what those before it deny of that."""
+    denied = " and ".join(_denied(other) for other in before if other.action == "deny" and _may_meet(rule, other))
+    # What is allowed is worth more than a long list of exceptions, for which there would be no room.
+    exceptions = denied if len(denied) <= _EXCEPTIONS else "what is denied before"
+    wide = f"{'|'.join(rule.methods) or 'any method'} {'|'.join(rule.paths) or 'any path'}"
+    return f"{wide} except {exceptions}" if exceptions else wide
+
+
+def _denied(rule: Rule) -> str:
+    return " ".join(filter(None, ("|".join(rule.methods), "|".join(rule.paths)))) or "everything"
+
+
+def _may_meet(one: Rule, other: Rule) -> bool:
+    methods = not (one.methods and other.methods) or not {*one.methods}.isdisjoint(other.methods)
+    paths = not (one.paths and other.paths) or any(
+        _begins_alike(path, pattern) for path in one.paths for pattern in other.paths
+    )
+    return methods and paths
+
+
+def _begins_alike(one: str, other: str) -> bool:
+    first, second = one.partition("*")[0], other.partition("*")[0]
+    return first.startswith(second) or second.startswith(first)
 
 
 def _not_there(asked: Place, granted: Sequence[Place]) -> Deny:

@@ -1,0 +1,29 @@
+"""What to do where the place of a secret is misspelt, or the secret itself stands there.
+
+No hint quotes what stands there.
+"""
+
+_HINTS = {
+    "env": 'write the name of the variable alone, of letters, digits and _, without spaces and "$": "env:NAME"',
+    "file": 'write the whole path from "/" on; "~" and variables are not expanded: "file:/path"',
+    "json": 'write the whole path from "/" on and then the member; "~" and variables are not expanded: '
+    '"json:/path#/pointer"',
+    "command": 'write the program and its arguments: "command:PROGRAM ARGUMENT"',
+    "keyring": 'write the service, a slash and the user: "keyring:SERVICE/USER"',
+}
+
+_ITSELF = (
+    'this looks like the secret itself: move it to a file or the environment, and write "file:/path" or "env:NAME"; '
+    "if this file was shared, revoke it"
+)
+
+
+def misplaced_hint(written: str) -> str:
+    """Say what to write instead of a text that is no place of a secret."""
+    before, colon, _ = written.partition(":")
+    scheme = before.strip().lower()
+    if not colon or scheme not in _HINTS:
+        return _ITSELF
+    if before != scheme:
+        return f'schemes are small letters: write "{scheme}:"'
+    return _HINTS[scheme]

@@ -1,0 +1,53 @@
+"""Rules of an API that can't do what they seem to: of all rules the first that matches decides.
+
+Only what is certain is a fault: a rule counts as covered where one earlier rule alone matches all that it speaks of.
+"""
+
+from collections.abc import Iterator
+
+from gloveport.config.faults import Fault
+from gloveport.config.parts import Parts
+from gloveport.config.schema import KeyPath
+from gloveport.model.egress import Rule
+from gloveport.policy.paths import matches
+
+
+def order_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
+    """Name the rules that never decide, and an API whose rules let nothing through.
+
+    Args:
+        base: Key of the API.
+        parts: What it says.
+    """
+    rules = parts.rules
+    for index, rule in rules.items():
+        earlier = next((before for before, other in rules.items() if before < index and _covers(other, rule)), None)
+        if earlier is not None:
+            yield Fault(
+                keys=((*base, "rules", index),),
+                problem=f"can never match: rules[{earlier}] matches all that it speaks of",
+                hint="the first rule that matches decides: put the narrower rule first, or remove it",
+            )
+    # Of a rule with a fault nobody knows what it was to allow.
+    complete = len(rules) == parts.lengths.get("rules")
+    if parts.active and rules and complete and all(rule.action == "deny" for rule in rules.values()):
+        yield Fault(
+            keys=((*base, "rules"),),
+            problem="its rules allow nothing",
+            hint='add { action = "allow" } after them, or set active = false',
+        )
+
+
+def _covers(one: Rule, other: Rule) -> bool:
+    methods = not one.methods or (bool(other.methods) and {*other.methods} <= {*one.methods})
+    paths = not one.paths or (
+        bool(other.paths) and all(any(_spans(wide, narrow) for wide in one.paths) for narrow in other.paths)
+    )
+    return methods and paths
+
+
+def _spans(wide: str, narrow: str) -> bool:
+    """Tell whether a pattern certainly matches every path that another one matches."""
+    begin = wide.removesuffix("**")
+    plain = begin != wide and not {*begin} & {"*", "%"}  # an escape may be another spelling, or cut in two
+    return wide == narrow or (plain and narrow.startswith(begin)) or ("*" not in narrow and matches(wide, narrow))
