@@ -378,6 +378,43 @@ async def test_a_changed_configuration_obtains_a_token_of_its_own(get, endpoint)
     assert await get(CLIENT, name="gitlab.oauth") == "access-token-3"
 
 
+async def test_an_old_and_a_new_configuration_leave_each_other_their_tokens(get, endpoint):
+    """N5, hot reload: programs of the old one go on while the new one begins, and a refresh token holds once."""
+    both = REFRESH, changed(REFRESH, scopes=("more",))
+    for number in range(6):
+        endpoint.more["refresh_token"] = f"refresh-token-{len(endpoint.asked) + 1}"
+        assert await get(both[number % 2]) == f"access-token-{number % 2 + 1}"
+    assert [fields["refresh_token"] for _, _, fields in endpoint.asked] == [["refresh-token-0"], ["refresh-token-1"]]
+
+
+async def test_a_refresh_token_is_never_sent_twice_at_the_same_time(get, endpoint):
+    """N5: a server may take the second for a thief's."""
+    endpoint.open, endpoint.more["refresh_token"] = anyio.Event(), "refresh-token-1"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(get, REFRESH)
+        tasks.start_soon(get, changed(REFRESH, scopes=("more",)))
+        await anyio.wait_all_tasks_blocked()
+        assert len(endpoint.asked) == 1
+        endpoint.open.set()
+    assert endpoint.fields["refresh_token"] == ["refresh-token-1"]
+
+
+async def test_what_one_server_put_in_place_of_a_refresh_token_is_not_sent_to_another(get, endpoint):
+    """T4: the source may be one; what came of it is the server's that gave it."""
+    endpoint.more["refresh_token"] = "refresh-token-1"
+    await get(REFRESH)
+    await get(changed(REFRESH, token_url="https://other.example.test/token"))
+    assert endpoint.fields["refresh_token"] == ["refresh-token-0"]
+
+
+async def test_grants_of_former_configurations_are_forgotten_with_their_tokens(get, tokens):
+    """N5: reloads fill nothing."""
+    for number in range(5):
+        await get(changed(CLIENT, scopes=(f"scope-{number}",)))
+        pass_time(3700)
+    assert len(tokens._all_held) == 1
+
+
 async def test_a_secret_that_is_missing_is_named(get, endpoint, variables):
     del variables["SECRET"]
     with pytest.raises(ConfigError, match="env:SECRET"):

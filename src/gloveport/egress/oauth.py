@@ -53,17 +53,27 @@ class _Held:
         renew: When another is asked for.
         expires: When it holds no longer.
         failure: Why the last renewal failed.
-        exchanged: The refresh token that its source gave, and the one that the server has put in its place.
     """
 
-    grant: Grant
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     token: str = ""
     obtained: float = -math.inf
     renew: float = -math.inf
     expires: float = -math.inf
     failure: ConfigError | UpstreamError | None = None
-    exchanged: tuple[str, str] | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Rotated:
+    """The refresh token that a source gave, and the one that the server has put in its place.
+
+    Shared by all grants that use it, as an old and a new configuration may at the same time. One exchange at a time:
+    a server may take a token that comes twice for a stolen one, and end them all.
+    """
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    given: str = ""
+    current: str = ""
 
 
 class Tokens:
@@ -72,7 +82,8 @@ class Tokens:
     def __init__(self, vault: Vault, post: Post) -> None:
         self._vault = vault
         self._post = post
-        self._all_held: dict[str, _Held] = {}
+        self._all_held: dict[tuple[str, Grant], _Held] = {}
+        self._all_rotated: dict[tuple[str, str], _Rotated] = {}  # by server too: what one gave is no other's to see
 
     async def get(self, name: str, api: Api, grant: Grant) -> str:
         """A token that holds.
@@ -86,16 +97,17 @@ class Tokens:
             ConfigError: A secret that is needed can't be had.
             UpstreamError: The token endpoint gives none (``oauth_failed``), or can't be reached.
         """
-        held = self._all_held.get(name)
-        if held is None or held.grant != grant:  # a changed configuration begins anew
-            held = self._all_held[name] = _Held(grant)
         now = anyio.current_time()
+        held = self._all_held.get((name, grant))
+        if held is None:
+            self._forget_over(now)
+            held = self._all_held[name, grant] = _Held()
         if now < held.expires and (now < held.renew or held.lock.locked()):
             return held.token
         async with held.lock:
             if anyio.current_time() >= held.renew:
                 with anyio.CancelScope(shield=True):
-                    await self._renew(name, api, held)
+                    await self._renew(name, api, grant, held)
         if held.failure is not None and anyio.current_time() >= held.expires:
             raise held.failure.with_traceback(None)
         return held.token
@@ -105,16 +117,24 @@ class Tokens:
 
         Not one that was obtained a moment ago: another would be refused too.
         """
-        held = self._all_held.get(name)
-        if held is not None and anyio.current_time() - held.obtained >= _LEAST_SECONDS:
-            held.expires = -math.inf
-            if held.failure is None:
-                held.renew = -math.inf
+        for (owner, _), held in self._all_held.items():
+            if owner == name and anyio.current_time() - held.obtained >= _LEAST_SECONDS:
+                held.expires = -math.inf
+                if held.failure is None:
+                    held.renew = -math.inf
 
-    async def _renew(self, name: str, api: Api, held: _Held) -> None:
+    def _forget_over(self, now: float) -> None:
+        """Forget what holds no longer: a grant that is not asked for any more may be one of a former configuration."""
+        self._all_held = {
+            key: held
+            for key, held in self._all_held.items()
+            if now < max(held.expires, held.renew) or held.lock.locked()
+        }
+
+    async def _renew(self, name: str, api: Api, grant: Grant, held: _Held) -> None:
         try:
             with anyio.fail_after(_ASK_SECONDS):
-                answer = await self._ask(name, api, held)
+                answer = await self._ask(name, api, grant)
             token = self._checked(name, answer)
         except (ConfigError, UpstreamError, TimeoutError) as error:
             held.failure = _failed(name, "does not answer in time") if isinstance(error, TimeoutError) else error
@@ -126,18 +146,22 @@ class Tokens:
         held.expires = held.obtained + seconds
         held.renew = held.obtained + max(seconds / 2, min(0.8 * seconds, seconds - _EARLIER_SECONDS))
 
-    async def _ask(self, name: str, api: Api, held: _Held) -> Mapping[str, object]:
-        grant = held.grant
+    async def _ask(self, name: str, api: Api, grant: Grant) -> Mapping[str, object]:
         scope = {"scope": " ".join(grant.scopes)} if grant.scopes else {}
-        source = ""
-        if isinstance(grant, RefreshToken):
-            source = await self._vault.get(f"{name}.refresh", grant.refresh_token)
-            known = held.exchanged is not None and held.exchanged[0] == source  # else the owner has put another there
-            sent = held.exchanged[1] if held.exchanged is not None and known else source
-            fields = {"grant_type": "refresh_token", "refresh_token": sent, **scope}
-        else:
+        if isinstance(grant, ClientCredentials):
             audience = {"audience": grant.audience} if grant.audience else {}
-            fields = {"grant_type": "client_credentials", **scope, **audience}
+            return await self._send(name, api, grant, {"grant_type": "client_credentials", **scope, **audience})
+        rotated = self._all_rotated.setdefault((grant.token_url, grant.refresh_token), _Rotated())
+        async with rotated.lock:
+            given = await self._vault.get(f"{name}.refresh", grant.refresh_token)
+            if given != rotated.given:  # the owner has put another there
+                rotated.given = rotated.current = given
+            fields = {"grant_type": "refresh_token", "refresh_token": rotated.current, **scope}
+            answer = await self._send(name, api, grant, fields)
+            await self._keep(name, grant, rotated, answer.get("refresh_token"))
+        return answer
+
+    async def _send(self, name: str, api: Api, grant: Grant, fields: dict[str, str]) -> Mapping[str, object]:
         headers = await self._name_client(name, grant, fields)
         route, target = _endpoint(name, api, grant)
         out = Outbound(method="POST", target=target, headers=headers)
@@ -145,8 +169,6 @@ class Tokens:
         answer = _parsed(content)
         if "error" in answer or not 200 <= status < 300:
             raise _refused(name, status, answer.get("error"))
-        if isinstance(grant, RefreshToken):
-            await self._keep(name, held, grant, source, answer.get("refresh_token"))
         return answer
 
     async def _name_client(self, name: str, grant: Grant, fields: dict[str, str]) -> Headers:
@@ -165,11 +187,11 @@ class Tokens:
         pair = f"{quote_plus(grant.client_id)}:{quote_plus(secret)}"
         return (*headers, (b"authorization", b"Basic " + base64.b64encode(pair.encode())))
 
-    async def _keep(self, name: str, held: _Held, grant: RefreshToken, source: str, new: object) -> None:
+    async def _keep(self, name: str, grant: RefreshToken, rotated: _Rotated, new: object) -> None:
         """Keep the refresh token that came instead of the one that was sent, which may hold no longer."""
         if not isinstance(new, str) or not _TOKEN.fullmatch(new):
             return
-        held.exchanged = (source, new)
+        rotated.current = new
         try:
             await self._vault.replace(f"{name}.refresh", grant.refresh_token, new)
         except ConfigError as error:

@@ -1,7 +1,8 @@
 """Connections to servers, kept between exchanges and shared by executions: which one carries a request.
 
 A connection is kept for its route and for nothing else: one that was allowed, resolved and verified under other terms
-is another. One that may be somebody's is not kept. What may have been done by a server is not sent a second time, unless doing it twice is the same.
+is another. One that may be somebody's is not kept. What may have been done by a server is not sent a second time,
+unless doing it twice is the same.
 """
 
 import contextlib
