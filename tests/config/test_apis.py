@@ -136,6 +136,12 @@ def test_all_that_is_wrong_with_a_host_is_named_at_once():
     ]
 
 
+def test_one_table_in_the_place_of_many_is_seen_all_the_same():
+    """T3"""
+    assert "because the API has auth" in problem(x=api("http://x.example.com", auth=bearer()))[1]
+    assert "because the API has rules" in problem(x=api("tcp://x.example.com:1", rules={"action": "allow"}))[1]
+
+
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "connection", "Proxy-Authorization"])
 def test_a_credential_is_in_no_header_that_frames_or_routes_the_request(name):
     """N3"""

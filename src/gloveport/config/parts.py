@@ -17,7 +17,7 @@ class Parts:
     """What an API says: of its arrays the sound elements by their index, of other keys a sound value or the default.
 
     Attributes:
-        lengths: How many elements each array has, those with faults included.
+        lengths: How many elements each array has, those with faults included; a table in its place is one.
     """
 
     hosts: Mapping[int, str]
@@ -42,7 +42,11 @@ def parts_of(table: Table) -> Parts:
         types=_alone(table, "types"),
         active=_alone(table, "active"),
         ca_file=_alone(table, "ca_file"),
-        lengths={name: len(value) for name, value in table.items() if isinstance(value, list)},
+        lengths={
+            name: len(value) if isinstance(value, list) else 1
+            for name, value in table.items()
+            if isinstance(value, list | dict)
+        },
     )
 
 
