@@ -1,5 +1,6 @@
 """Reaching a server: which addresses are dialled, and who is believed to be whom."""
 
+import os
 import socket
 import ssl
 from ipaddress import ip_address, ip_network
@@ -230,6 +231,29 @@ async def test_a_file_of_authorities_is_read_anew_when_it_has_changed(authority,
         assert str(file) in await refusal("tls_failed", dialer.dial(there))
         file.write_bytes(Path(authority.ca_file).read_bytes())
         (await dialer.dial(there)).close()
+
+
+async def test_a_file_of_authorities_that_others_may_change_is_not_believed(authority, route_to, tmp_path: Path):
+    """N3 T4: who writes there can be any server. It is judged anew whenever its owner or mode has changed."""
+    file = tmp_path / "ca.pem"
+    file.write_bytes(Path(authority.ca_file).read_bytes())
+    dialer = Dialer()
+    async with listening(greet, authority.server("api.test")) as place:
+        there = route_to(place, scheme="https", ca_file=str(file))
+        (await dialer.dial(there)).close()
+        for mode in (0o620, 0o602):
+            file.chmod(mode)
+            before = descriptors()
+            assert "chmod go-w" in await refusal("tls_failed", dialer.dial(there))
+            assert descriptors() == before
+        file.chmod(0o644)
+        (await dialer.dial(there)).close()
+        if os.geteuid() == 0:
+            os.chown(file, 65_534, -1)
+            assert "chown" in await refusal("tls_failed", dialer.dial(there))
+        file.unlink()
+        os.mkfifo(file, 0o600)
+        assert "regular file" in await refusal("tls_failed", dialer.dial(there))
 
 
 async def test_http_2_is_offered_unless_it_is_told_otherwise(authority, route_to):

@@ -20,8 +20,9 @@ import anyio.to_thread
 
 from gloveport.egress.messages import Route
 from gloveport.egress.wire import Wire
-from gloveport.errors import UpstreamError
+from gloveport.errors import ConfigError, UpstreamError
 from gloveport.policy.hosts import Address, is_address, may_dial
+from gloveport.secrets.files import open_safe
 
 RESOLVE_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
@@ -116,7 +117,8 @@ class Dialer:
     def _context(self, ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
         """Give the context for these authorities; a file that has changed is read anew."""
         try:
-            changed = os.stat(ca_file).st_mtime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
+            # Of the inode: it tells a new mode or owner too, and nobody can set it back.
+            changed = os.stat(ca_file).st_ctime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
             known = self._contexts.get((ca_file, protocols))
             if known is None or known[0] != changed:
                 known = self._contexts[ca_file, protocols] = changed, _trust(ca_file, protocols)
@@ -126,11 +128,19 @@ class Dialer:
                 f"The authorities in {ca_file} can't be read: {_words(error)}.",
                 hint="ca_file of an API names a PEM file of certificates.",
             ) from error
+        except ConfigError as error:
+            raise UpstreamError(
+                "tls_failed", f"The authorities in {ca_file} are not believed: {error.args[0]}.", hint=error.hint
+            ) from error
         return known[1]
 
 
 def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=ca_file)
+    if ca_file is None:
+        context = ssl.create_default_context()
+    else:
+        with open_safe(ca_file) as file:  # who can change it can be any server
+            context = ssl.create_default_context(cafile=f"/proc/self/fd/{file.fileno()}")  # the one that was judged
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.hostname_checks_common_name = False

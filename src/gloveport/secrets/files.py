@@ -9,6 +9,7 @@ import re
 import stat
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from gloveport.errors import ConfigError
 
@@ -16,6 +17,23 @@ MOST_BYTES = 1 << 16
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _NO_MEMBER = object()
+
+
+def open_safe(path: str) -> BinaryIO:
+    """Open a file to read it.
+
+    Raises:
+        OSError: It can't be opened.
+        ConfigError: It is no regular file, or may be changed by somebody other than this user and root.
+    """
+    # O_NONBLOCK: a FIFO under the name must not hang the request. Links are followed: mounted secrets are links.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        _refuse_unsafe(os.fstat(descriptor))
+    except ConfigError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
 
 
 def read_text(path: str) -> str:
@@ -87,10 +105,7 @@ def decoded(data: bytes) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        # O_NONBLOCK: a FIFO under the name must not hang the request. Links are followed: mounted secrets are links.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-            _refuse_unsafe(os.fstat(descriptor))
+        with open_safe(path) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(
