@@ -6,7 +6,6 @@ the next time leads nowhere. The name itself serves TLS alone.
 
 import contextlib
 import errno
-import functools
 import os
 import socket
 import ssl
@@ -16,8 +15,8 @@ from itertools import chain, zip_longest
 from typing import TypeAlias
 
 import anyio
-import anyio.to_thread
 
+from gloveport.egress.lookups import Lookups
 from gloveport.egress.messages import Route
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, UpstreamError
@@ -28,9 +27,6 @@ RESOLVE_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
 STAGGER_SECONDS = 0.25
 """RFC 8305: how long an attempt has before the next address is tried beside it."""
-
-LOOKUPS = 16
-"""Lookups at a time. A thread that waits for DNS can't be ended, and the server needs its other threads."""
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 """Tells the addresses of a name. Raises ``OSError`` when it has none."""
@@ -44,7 +40,7 @@ class Dialer:
     """
 
     def __init__(self, resolve: Resolve | None = None) -> None:
-        self._resolve = resolve or functools.partial(_look_up, anyio.CapacityLimiter(LOOKUPS))
+        self._resolve = resolve or Lookups().find
         self._contexts: dict[tuple[str | None, tuple[str, ...]], tuple[int, ssl.SSLContext]] = {}
 
     async def connect(self, route: Route) -> Wire:
@@ -146,13 +142,6 @@ def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(list(protocols))
     return context
-
-
-async def _look_up(lookups: anyio.CapacityLimiter, host: str, port: int) -> Sequence[Address]:
-    # Bytes, for a str would go through the codec of IDNA 2003: the name is what the policy has compared.
-    find = functools.partial(socket.getaddrinfo, host.encode("ascii"), port, type=socket.SOCK_STREAM)
-    answers = await anyio.to_thread.run_sync(find, abandon_on_cancel=True, limiter=lookups)
-    return [ip_address(str(answer[4][0])) for answer in answers]
 
 
 async def _first(route: Route, addresses: Sequence[Address]) -> Wire:
