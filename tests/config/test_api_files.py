@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gloveport.config import load, trust
-from gloveport.config.codeforge import PLACES
+from gloveport.config.codeforge import PLACES, read_codeforge
 from gloveport.errors import ConfigError
 
 HOST = 'hosts = ["api.example.com"]\n'
@@ -295,3 +295,20 @@ def test_a_mount_never_shows_a_codeforge_file(own, home):
     own.codeforge("x", FULL)
     home.user_file.write_text(f"policy.mounts = [{{ source = '{own.apis}/x', target = '/data' }}]\n")
     assert "policy.mounts[0].source: expected nothing of Gloveport's own" in own.refusal()
+
+
+def test_codeforges_files_are_no_links_and_in_a_directory_of_the_operators(tmp_path):
+    """P17: a link in the place of the types would show any file of the operator's to programs."""
+    own, private = tmp_path / "apis" / "gh", tmp_path / "private"
+    own.mkdir(parents=True)
+    private.write_text("not for programs")
+    (own / "config.json").write_text('{"domains": ["api.github.com"]}')
+    (own / "config.json").chmod(0o600)
+    (own / "types.d.ts").symlink_to(private)
+    with pytest.raises(ConfigError, match="symbolic link"):
+        read_codeforge(own)
+    (own / "types.d.ts").unlink()
+    assert read_codeforge(own) is not None
+    own.chmod(0o777)
+    with pytest.raises(ConfigError, match="written by others"):
+        read_codeforge(own)

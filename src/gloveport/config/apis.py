@@ -15,6 +15,7 @@ from gloveport.config.order import order_faults
 from gloveport.config.parts import Parts, parts_of
 from gloveport.config.schema import KeyPath
 from gloveport.config.wording import dotted, printable, shown
+from gloveport.errors import ConfigError
 from gloveport.model.egress import (
     Auth,
     Basic,
@@ -28,6 +29,7 @@ from gloveport.model.egress import (
 )
 from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import Place, is_address, parse_pattern
+from gloveport.secrets.files import open_safe
 
 _HOST_HINT = 'write "host", "host:port", "*.host", "http://host:port" or "tcp://host:port"; an IPv6 address in brackets'
 
@@ -220,7 +222,10 @@ def _authority_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
     if parts.ca_file is None:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(parts.ca_file)
+        with open_safe(parts.ca_file) as file:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=file.read().decode("ascii", "replace"))
+    except ConfigError as error:
+        yield Fault(keys=((*base, "ca_file"),), problem=f"{shown(parts.ca_file)}: {error.args[0]}", hint=error.hint)
     except OSError as error:  # ssl.SSLError is one
         reason = "no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
         yield Fault(

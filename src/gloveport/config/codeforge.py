@@ -5,6 +5,7 @@ says where they are. No message shows one.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr
 
 from gloveport.config.faults import Fault, validated
-from gloveport.config.files import ANYTHING, read_own
+from gloveport.config.files import ANYTHING, list_own, read_own
 from gloveport.config.layers import Layer, Table, decoded, moved, require_plain, walk
 from gloveport.config.wording import printable, shown
 from gloveport.errors import ConfigError
@@ -55,7 +56,10 @@ def read_codeforge(directory: Path) -> tuple[Layer, list[Fault]] | None:
         ConfigError: A file can't be relied on, others may read the credentials, or it is no JSON.
     """
     file, types = (directory / name for name in FILES)
-    content = read_own(file, forbidden=ANYTHING)
+    if file.name not in list_own(directory):
+        return None
+    # Who may put a link there could have any file of the operator's read to programs, as types.
+    content = read_own(file, flags=os.O_NOFOLLOW, forbidden=ANYTHING)
     if content is None:
         return None
     base = ("api", directory.name)
@@ -65,7 +69,7 @@ def read_codeforge(directory: Path) -> tuple[Layer, list[Fault]] | None:
         layer = Layer(path=file, data={}, lines={base: None})
         return layer, [replace(fault, keys=tuple((*base, *key) for key in fault.keys)) for fault in faults]
     data = _translated(api, file)
-    if (declarations := read_own(types)) is not None:
+    if (declarations := read_own(types, flags=os.O_NOFOLLOW)) is not None:
         data["types"] = decoded(types, declarations)
     return moved(Layer(path=file, data=data, lines={key: None for key, _ in walk(data)}), base), []
 

@@ -98,7 +98,7 @@ class Asked:
 
 
 def _overrides(parameters: str) -> bool:
-    """Whether one of them is ``_method``, or what a framework takes for it: ``.method``, ``[_method]``, ``+_method``."""
+    """Whether one of them is ``_method``, or what some framework takes for it: ``.method``, ``[_method]``."""
     for parameter in _PARAMETERS.split(parameters):
         name, _, value = unquote_plus(parameter).lower().partition("=")
         letters = _NO_LETTERS.sub("", name)
