@@ -106,6 +106,24 @@ async def test_an_address_that_an_api_names_is_dialled_and_one_that_a_program_ch
         await refusal("address_refused", Dialer().connect(route(place.port, host="::1", api="")))
 
 
+async def test_this_host_itself_is_refused_by_its_public_address_too_unless_it_is_named(monkeypatch):
+    """N4: 127.0.0.1 stands for a public address of this host here: both ends of a connection have it."""
+    monkeypatch.setattr(dial, "may_dial", lambda *_: True)
+    async with listening(greet, host="127.0.0.1") as place:
+        before = descriptors()
+        for found in (["127.0.0.1"], ["127.0.0.1", "127.0.0.1"]):
+            resolve, _ = answers(found)
+            assert "this host itself" in await refusal("address_refused", Dialer(resolve).connect(route(place.port)))
+        assert "this host itself" in await refusal(
+            "address_refused", Dialer().connect(route(place.port, host="127.0.0.1", api=""))
+        )
+        for told in ({"networks": LOOPBACK}, {"addresses": (ip_address("127.0.0.1"),)}, {"host": "127.0.0.1"}):
+            wire = await Dialer(resolve).connect(route(place.port, **told))
+            assert await wire.receive() == b"hello"
+            wire.close()
+    assert descriptors() <= before
+
+
 async def test_a_name_in_the_hosts_file_is_checked_like_any_other():
     """N4: the host's own resolver is no way round."""
     await refusal("address_refused", Dialer().connect(route(host="localhost")))

@@ -20,7 +20,7 @@ from gloveport.egress.lookups import Lookups
 from gloveport.egress.messages import Route
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.policy.hosts import Address, is_address, may_dial
+from gloveport.policy.hosts import Address, is_address, is_named, may_dial
 from gloveport.secrets.files import open_safe
 
 RESOLVE_SECONDS = 10.0
@@ -81,23 +81,10 @@ class Dialer:
 
     async def _addresses(self, route: Route) -> Sequence[Address]:
         """Give what to connect to: every one checked, and none of them when one of them is refused."""
-        named = route.addresses
-        if named:
-            found: Sequence[Address] = named
-        elif is_address(route.host):
-            found = (ip_address(route.host),)
-            named = (
-                found if route.api else ()
-            )  # an API's host is what the operator wrote; no pattern matches an address
-        else:
-            found = await self._names(route)
+        found = _named(route) or ((ip_address(route.host),) if is_address(route.host) else await self._names(route))
         for address in found:
-            if not may_dial(address, route.networks, named):
-                raise UpstreamError(
-                    "address_refused",
-                    f"{route.host} leads to an address that is not public.",
-                    hint="The operator can allow it: by networks or addresses of the API.",
-                )
+            if not may_dial(address, route.networks, _named(route)):
+                raise _refused(route, "an address that is not public")
         return found
 
     async def _names(self, route: Route) -> Sequence[Address]:
@@ -144,11 +131,16 @@ def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
     return context
 
 
+def _named(route: Route) -> Sequence[Address]:
+    """Give the addresses that the operator wrote. No pattern matches one: where an API's host is one, it was meant."""
+    return route.addresses or ((ip_address(route.host),) if route.api and is_address(route.host) else ())
+
+
 async def _first(route: Route, addresses: Sequence[Address]) -> Wire:
     """Connect to the first that answers (RFC 8305): families by turns, each with a start before the next."""
     if len(addresses) == 1:
         try:
-            return Wire(await _open(addresses[0], route.port))
+            return _wire(route, await _open(addresses[0], route.port))
         except OSError as error:
             raise _unreachable(route, error) from error
     race = _Race()
@@ -164,7 +156,24 @@ async def _first(route: Route, addresses: Sequence[Address]) -> Wire:
         raise
     if race.winner is None:
         raise _unreachable(route, race.fault)
-    return Wire(race.winner)
+    return _wire(route, race.winner)
+
+
+def _wire(route: Route, sock: socket.socket) -> Wire:
+    """Take a connection, but not to this host itself: what listens there may trust whoever comes from here.
+
+    Told by one address at both ends. The kernel answers for a secondary address of a network from the primary one:
+    that is not told.
+    """
+    try:
+        own, far = sock.getsockname()[0], sock.getpeername()[0]
+    except OSError as error:  # it has hung up already
+        sock.close()
+        raise _unreachable(route, error) from error
+    if own == far and not is_named(ip_address(far), route.networks, _named(route)):
+        sock.close()
+        raise _refused(route, "this host itself")
+    return Wire(sock)
 
 
 class _Race:
@@ -223,6 +232,11 @@ async def _limit(route: Route, seconds: float, what: str) -> AsyncIterator[None]
     except TimeoutError as error:
         message = f"It took more than {seconds:.0f} s to {what} {route.host}:{route.port}."
         raise UpstreamError("upstream_timeout", message) from error
+
+
+def _refused(route: Route, what: str) -> UpstreamError:
+    hint = "The operator can allow it: by networks or addresses of the API."
+    return UpstreamError("address_refused", f"{route.host} leads to {what}.", hint=hint)
 
 
 def _unreachable(route: Route, error: OSError) -> UpstreamError:

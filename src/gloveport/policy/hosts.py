@@ -294,12 +294,13 @@ def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[
 
     A mapped IPv4 address is the IPv4 address here, because the kernel dials that.
     """
+    return is_global(_unmapped(address)) or is_named(address, networks, addresses)
+
+
+def is_named(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
+    """Tell whether the operator named an address, or a network that it is in."""
     dialled = _unmapped(address)
-    return (
-        is_global(dialled)
-        or any(dialled == _unmapped(named) for named in addresses)
-        or any(dialled in network for network in networks)
-    )
+    return any(dialled == _unmapped(named) for named in addresses) or any(dialled in network for network in networks)
 
 
 def _unmapped(address: Address) -> Address:
