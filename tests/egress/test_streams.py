@@ -435,14 +435,14 @@ async def test_an_answer_that_comes_before_the_body_is_passed_on_at_once(world, 
 
 
 async def test_both_directions_flow_at_the_same_time(python):
-    """N7: each piece comes back before the next is sent."""
+    """N7: each line comes back before the next is sent."""
     value = await python(
         RAW,
         """
 with connect() as stream:
     stream.sendall(head("POST /duplex", "Transfer-Encoding: chunked"))
-    for piece in b"alpha", b"gamma", b"delta":
-        stream.sendall(b"5\\r\\n" + piece + b"\\r\\n")
+    for piece in b"alpha\\n", b"gamma\\n", b"delta\\n":
+        stream.sendall(b"6\\r\\n" + piece + b"\\r\\n")
         until(stream, piece)
     stream.sendall(b"0\\r\\n\\r\\n")
     end = until(stream, b"0\\r\\n\\r\\n")

@@ -1,5 +1,8 @@
 """What is handed out is known to be scrubbed, under its name, before and after it changes. N5, N6, T4."""
 
+import secrets
+import time
+
 import pytest
 
 from gloveport.errors import ConfigError
@@ -35,12 +38,39 @@ async def test_a_value_that_was_exchanged_is_scrubbed_still(vault, variables):
     assert scrub_text(vault.needles, "value-number-0") == "[secret github.bearer.former-1]"
 
 
-async def test_former_values_are_bounded(vault, variables):
-    for number in range(10):
-        variables["KEY"] = f"value-number-{number}"
-        await vault.get("github.bearer", "env:KEY")
-    known = [number for number in range(10) if scrub_text(vault.needles, f"value-number-{number}").startswith("[")]
-    assert known == [6, 7, 8, 9]
+async def test_former_values_are_scrubbed_as_long_as_they_may_be_good_for_something(vault):
+    """N6: nobody tells when a token that was renewed ceases to live, so many are known, of long ones few."""
+    for number in range(70):
+        vault.remember("short", f"value-number-{number:027}")
+    for number in range(12):
+        vault.remember("long", f"{number:02}{secrets.token_urlsafe(1500)[:1498]}")
+    names = [name for name, _ in vault._named()]
+    assert names[64:66] == ["short.former-64", "long"]
+    assert names[-1] == "long.former-9"
+    assert scrub_text(vault.needles, f"value-number-{5:027}") == "[secret short.former-64]"
+    assert scrub_text(vault.needles, f"value-number-{4:027}").startswith("value")
+
+
+async def test_n6_to_learn_another_value_keeps_nobody_waiting(vault):
+    """N6: E4."""
+    for number in range(66):
+        token = secrets.token_urlsafe(30)
+        vault.remember("short", token)
+        if number < 64:
+            continue
+        began = time.thread_time()
+        assert scrub_text(vault.needles, token) == "[secret short]"
+        spent = time.thread_time() - began
+    assert spent < 0.2  # a quarter of it, unless others use the processor
+
+
+async def test_n6_a_value_whose_forms_would_take_long_to_look_for_is_refused(vault):
+    """N6, E4: whichever way it comes, also from a token endpoint."""
+    vault.remember("github.token", "x" * 8192)
+    with pytest.raises(ValueError, match="longer than 8192 characters") as long:
+        vault.remember("github.token", "y" * 8193)
+    assert "y" * 8 not in str(long.value)
+    assert scrub_text(vault.needles, "y" * 8193) == "y" * 8193
 
 
 async def test_two_secrets_that_take_turns_under_one_name_are_learnt_once(vault, variables):

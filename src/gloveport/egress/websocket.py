@@ -1,7 +1,8 @@
 """A WebSocket between a program and a far side: each message is scrubbed on its way back and redacted on its way out.
 
-A message may come in any number of frames; a secret is found across them. Across messages it is not, since each has to
-be passed on when it is whole: what a program makes of them is scrubbed once more when it prints.
+A message may come in any number of frames; a secret is found across them, and what is held back goes with the last.
+Across messages it is not, since each has to be passed on when it is whole: what a program makes of them is scrubbed
+once more when it prints.
 """
 
 import contextlib

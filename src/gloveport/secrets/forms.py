@@ -5,9 +5,13 @@ A form is what stays the same wherever the value stands: of base64 the character
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import product
+from typing import Self
 from urllib.parse import quote_from_bytes
+
+MIN_FORM_BYTES = 8
 
 PLAIN_IN_JSON = re.compile(r"[A-Za-z0-9 _.:;,*!?#%()@$^~|{}\[\]-]*")
 PLAIN_IN_URLS = re.compile(rb"[A-Za-z0-9_.-]*")
@@ -42,6 +46,25 @@ MARKUP = tuple(
 )
 BYTES_WRITTEN = ("{}", "{}:", "{} ", "{}-", "\\x{}", "%{}", "%25{}", "0x{}, ", "0x{},")
 UNITS_WRITTEN = ("\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Forms:
+    """The forms of one value.
+
+    Attributes:
+        plain: Those that are the same wherever they stand.
+        base64: Its base64 in the standard alphabet, which may be folded.
+    """
+
+    plain: tuple[bytes, ...]
+    base64: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, value: str) -> Self:
+        """Those of a value that are long enough not to be found by chance. White space around it is no part of it."""
+        value = value.strip()
+        return cls(_long(echoes(value)), _long(base64_cores(value)))
 
 
 def spellings(text: str) -> Iterator[bytes]:
@@ -90,6 +113,10 @@ def _cores(raw: bytes, alignments: int, encode: Callable[[bytes], bytes]) -> Ite
     for before in range(alignments):
         first, last = -(-8 * before // bits), 8 * (before + len(raw)) // bits
         yield encode(bytes(before) + raw)[first:last]
+
+
+def _long(forms: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(form for form in dict.fromkeys(forms) if len(form) >= MIN_FORM_BYTES)
 
 
 def _raw(text: str) -> bytes:

@@ -1,17 +1,21 @@
 """What secrets are known, under which names: whatever may come back in an answer has to be known to be scrubbed.
 
-A value is remembered before it is handed out, and stays known for a while after it has been exchanged for another.
+A value is remembered before it is handed out, and stays known after it has been exchanged for another: nobody tells
+when the former one ceases to be good for anything.
 """
 
 from collections import OrderedDict
 
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
+from gloveport.secrets.forms import Forms
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles
-from gloveport.secrets.sources import Sources
+from gloveport.secrets.sources import LONGEST_SECRET, Sources
 
-_MOST_VALUES = 4
+_MOST_VALUES = 65
 """Values that one name has had, the present one among them."""
+_MOST_CHARS = 16 * 1024
+"""Of all of them but the present one and the one before: each character is held in some hundred forms."""
 
 
 class Vault:
@@ -19,7 +23,7 @@ class Vault:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._values: dict[str, OrderedDict[str, None]] = {}
+        self._values: dict[str, OrderedDict[str, Forms]] = {}
         self._needles: Needles | None = None
 
     async def get(self, name: str, ref: Secret) -> str:
@@ -41,7 +45,8 @@ class Vault:
         """Scrub a value as ``name`` that came from elsewhere, such as a token that a secret was exchanged for.
 
         Raises:
-            ValueError: It is too short to be told from ordinary text. The message does not hold it.
+            ValueError: It is too short to be told from ordinary text, or so long that to look for all its forms would
+                keep everybody waiting. The message does not hold it.
         """
         values = self._values.get(name)
         if values is not None and value in values:
@@ -49,9 +54,11 @@ class Vault:
             return
         if len(value.strip()) < MIN_SECRET_CHARS:  # then no needles can be made of it
             raise ValueError(f"it is shorter than {MIN_SECRET_CHARS} characters")
+        if len(value) > LONGEST_SECRET:
+            raise ValueError(f"it is longer than {LONGEST_SECRET} characters")
         values = self._values.setdefault(name, OrderedDict())
-        values[value] = None
-        if len(values) > _MOST_VALUES:
+        values[value] = Forms.of(value)
+        while len(values) > _MOST_VALUES or (len(values) > 2 and sum(map(len, values)) > _MOST_CHARS):
             values.popitem(last=False)
         self._needles = None
 
@@ -59,7 +66,7 @@ class Vault:
     def needles(self) -> Needles:
         """All values known, former ones too: ``github.bearer``, ``github.bearer.former-1`` and so on."""
         if self._needles is None:
-            self._needles = Needles.of(dict(self._named()))
+            self._needles = Needles.of_forms(dict(self._named()))
         return self._needles
 
     async def replace(self, name: str, ref: Secret, value: str) -> None:
@@ -76,9 +83,9 @@ class Vault:
         """Fetch it again when it is asked for next: an upstream has refused it. It is scrubbed as before."""
         self._sources.forget(ref)
 
-    def _named(self) -> list[tuple[str, str]]:
+    def _named(self) -> list[tuple[str, Forms]]:
         return [
-            (name if age == 0 else f"{name}.former-{age}", value)
+            (name if age == 0 else f"{name}.former-{age}", forms)
             for name, values in self._values.items()
-            for age, value in enumerate(reversed(values))
+            for age, forms in enumerate(reversed(values.values()))
         ]
