@@ -26,7 +26,7 @@ _FAILURE_SECONDS = 1.0  # or each request of a program would start the command t
 _YOUNG_SECONDS = 1.0  # what was fetched just now is not what an upstream has found to be old
 _FETCH_SECONDS = 10.0
 
-_LONGEST = 8192  # all its forms have to be looked for
+LONGEST_SECRET = 8192  # all its forms have to be looked for
 _ENVIRONMENT = "env:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -138,9 +138,9 @@ def _usable(value: str) -> str:
     """
     if not value:
         raise ConfigError("it is missing or empty", hint="put the secret there, or take the API's auth away")
-    if len(value) > _LONGEST:
+    if len(value) > LONGEST_SECRET:
         raise ConfigError(
-            f"it is longer than {_LONGEST} characters", hint="a credential is short: is it the right one?"
+            f"it is longer than {LONGEST_SECRET} characters", hint="a credential is short: is it the right one?"
         )
     if _CONTROL.search(value):
         raise ConfigError("it holds control characters, such as a line break", hint="keep the secret in one line")
