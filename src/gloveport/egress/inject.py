@@ -42,6 +42,7 @@ _SIGNATURE_PARAMETERS = frozenset(
     f"X-Amz-{name}"
     for name in ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token")
 )
+_MOST_KNOWN = 1024
 _UNSIGNED_CHUNKS = b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
 
@@ -61,21 +62,38 @@ class Injected:
     places: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What follows from an API.
+
+    Attributes:
+        headers, parameters: Of the program's, what does not leave.
+        filled: Headers that are places, in which ``apply`` lets nothing leave but what it has filled in.
+        named: Its credentials, by names that are their own within it.
+    """
+
+    api: Api
+    headers: frozenset[bytes]
+    parameters: frozenset[str]
+    filled: frozenset[bytes]
+    named: tuple[tuple[str, Auth], ...]
+
+
 class Injector:
     """Knows how each kind of credential is put into a request."""
 
     def __init__(self, vault: Vault, tokens: Tokens) -> None:
         self._vault = vault
         self._tokens = tokens
+        self._known: dict[int, _Known] = {}
 
     def strip(self, api: Api, out: Outbound) -> Outbound:
         """Take out what a program says of itself where the owner's credentials speak: no attacker's account is used.
 
         What is a placeholder's place stays for ``apply``. Of the target every other byte stays as it is.
         """
-        headers, parameters = _taken(api)
-        filled = {place[len("header:") :].lower().encode() for place in _places(api) if place.startswith("header:")}
-        headers |= {hyphenated(name) for name in filled}
+        known = self._of(api)
+        headers, parameters, filled = known.headers, known.parameters, known.filled
         return Outbound(
             method=out.method,
             target=_without_parameters(out.target, parameters) if parameters else out.target,
@@ -92,6 +110,23 @@ class Injector:
         return any(isinstance(auth, SigV4) for auth in api.auth) or any(
             place.startswith(("form:", "body:")) for place in _places(api)
         )
+
+    def _of(self, api: Api) -> "_Known":
+        """What follows from an API alone, remembered: it is asked for three times for each request."""
+        known = self._known.get(id(api))
+        if known is None or known.api is not api:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            headers, parameters = _taken(api)
+            filled = {place[len("header:") :].lower().encode() for place in _places(api) if place.startswith("header:")}
+            known = self._known[id(api)] = _Known(
+                api=api,
+                headers=frozenset({*headers, *map(hyphenated, filled)}),
+                parameters=frozenset(parameters),
+                filled=frozenset(filled),
+                named=tuple(_named(api)),
+            )
+        return known
 
     async def apply(
         self,
@@ -125,7 +160,8 @@ class Injector:
             )
         draft, filled = await self._fill(api_name, api, Draft(out=out, body=body), placeholders)
         strays = [f"stray:{place}" for string in placeholders.values() for place in places.find(string, draft)]
-        for name, auth in _named(api_name, api):
+        for kind, auth in self._of(api).named:
+            name = f"{api_name}.{kind}"
             if not isinstance(auth, Placeholder):
                 out, place = await self._put(name, api, auth, route, draft)
                 draft = Draft(out=out, body=draft.body)
@@ -134,7 +170,8 @@ class Injector:
 
     def forget(self, api_name: str, api: Api) -> None:
         """Fetch the secrets of an API again when they are needed next: it has answered 401."""
-        for name, auth in _named(api_name, api):
+        for kind, auth in self._of(api).named:
+            name = f"{api_name}.{kind}"
             for ref in references_of(auth):
                 self._vault.forget(ref)
             self._tokens.invalidate(name)
@@ -144,7 +181,8 @@ class Injector:
     ) -> tuple[Draft, list[str]]:
         """Fill the places of placeholders. A secret is fetched only when its placeholder is there."""
         swaps: dict[str, dict[str, str]] = {}
-        for name, auth in _named(api_name, api):
+        for kind, auth in self._of(api).named:
+            name = f"{api_name}.{kind}"
             if isinstance(auth, Placeholder):
                 string = placeholders.get(auth.name)
                 secret = await self._vault.get(name, auth.secret) if string and places.find(string, draft) else None
@@ -193,13 +231,13 @@ class Injector:
         return sigv4.sign(draft.out, route.authority, _payload_hash(draft), key, datetime.now(UTC))
 
 
-def _named(api_name: str, api: Api) -> Iterator[tuple[str, Auth]]:
+def _named(api: Api) -> Iterator[tuple[str, Auth]]:
     """What an API has, each under a name of its own; signatures last, for they speak of all the rest."""
     seen: Counter[str] = Counter()
     for auth in sorted(api.auth, key=lambda auth: isinstance(auth, SigV4)):
         kind = auth.name if isinstance(auth, Placeholder) else auth.kind
         seen[kind] += 1
-        yield f"{api_name}.{kind}" if seen[kind] == 1 else f"{api_name}.{kind}-{seen[kind]}", auth
+        yield kind if seen[kind] == 1 else f"{kind}-{seen[kind]}", auth
 
 
 def _taken(api: Api) -> tuple[set[bytes], set[str]]:
@@ -253,7 +291,7 @@ def _payload_hash(draft: Draft) -> str:
     return hashlib.sha256(draft.body or b"").hexdigest()
 
 
-def _without_parameters(target: str, names: set[str]) -> str:
+def _without_parameters(target: str, names: frozenset[str]) -> str:
     path, mark, query = target.partition("?")
     kept = "&".join(parameter for parameter in query.split("&") if places.parameter_name(parameter) not in names)
     return f"{path}{mark}{kept}" if kept else path
