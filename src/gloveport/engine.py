@@ -161,7 +161,7 @@ class Engine:
             journal=run.journal,
         )
         async with door.opened(child.doors, functools.partial(answer, outlet)):
-            if not run.reach.has_secrets:
+            if not run.reach.has_secrets and not self.gateway.vault.needles:
                 return await child.run(
                     program, value_bytes=value_bytes, stdout=streams["stdout"], stderr=streams["stderr"]
                 )

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from gloveport.egress.bodies import Incoming, chunk
 from gloveport.egress.heads import (
+    WITHOUT_BODY,
     Framing,
     Malformed,
     RequestHead,
@@ -31,7 +32,6 @@ _JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
 _CHUNKED = (b"transfer-encoding", b"chunked")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_WITHOUT_BODY = frozenset({204, 304})
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 _NO_BODY, _ENDLESS = Framing(0, chunked=False), Framing(None, chunked=False)
 _NO_HEAD = RequestHead("", "", b"1.1", (), _NO_BODY)
@@ -128,7 +128,7 @@ class Conversation:
     async def begin(self, head: Head, length: int | None) -> None:
         """Begin an answer. Its body has a length, or goes in chunks where the program knows these. Raises as above."""
         chunked = length is None and self._head.version == b"1.1"
-        if head.status in _WITHOUT_BODY or self._head.method == "HEAD":
+        if head.status in WITHOUT_BODY or self._head.method == "HEAD":
             chunked = False
         await self._wire.send(self._begun(head, Framing(length, chunked=chunked)))
 
@@ -227,13 +227,13 @@ class Conversation:
             headers = (*headers, (b"content-length", b"%d" % framing.length))
         elif framing.chunked:
             headers = (*headers, _CHUNKED)
-        elif head.status not in _WITHOUT_BODY and self._head.method != "HEAD":
+        elif head.status not in WITHOUT_BODY and self._head.method != "HEAD":
             self._goes_on = False  # it ends where the connection ends
         if not (self._goes_on and self._incoming.ended):
             self._goes_on = False
             headers = (*headers, _CLOSE)
         data = _written(_line(head), headers)
-        bodyless = head.status in _WITHOUT_BODY or self._head.method == "HEAD"
+        bodyless = head.status in WITHOUT_BODY or self._head.method == "HEAD"
         self.answered, self._outgoing = True, None if bodyless else framing
         self._left = framing.length or 0
         return data

@@ -20,7 +20,8 @@ from gloveport.egress.lookups import Lookups
 from gloveport.egress.messages import Route
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.policy.hosts import Address, is_address, is_named, may_dial
+from gloveport.policy.addresses import Address, is_named, may_dial
+from gloveport.policy.hosts import is_address
 from gloveport.secrets.files import open_safe
 
 RESOLVE_SECONDS = 10.0

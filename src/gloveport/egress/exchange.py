@@ -15,12 +15,12 @@ from gloveport.egress.messages import Answer, Headers, Outbound, Route
 from gloveport.egress.outlet import Outlet
 from gloveport.egress.redact import Redaction
 from gloveport.egress.reply import Reply
-from gloveport.egress.request import DEFAULT_PORTS, Asked, Site, read
+from gloveport.egress.request import Asked, Site, read
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending
 from gloveport.model.egress import Api, Fetch
-from gloveport.policy.hosts import find
+from gloveport.policy.hosts import DEFAULT_PORTS, find
 from gloveport.secrets.scrub import scrub_text
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
@@ -135,7 +135,7 @@ class _Visit:
         """
         name, api = find(self.outlet.guard.grant.egress, *self.asked.site) or ("", _NO_API)
         self._require_plain(api)
-        if not self._needs_whole(api):
+        if self._is_short or not self._needs_whole(api):
             await self._make(name, api, ending)
             return
         async with self.outlet.whole_bodies:
@@ -244,14 +244,19 @@ class _Visit:
         if self.outlet.redactions:
             stream = Redaction(needles=self.outlet.redactions).body(stream, coding)
             length = None
-        # What is short goes as a whole too, for servers that take no chunks; what grows as it is decoded is not short.
-        short = asked.length is not None and asked.length <= _SMALL_BYTES and not (self.outlet.redactions and coding)
-        if not short and not self._needs_whole(api):
+        if not self._is_short and not self._needs_whole(api):  # what is short too, for servers that take no chunks
             return stream, length
         data = await _whole(stream)
         if api.rules and asked.has_form and asked.overrides_in(data):
             raise _overriding("the form")
         return data, len(data)
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether it takes little memory to hold the body. What grows as it is decoded may take much."""
+        asked = self.asked
+        coded = any(name == b"content-encoding" for name, _ in asked.headers)
+        return asked.length is not None and asked.length <= _SMALL_BYTES and not (self.outlet.redactions and coded)
 
     def _needs_whole(self, api: Api) -> bool:
         """Whether the body has to be looked at."""

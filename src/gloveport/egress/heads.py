@@ -12,6 +12,15 @@ from gloveport.egress.messages import Headers
 HEAD_BYTES = 1 << 16
 """The largest head."""
 
+WITHOUT_BODY = frozenset({204, 304})
+"""Statuses of answers after which no body comes, whatever they say of one."""
+
+HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"}
+    | {b"te", b"upgrade", b"content-length", b"transfer-encoding", b"trailer", b"host"}
+)
+"""What each connection says for itself (RFC 9110, 7.6.1), the framing with it."""
+
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _TEXT = rb"[\t\x20-\x7e\x80-\xff]*"
 _FIELDS = re.compile(rb"(?:" + _TOKEN + rb":" + _TEXT + rb"\r\n)*")

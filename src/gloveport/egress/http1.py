@@ -13,6 +13,8 @@ from anyio.lowlevel import checkpoint
 from gloveport.egress.bodies import Incoming, chunk
 from gloveport.egress.heads import (
     HEAD_BYTES,
+    HOP_BY_HOP,
+    WITHOUT_BODY,
     Framing,
     Malformed,
     ResponseHead,
@@ -31,17 +33,9 @@ Body: TypeAlias = bytes | AsyncIterator[bytes] | None
 AT_ONCE_BYTES = 1 << 14
 """A body up to this size goes out with its head; the kernel's buffer has room for it, so no server can block it."""
 
-FRAMING = frozenset({b"content-length", b"transfer-encoding", b"trailer", b"host"})
-HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"}
-    | {b"te", b"upgrade", *FRAMING}
-)
-"""What each connection says for itself (RFC 9110, 7.6.1)."""
-
 _HEAD_LINES = 1024
 _VERSION = b"HTTP/1."
 _NO_BODY, _ENDLESS = Framing(0, chunked=False), Framing(None, chunked=False)
-_BODYLESS = frozenset({204, 304})
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 """Methods whose requests say that they have no body (RFC 9110, 8.6)."""
 
@@ -230,7 +224,7 @@ class Exchange:
                 raise self._bad("it upgrades to what nobody has asked for")
             self._incoming, self.upgraded, self.ahead = Incoming(framing=_NO_BODY), self._wire, bytes(self._buffer)
             return
-        bodyless = self._method == "HEAD" or self.status in _BODYLESS
+        bodyless = self._method == "HEAD" or self.status in WITHOUT_BODY
         self._incoming = Incoming(framing=_NO_BODY if bodyless else head.framing)
         self._persists = head.version == b"1.1" and b"close" not in options_of(head.headers)
         self._persists = self._persists and self._incoming.framing != _ENDLESS

@@ -18,8 +18,8 @@ from h2.errors import ErrorCodes
 from h2.exceptions import FrameTooLargeError, H2Error
 from h2.settings import SettingCodes, Settings
 
-from gloveport.egress.heads import HEAD_BYTES
-from gloveport.egress.http1 import HOP_BY_HOP, Body, Unheard
+from gloveport.egress.heads import HEAD_BYTES, HOP_BY_HOP
+from gloveport.egress.http1 import Body, Unheard
 from gloveport.egress.http2_stream import STREAM_WINDOW, Exchange, forwarded
 from gloveport.egress.messages import Outbound, Route
 from gloveport.egress.wire import CHUNK_BYTES, Wire

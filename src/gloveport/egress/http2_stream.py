@@ -11,7 +11,8 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import H2Error
 
-from gloveport.egress.http1 import AT_ONCE_BYTES, HOP_BY_HOP, Body, in_pieces
+from gloveport.egress.heads import HOP_BY_HOP
+from gloveport.egress.http1 import AT_ONCE_BYTES, Body, in_pieces
 from gloveport.egress.messages import Headers
 from gloveport.egress.upload import Upload
 from gloveport.egress.wire import CHUNK_BYTES, Wire

@@ -5,13 +5,13 @@ Credentials go to an API's own host alone, over TLS alone; which that is, the ro
 
 import base64
 import hashlib
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from gloveport.egress import places, sigv4
+from gloveport.egress.credentials import Credentials, references_of
 from gloveport.egress.messages import Outbound, Route
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.places import Draft
@@ -35,13 +35,6 @@ MOST_BODY_BYTES = 8 << 20
 """The largest body that is read whole."""
 
 _AUTHORIZATION = b"authorization"
-# What a program says of who asks, or on whose behalf, is never passed on.
-_NEVER = frozenset({b"proxy-authorization", b"forwarded", b"via", b"x-real-ip"})
-_SIGNATURE_HEADERS = frozenset({b"x-amz-date", b"x-amz-security-token"})
-_SIGNATURE_PARAMETERS = frozenset(
-    f"X-Amz-{name}"
-    for name in ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token")
-)
 _MOST_KNOWN = 1024
 _UNSIGNED_CHUNKS = b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
@@ -62,30 +55,13 @@ class Injected:
     places: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Known:
-    """What follows from an API.
-
-    Attributes:
-        headers, parameters: Of the program's, what does not leave.
-        filled: Headers that are places, in which ``apply`` lets nothing leave but what it has filled in.
-        named: Its credentials, by names that are their own within it.
-    """
-
-    api: Api
-    headers: frozenset[bytes]
-    parameters: frozenset[str]
-    filled: frozenset[bytes]
-    named: tuple[tuple[str, Auth], ...]
-
-
 class Injector:
     """Knows how each kind of credential is put into a request."""
 
     def __init__(self, vault: Vault, tokens: Tokens) -> None:
         self._vault = vault
         self._tokens = tokens
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, Credentials] = {}
 
     def strip(self, api: Api, out: Outbound) -> Outbound:
         """Take out what a program says of itself where the owner's credentials speak: no attacker's account is used.
@@ -107,25 +83,15 @@ class Injector:
 
     def needs_body(self, api: Api) -> bool:
         """Whether ``apply`` has to see the body: at most ``MOST_BODY_BYTES`` of it."""
-        return any(isinstance(auth, SigV4) for auth in api.auth) or any(
-            place.startswith(("form:", "body:")) for place in _places(api)
-        )
+        return self._of(api).need_body
 
-    def _of(self, api: Api) -> "_Known":
-        """What follows from an API alone, remembered: it is asked for three times for each request."""
+    def _of(self, api: Api) -> Credentials:
+        """What follows from an API alone, remembered: it is asked for several times for each request."""
         known = self._known.get(id(api))
         if known is None or known.api is not api:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            headers, parameters = _taken(api)
-            filled = {place[len("header:") :].lower().encode() for place in _places(api) if place.startswith("header:")}
-            known = self._known[id(api)] = _Known(
-                api=api,
-                headers=frozenset({*headers, *map(hyphenated, filled)}),
-                parameters=frozenset(parameters),
-                filled=frozenset(filled),
-                named=tuple(_named(api)),
-            )
+            known = self._known[id(api)] = Credentials.of(api)
         return known
 
     async def apply(
@@ -229,53 +195,6 @@ class Injector:
             service=auth.service,
         )
         return sigv4.sign(draft.out, route.authority, _payload_hash(draft), key, datetime.now(UTC))
-
-
-def _named(api: Api) -> Iterator[tuple[str, Auth]]:
-    """What an API has, each under a name of its own; signatures last, for they speak of all the rest."""
-    seen: Counter[str] = Counter()
-    for auth in sorted(api.auth, key=lambda auth: isinstance(auth, SigV4)):
-        kind = auth.name if isinstance(auth, Placeholder) else auth.kind
-        seen[kind] += 1
-        yield kind if seen[kind] == 1 else f"{kind}-{seen[kind]}", auth
-
-
-def _taken(api: Api) -> tuple[set[bytes], set[str]]:
-    """Headers, hyphenated, and parameters of the program's that don't leave."""
-    headers, parameters = set(_NEVER), set[str]()
-    for auth in api.auth:
-        match auth:
-            case Placeholder():
-                continue
-            case Header():
-                headers.add(hyphenated(auth.name.lower().encode()))
-            case Query():
-                parameters.add(auth.name)
-            case SigV4():
-                headers |= _SIGNATURE_HEADERS
-                parameters |= _SIGNATURE_PARAMETERS
-            case Bearer() | Basic() | ClientCredentials() | RefreshToken():
-                pass
-        headers.add(_AUTHORIZATION)
-    return headers, parameters
-
-
-def _places(api: Api) -> Iterator[str]:
-    return (place for auth in api.auth if isinstance(auth, Placeholder) for place in auth.places)
-
-
-def references_of(auth: Auth) -> list[str]:
-    """Where its secrets are."""
-    match auth:
-        case SigV4():
-            refs = [auth.access_key_id, auth.secret_access_key, auth.session_token]
-        case ClientCredentials():
-            refs = [auth.client_secret]
-        case RefreshToken():
-            refs = [auth.refresh_token, auth.client_secret]
-        case _:
-            refs = [auth.secret]
-    return [ref for ref in refs if ref is not None]
 
 
 def _payload_hash(draft: Draft) -> str:

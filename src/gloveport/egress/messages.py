@@ -8,12 +8,11 @@ from typing import Protocol, TypeAlias
 
 from gloveport.egress.wire import Wire
 from gloveport.model.egress import Scheme
+from gloveport.policy.hosts import DEFAULT_PORTS
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Names in lower case, in the order in which they came: a repeated header is there as often as it came. Neither framing
 (``content-length``, ``transfer-encoding``, ``trailer``) nor what is for one connection (``connection``, ``te``, …)."""
-
-_PORTS: dict[Scheme, int] = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +47,7 @@ class Route:
     def authority(self) -> str:
         """What ``host`` and ``:authority`` say: the port only where it is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 
-from gloveport.egress.request import DEFAULT_PORTS
 from gloveport.model.egress import Egress, Placeholder
-from gloveport.policy.hosts import exact_places
+from gloveport.policy.hosts import DEFAULT_PORTS, exact_places
 from gloveport.sandbox.base import Network, TextFile
 
 PROXY = ("127.0.0.2", 3128)

@@ -8,12 +8,12 @@ from anyio.lowlevel import checkpoint
 
 from gloveport.egress.coding import LIGHT, Decoder, decoder
 from gloveport.egress.conversation import Conversation, Head
+from gloveport.egress.heads import WITHOUT_BODY
 from gloveport.egress.messages import Answer, Headers
 from gloveport.errors import UpstreamError
 from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault
 
-_WITHOUT_BODY = frozenset({204, 304})
 _PARTIAL = 206
 _SMALL_BYTES = 64 * 1024
 # Another way to the same server, which leads past us.
@@ -49,7 +49,7 @@ class Reply:
             raise UpstreamError(
                 "partial_answer", "A part of an answer came, in which a credential could be cut in two.", hint=_WHOLE
             )
-        if method == "HEAD" or answer.status in _WITHOUT_BODY:
+        if method == "HEAD" or answer.status in WITHOUT_BODY:
             await conversation.begin(self._head(answer), answer.length if method == "HEAD" else None)
             await conversation.end(())
             return

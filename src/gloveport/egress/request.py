@@ -9,21 +9,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
-from gloveport.egress.heads import RequestHead
+from gloveport.egress.heads import HOP_BY_HOP, RequestHead
 from gloveport.egress.messages import Headers
 from gloveport.errors import Denied
 from gloveport.model.egress import Scheme
-from gloveport.policy.hosts import canonical_host
-
-DEFAULT_PORTS: dict[Scheme, int] = {"https": 443, "http": 80}
+from gloveport.policy.hosts import DEFAULT_PORTS, canonical_host
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#]+)(?::(?P<port>[0-9]{1,5}))?")
 _ABSOLUTE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
-_HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"proxy-authenticate", b"te"}
-    | {b"trailer", b"transfer-encoding", b"upgrade", b"content-length", b"expect", b"host", b"http2-settings"}
-)
+_DROPPED = HOP_BY_HOP | {b"expect", b"http2-settings"}
 _OVERRIDES = frozenset(
     {b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-method"}
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
@@ -161,7 +156,7 @@ def read(request: RequestHead, site: Site | None) -> Asked:
     if len(path) > _LONGEST_PATH:
         raise malformed(f"its path has more than {_LONGEST_PATH} characters")
     options = {option.strip().lower() for line in values.get(b"connection", ()) for option in line.split(b",")}
-    upgrade, dropped = b",".join(values.get(b"upgrade", ())).strip().lower(), _HOP_BY_HOP | options
+    upgrade, dropped = b",".join(values.get(b"upgrade", ())).strip().lower(), _DROPPED | options
     return Asked(
         method=method,
         site=where,

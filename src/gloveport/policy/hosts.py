@@ -1,13 +1,13 @@
-"""Names of places: one spelling for each host, what the operator's patterns mean, which addresses are public.
+"""Names of places: one spelling for each host, and what the operator's patterns mean.
 
 Whatever compares hosts compares canonical ones. A text that clients and resolvers may read in two ways is refused, not
 interpreted: ``127.1``, ``0x7f.1`` and ``2130706433`` are the loopback address to some and a name to others.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,9 +15,7 @@ import idna
 
 from gloveport.model.egress import Api, Egress
 
-Address: TypeAlias = IPv4Address | IPv6Address
 PlaceScheme: TypeAlias = Literal["https", "http", "tcp"]
-Network: TypeAlias = IPv4Network | IPv6Network
 
 _LONGEST = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -27,7 +25,8 @@ _ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
 _SCHEMES: tuple[PlaceScheme, ...] = ("https", "http", "tcp")
-_DEFAULT_PORTS = {"https": 443, "http": 80}
+DEFAULT_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
+"""Of schemes that have one."""
 
 
 class Place(NamedTuple):
@@ -41,7 +40,7 @@ class Place(NamedTuple):
         """As it is written in a configuration, with scheme and port where they are not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         scheme = "" if self.scheme == "https" else f"{self.scheme}://"
-        port = "" if self.port == _DEFAULT_PORTS.get(self.scheme) else f":{self.port}"
+        port = "" if self.port == DEFAULT_PORTS.get(self.scheme) else f":{self.port}"
         return f"{scheme}{host}{port}"
 
 
@@ -145,8 +144,8 @@ def _pattern_host(scheme: str, text: str) -> str:
 
 
 def _pattern_port(text: str, scheme: str, digits: str | None) -> int:
-    if digits is None and scheme in _DEFAULT_PORTS:
-        return _DEFAULT_PORTS[scheme]
+    if digits is None and scheme in DEFAULT_PORTS:
+        return DEFAULT_PORTS[scheme]
     if digits is None:
         raise ValueError(f"{text!r} needs a port, as in tcp://host:5432.")
     if _PORT.fullmatch(digits) is None or int(digits) > 65_535:
@@ -230,78 +229,3 @@ def overlaps(egress: Egress) -> tuple[tuple[str, str], ...]:
         # Without the scheme: behind one port of a host there is one service.
         claims.setdefault((place.host, place.port), {})[name] = None
     return tuple(sorted({pair for names in claims.values() for pair in combinations(names, 2)}))
-
-
-# What is not the public internet, by the IANA special-purpose registries, whatever release of Python runs.
-_NOT_PUBLIC_IPV4 = tuple(
-    IPv4Network(network)
-    for network in (
-        "0.0.0.0/8",  # this host
-        "10.0.0.0/8",  # private
-        "100.64.0.0/10",  # shared by carriers; metadata of some clouds (100.100.100.200)
-        "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # a public number that is the host itself to a machine in Azure
-        "169.254.0.0/16",  # link-local; metadata of most clouds (169.254.169.254)
-        "172.16.0.0/12",  # private
-        "192.0.0.0/24",  # protocol assignments; metadata of one cloud (192.0.0.192)
-        "192.0.2.0/24",  # documentation
-        "192.88.99.0/24",  # relays of 6to4, given up
-        "192.168.0.0/16",  # private
-        "198.18.0.0/15",  # benchmarks
-        "198.51.100.0/24",  # documentation
-        "203.0.113.0/24",  # documentation
-        "224.0.0.0/4",  # multicast
-        "240.0.0.0/4",  # reserved, broadcast
-    )
-)
-# All that is assigned as global unicast. Outside lie loopback, unspecified, mapped and compatible IPv4 (::/8), NAT64
-# (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), segment routing (5f00::/16), unique local (fc00::/7), link-local
-# (fe80::/10), site-local (fec0::/10), multicast (ff00::/8), and whatever is not assigned yet.
-_GLOBAL_IPV6 = IPv6Network("2000::/3")
-_NOT_PUBLIC_IPV6 = tuple(
-    IPv6Network(network)
-    for network in (
-        "2001::/23",  # protocol assignments: Teredo, which holds an IPv4 address, benchmarks, ORCHID
-        "2001:db8::/32",  # documentation
-        "2002::/16",  # 6to4: holds an IPv4 address, which may be private
-        "3fff::/20",  # documentation
-    )
-)
-# ISATAP (RFC 5214): under any prefix, an interface identifier that holds an IPv4 address.
-_ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
-
-
-def is_global(address: Address) -> bool:
-    """Tell whether an address is one of the public internet, and is one in this very spelling.
-
-    An IPv6 address that holds an IPv4 one (mapped, NAT64, 6to4, Teredo, ISATAP) is not: a kernel or a router may
-    take it apart.
-    """
-    if isinstance(address, IPv4Address):
-        public = not any(address in network for network in _NOT_PUBLIC_IPV4)
-    else:
-        public = (
-            address.scope_id is None
-            and address in _GLOBAL_IPV6
-            and not any(address in network for network in _NOT_PUBLIC_IPV6)
-            and int(address) >> 32 & 0xFFFF_FFFF not in _ISATAP
-        )
-    return public and address.is_global
-
-
-def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
-    """Tell whether an address may be dialled: it is public, or the operator named it or a network that it is in.
-
-    A mapped IPv4 address is the IPv4 address here, because the kernel dials that.
-    """
-    return is_global(_unmapped(address)) or is_named(address, networks, addresses)
-
-
-def is_named(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
-    """Tell whether the operator named an address, or a network that it is in."""
-    dialled = _unmapped(address)
-    return any(dialled == _unmapped(named) for named in addresses) or any(dialled in network for network in networks)
-
-
-def _unmapped(address: Address) -> Address:
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -14,7 +14,8 @@ import anyio.to_thread
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
 from gloveport.egress.authority import Authority
-from gloveport.egress.inject import Injector, references_of
+from gloveport.egress.credentials import references_of
+from gloveport.egress.inject import Injector
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.outlet import Gateway
 from gloveport.egress.reach import Reach

@@ -1,0 +1,106 @@
+"""What follows from an API's ``auth`` alone, whatever the request: which parts of it are the owner's. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from gloveport.egress.request import hyphenated
+from gloveport.model.egress import (
+    Api,
+    Auth,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Header,
+    Placeholder,
+    Query,
+    RefreshToken,
+    SigV4,
+)
+
+_AUTHORIZATION = b"authorization"
+# What a program says of who asks, or on whose behalf, is never passed on.
+_NEVER = frozenset({b"proxy-authorization", b"forwarded", b"via", b"x-real-ip"})
+_SIGNATURE_HEADERS = frozenset({b"x-amz-date", b"x-amz-security-token"})
+_SIGNATURE_PARAMETERS = frozenset(
+    f"X-Amz-{name}"
+    for name in ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token")
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """What an API's requests get, and what they lose for it.
+
+    Attributes:
+        headers, parameters: Of the program's, what does not leave.
+        filled: Headers that are places, in which ``apply`` lets nothing leave but what it has filled in.
+        named: Its credentials, by names that are their own within it; signatures last, for they speak of all the rest.
+        need_body: Whether one of them is put into the body, or signs it.
+    """
+
+    api: Api
+    headers: frozenset[bytes]
+    parameters: frozenset[str]
+    filled: frozenset[bytes]
+    named: tuple[tuple[str, Auth], ...]
+    need_body: bool
+
+    @classmethod
+    def of(cls, api: Api) -> Self:
+        """Those of an API."""
+        headers, parameters = _taken(api)
+        places = [place for auth in api.auth if isinstance(auth, Placeholder) for place in auth.places]
+        filled = {place[len("header:") :].lower().encode() for place in places if place.startswith("header:")}
+        return cls(
+            api=api,
+            headers=frozenset({*headers, *map(hyphenated, filled)}),
+            parameters=frozenset(parameters),
+            filled=frozenset(filled),
+            named=tuple(_named(api)),
+            need_body=any(isinstance(auth, SigV4) for auth in api.auth)
+            or any(place.startswith(("form:", "body:")) for place in places),
+        )
+
+
+def references_of(auth: Auth) -> list[str]:
+    """Where its secrets are."""
+    match auth:
+        case SigV4():
+            refs = [auth.access_key_id, auth.secret_access_key, auth.session_token]
+        case ClientCredentials():
+            refs = [auth.client_secret]
+        case RefreshToken():
+            refs = [auth.refresh_token, auth.client_secret]
+        case _:
+            refs = [auth.secret]
+    return [ref for ref in refs if ref is not None]
+
+
+def _named(api: Api) -> Iterator[tuple[str, Auth]]:
+    seen: Counter[str] = Counter()
+    for auth in sorted(api.auth, key=lambda auth: isinstance(auth, SigV4)):
+        kind = auth.name if isinstance(auth, Placeholder) else auth.kind
+        seen[kind] += 1
+        yield kind if seen[kind] == 1 else f"{kind}-{seen[kind]}", auth
+
+
+def _taken(api: Api) -> tuple[set[bytes], set[str]]:
+    """Headers, hyphenated, and parameters of the program's that don't leave."""
+    headers, parameters = set(_NEVER), set[str]()
+    for auth in api.auth:
+        match auth:
+            case Placeholder():
+                continue
+            case Header():
+                headers.add(hyphenated(auth.name.lower().encode()))
+            case Query():
+                parameters.add(auth.name)
+            case SigV4():
+                headers |= _SIGNATURE_HEADERS
+                parameters |= _SIGNATURE_PARAMETERS
+            case Bearer() | Basic() | ClientCredentials() | RefreshToken():
+                pass
+        headers.add(_AUTHORIZATION)
+    return headers, parameters
