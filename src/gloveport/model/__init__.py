@@ -9,7 +9,9 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import ByteSize, Field, JsonValue, PlainSerializer
 
+from gloveport.model import hub
 from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
+from gloveport.model.hub import CallTool, Sample, Sampling, Toolbox, ToolCall
 from gloveport.model.value import Value as Value
 
 Language: TypeAlias = Literal["python", "typescript", "javascript", "shell"]
@@ -74,6 +76,12 @@ class Limits(Value):
     requests: Annotated[int, Field(ge=1)] = 10_000
     """Requests and connections through the doors; each is written to the audit log."""
 
+    tool_calls: Annotated[int, Field(ge=1)] = 1_000
+    """Calls of other servers' tools; each is written to the audit log."""
+
+    tool_bytes: Bytes = ByteSize(64 * MIB)
+    """Bytes of the arguments and the results of these calls together."""
+
 
 class Narrowing(Value):
     """Limits a request may ask for, each lowered to the operator's where that is less; ``None`` takes the default."""
@@ -127,6 +135,8 @@ class Request(Value):
     """Whether terminal escape sequences in the output are removed."""
     apis: tuple[ApiName, ...] | None = None
     """The APIs it uses: no other can be reached then, and their types are known. Without it, all of the policy's."""
+    tools: tuple[hub.ToolPattern, ...] | None = None
+    """The tools it uses, as ``server/tool`` with ``*`` for any characters. Without it, all of the policy's."""
 
 
 class Grant(Value):
@@ -138,6 +148,10 @@ class Grant(Value):
     limits: Limits = Limits()
     egress: Annotated[Egress, PlainSerializer(outline)] = Egress()
     """Written out as the names of its APIs."""
+    toolbox: Annotated[Toolbox, PlainSerializer(hub.outline)] = Toolbox()
+    """Written out as the names of its servers."""
+    sampling: Annotated[Sampling, PlainSerializer(hub.outline_of_sampling)] = Sampling()
+    """Written out as what may be asked."""
 
 
 class Symlink(Value):
@@ -198,7 +212,7 @@ class Execute(Value):
     code_sha256: str
 
 
-Action: TypeAlias = Execute | Fetch | Connect
+Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample
 
 
 class Allow(Value):
@@ -224,7 +238,7 @@ class Deny(Value):
 
 Decision: TypeAlias = Allow | Ask | Deny
 
-Status: TypeAlias = Literal["ok", "error", "timeout", "cancelled", "killed", "denied"]
+Status: TypeAlias = Literal["ok", "error", "timeout", "cancelled", "killed", "denied", "running", "waiting"]
 LimitName: TypeAlias = Literal[
     "wall_seconds",
     "cpu_seconds",
@@ -237,6 +251,8 @@ LimitName: TypeAlias = Literal[
     "stored_output_bytes",
     "code_bytes",
     "requests",
+    "tool_calls",
+    "tool_bytes",
     "concurrent_runs",
     "queue_length",
     "queue_seconds",
@@ -307,6 +323,15 @@ class Result(Value):
 
     requests_total: int = 0
     """How many there were."""
+
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The tools that it called, in the order in which the calls ended; the first of them where there are many."""
+
+    tool_calls_total: int = 0
+    """How many calls there were."""
+
+    approvals: tuple[str, ...] = ()
+    """With status ``waiting``: the ids of the approvals that it waits for."""
 
     usage: Usage = Usage()
     grant: Grant = Grant()

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
+from gloveport.model.hub import CallTool, Sample
 from gloveport.policy.reach import decide_connect, decide_fetch
 
 
@@ -20,6 +21,8 @@ def decide(grant: Grant, action: Action) -> Decision:
             return decide_fetch(grant.egress, action)
         case Connect():
             return decide_connect(grant.egress, action)
+        case CallTool() | Sample():
+            return Deny(code="no_tools", reason="There are no tools here.", hint="Do without.")
         case _:
             assert_never(action)
 

@@ -1,0 +1,1 @@
+"""Questions to a person, and what they have said. A question that nobody answers is denied."""

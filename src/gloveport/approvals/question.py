@@ -1,0 +1,42 @@
+"""What a person is asked, and what they say."""
+
+from typing import Literal, TypeAlias
+
+from pydantic import AwareDatetime
+
+from gloveport.model import Value
+
+Scope: TypeAlias = Literal["once", "run", "session", "pattern"]
+"""For how long an approval holds: this once, for what is the same in this run or session, or until it is forgotten, for
+all subjects that a pattern matches."""
+
+
+class Question(Value):
+    """A question that a run waits for."""
+
+    id: str
+    """``apr-`` and hex digits."""
+    run: str
+    caller: str
+    session: str
+    """Whose session it is; opaque."""
+    subject: str
+    """What would be done, in one line that patterns are matched against: ``call github/create_issue``,
+    ``fetch POST https://api.example/items``."""
+    text: str
+    """The question, in words for a person. Printable: what a program has put in is escaped."""
+    detail: str = ""
+    """The arguments or whatever else tells what exactly would be done; printable, bounded."""
+    asked: AwareDatetime
+    expires: AwareDatetime
+
+
+class Verdict(Value):
+    """An answer."""
+
+    allowed: bool
+    by: str
+    """Who says so: ``queue``, ``client``, ``remembered``, ``timeout``; with a name where there is one."""
+    scope: Scope = "once"
+    pattern: str = ""
+    """With scope ``pattern``: what subjects it holds for, ``*`` for any characters."""

@@ -1,0 +1,1 @@
+"""The way out to the tools of the operator's other MCP servers."""

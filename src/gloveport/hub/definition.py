@@ -1,0 +1,48 @@
+"""A tool as its server describes it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+
+import mcp_types as wire
+from pydantic import JsonValue
+
+from gloveport.model import Value
+
+
+class Definition(Value):
+    """A tool of one server. All texts are the server's: hostile, and shown as data."""
+
+    server: str
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: Mapping[str, JsonValue] = {}
+    output_schema: Mapping[str, JsonValue] | None = None
+    read_only: bool = False
+    """Whether the server says that it changes nothing."""
+    destructive: bool = True
+    """Whether the server does not say that it destroys nothing."""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256, in hex, of all that the server says of it."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def definition_of(server: str, tool: wire.Tool) -> Definition:
+    """What a server has said of a tool, in one of its pages."""
+    hints = tool.annotations or wire.ToolAnnotations()
+    read_only = hints.read_only_hint is True
+    return Definition(
+        server=server,
+        name=tool.name,
+        title=tool.title or hints.title or "",
+        description=tool.description or "",
+        input_schema=tool.input_schema or {},
+        output_schema=tool.output_schema,
+        read_only=read_only,
+        destructive=not read_only and hints.destructive_hint is not False,
+    )

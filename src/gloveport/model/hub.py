@@ -1,0 +1,191 @@
+"""The way out to tools: what the operator says of another MCP server, and what a program does with its tools."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ByteSize, Field, JsonValue
+
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, HeaderName, PlainText, Secret
+from gloveport.model.value import Value
+
+ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ToolPattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9*._/-]{0,127}$")]
+"""Name of a tool, in which ``*`` stands for any characters."""
+
+VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+ServerUrl: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s\x00-\x1f#@]+$")]
+Command: TypeAlias = Annotated[tuple[Annotated[str, Field(pattern=r"^[^\x00]+$")], ...], Field(max_length=256)]
+
+
+class Condition(Value):
+    """What an argument of a call has to be. Exactly one of these is set."""
+
+    equals: JsonValue = None
+    """This very value."""
+    one_of: Annotated[tuple[JsonValue, ...], Field(max_length=256)] = ()
+    """One of these values."""
+    prefix: str = ""
+    """Text that begins so."""
+    pattern: Annotated[str, Field(max_length=1024)] = ""
+    """Text that a regular expression matches as a whole. Without look-around and back references."""
+    beneath: Annotated[str, Field(pattern=r"^(?:/.*)?$")] = ""
+    """An absolute path of this directory, or in it. Symbolic links are the server's and not known here."""
+    url: Literal["", "public"] = ""
+    """`public`: an http or https URL of a host all of whose addresses are public."""
+
+
+class ToolRule(Value):
+    """What may be done with some tools of a server, perhaps with certain arguments only."""
+
+    action: Literal["allow", "ask", "deny"]
+    """`ask` lets a person decide each time, or until they say otherwise."""
+    tools: tuple[ToolPattern, ...] = ()
+    """Names of tools, with `*` for any characters. Default: every tool."""
+    read_only: bool | None = None
+    """Only tools whose server says that they change nothing (`true`), or does not say so (`false`)."""
+    destructive: bool | None = None
+    """Only tools whose server says that they may destroy (`true`), or says that they don't (`false`)."""
+    arguments: Mapping[Annotated[str, Field(min_length=1, max_length=256)], Condition] = {}
+    """Conditions on arguments, by name; `a.b` is a member of an object. All must hold. A list of values meets a
+    condition when each of them does; in a rule that denies, when one of them does."""
+
+
+class OAuthLogin(Value):
+    """OAuth 2.1 authorization code with PKCE: a person logs in once, with `gloveport servers login NAME`."""
+
+    kind: Literal["oauth"]
+    scopes: tuple[PlainText, ...] = ()
+    """Scopes to ask for. Default: those that the server names."""
+    client_id: PlainText = ""
+    """The client's name where it is registered already. Default: Gloveport registers itself."""
+    client_secret: Secret | None = None
+    """Where the client's secret is, where it has one."""
+    tokens: Literal["keyring", "file"] = "file"
+    """Where the tokens are kept: in the keyring, or in a file of the state directory that only the owner can read."""
+
+
+ServerAuth: TypeAlias = Annotated[Bearer | Basic | Header | ClientCredentials | OAuthLogin, Field(discriminator="kind")]
+
+
+class Server(Value):
+    """Another MCP server. It is reached by ``command``, or by ``url``."""
+
+    description: PlainText = ""
+    """What it is for, in one line for the agent."""
+    command: Command = ()
+    """Command line of a server that speaks over its standard streams. There is no shell."""
+    env: Mapping[VariableName, str] = {}
+    """Its environment, besides `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ` and `USER`."""
+    secret_env: Mapping[VariableName, Secret] = {}
+    """Variables of its environment that hold a secret: where that is."""
+    directory: Annotated[str, Field(pattern=r"^(?:/[^\x00]*)?$")] = ""
+    """Its working directory. Default: the home directory."""
+    url: ServerUrl | Literal[""] = ""
+    """URL of a server that speaks over HTTP."""
+    transport: Literal["auto", "http", "sse"] = "auto"
+    """How it speaks over HTTP: `http` (streamable), or `sse`, which is older. `auto` tries them in this order."""
+    headers: Mapping[HeaderName, PlainText] = {}
+    """Headers of every request to it, which are no secrets."""
+    auth: tuple[ServerAuth, ...] = ()
+    """Credentials for its URL."""
+    rules: tuple[ToolRule, ...] = ()
+    """Of the rules the first that speaks of a call decides. A call of which none speaks is allowed where the server
+    says that the tool only reads, and else asked about."""
+    startup_seconds: Annotated[float, Field(gt=0, le=600)] = 20
+    """How long it may take to start and to list its tools."""
+    call_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    """How long one call may take."""
+    calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] = 600
+    """Calls of all programs together; who makes more is refused until the minute has passed."""
+    concurrent_calls: Annotated[int, Field(ge=1, le=1000)] = 16
+    """Calls that go on at the same time; others wait."""
+    answer_bytes: Annotated[ByteSize, Field(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
+    """Size of one message that it may send. A larger one ends the connection."""
+    active: bool = True
+    """Whether it counts; one that doesn't is never started."""
+
+
+class ServerPolicy(Value):
+    """What a program may do with one server's tools."""
+
+    rules: tuple[ToolRule, ...] = ()
+    only: tuple[ToolPattern, ...] | None = None
+    """Names of tools that the request asked for; ``None`` is all."""
+
+
+class Toolbox(Value):
+    """The way out to tools. ``Toolbox()`` has none."""
+
+    servers: Mapping[ServerName, ServerPolicy] = {}
+
+
+def outline(toolbox: Toolbox) -> dict[str, JsonValue]:
+    """What a caller is told of it: the servers, and the patterns that it asked for."""
+    return {name: "*" if server.only is None else [*server.only] for name, server in sorted(toolbox.servers.items())}
+
+
+class CallTool(Value):
+    """Action: call a tool of another MCP server."""
+
+    kind: Literal["call"] = "call"
+    server: str
+    tool: str
+    read_only: bool = False
+    """Whether the server says that it changes nothing."""
+    destructive: bool = True
+    """Whether the server does not say that it destroys nothing."""
+    arguments: Mapping[str, JsonValue]
+    addresses: Mapping[str, tuple[str, ...]] = {}
+    """The addresses that each host of the URLs in the arguments has just now; none for one that can't be looked up.
+    Only of arguments about whose URLs there is a condition."""
+
+
+class Sample(Value):
+    """Action: ask a language model."""
+
+    kind: Literal["sample"] = "sample"
+    model: str
+    prompt_bytes: int
+    max_tokens: int
+
+
+class Sampling(Value):
+    """What programs may ask of a language model. ``Sampling()`` lets them ask nothing."""
+
+    enabled: bool = False
+    """Whether programs may use `llm.ask` and `llm.think`."""
+    channel: Literal["client", "provider", "client_or_provider"] = "client_or_provider"
+    """Who answers: the client's own model, where the client offers that, or the provider below."""
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Questions of one run."""
+    tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 10_000
+    """Tokens of all answers of one run; each question reserves its `max_tokens` until it is answered."""
+    models: tuple[PlainText, ...] = ()
+    """Models that programs may name. Default: the provider's `model` alone."""
+    timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    """How long an answer may take."""
+    provider: Literal["", "openai", "anthropic"] = ""
+    """Which API the endpoint speaks."""
+    url: ServerUrl | Literal[""] = ""
+    """The API's base URL, such as `https://api.openai.com/v1`."""
+    model: PlainText = ""
+    """The model that answers where a program names none."""
+    secret: Secret | None = None
+    """Where the key of the API is."""
+
+
+def outline_of_sampling(sampling: Sampling) -> dict[str, JsonValue]:
+    """What a caller is told of it."""
+    return {"rounds": sampling.rounds, "tokens": sampling.tokens} if sampling.enabled else {}
+
+
+class ToolCall(Value):
+    """A call that a program made, as its answer lists it. Without arguments and result."""
+
+    tool: str
+    """``server/tool``."""
+    duration_ms: int = 0
+    code: str | None = None
+    """Why it was refused or failed; null for one that succeeded."""
+    reason: str | None = None
+    """The same in words, and what to do about it."""

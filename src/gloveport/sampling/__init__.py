@@ -1,0 +1,1 @@
+"""What programs may ask a language model: by way of the client, or of a provider that the operator has configured."""

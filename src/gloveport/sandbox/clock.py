@@ -1,0 +1,46 @@
+"""The wall clock of one run, which stands still while the run waits for a person."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(kw_only=True)
+class Clock:
+    """Counts from when it was made, or started anew."""
+
+    _started: float = field(default_factory=time.monotonic)
+    _stood: float = 0.0
+    """Seconds for which it stood, up to the last time that it went on."""
+    _stopped: float | None = None
+    _stops: int = 0
+
+    def restart(self) -> None:
+        """Count from now."""
+        self._started, self._stood = time.monotonic(), 0.0
+
+    @property
+    def seconds(self) -> float:
+        """What it has counted."""
+        now = time.monotonic() if self._stopped is None else self._stopped
+        return now - self._started - self._stood
+
+    @property
+    def stands(self) -> bool:
+        """Whether it stands still just now."""
+        return self._stopped is not None
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stand still inside the context. Several may be inside at a time: it goes on when the last has left."""
+        if not self._stops:
+            self._stopped = time.monotonic()
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if not self._stops and self._stopped is not None:
+                self._stood += time.monotonic() - self._stopped
+                self._stopped = None
