@@ -1,0 +1,247 @@
+"""Asks the operator's language model over HTTP, in one of the two languages that providers speak.
+
+The endpoint is the operator's choice, what it says is hostile all the same: its answer is bounded and read for its
+shape alone; of its errors a short line is passed on, as a hint, without the key. The key leaves over TLS alone.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pydantic_core
+from pydantic import JsonValue
+
+from gloveport.errors import UpstreamError
+from gloveport.model.hub import Sampling
+from gloveport.policy.wording import shown
+from gloveport.sampling.question import Answer, Question
+from gloveport.secrets.scrub import Needles, scrub_text
+
+MAX_ANSWER_BYTES: Final = 4 << 20
+
+_ANTHROPIC_VERSION = b"2023-06-01"
+_MOST_TOKENS = 10_000_000
+_NAME = "sampling.secret"
+_OWNERS = "the owner has to check sampling.url, sampling.model and what is there"
+
+_Headers: TypeAlias = Mapping[bytes, bytes]
+
+_HEADERS: _Headers = {
+    b"content-type": b"application/json",
+    b"accept": b"application/json",
+    b"accept-encoding": b"identity",
+    b"user-agent": b"gloveport",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """An endpoint.
+
+    Attributes:
+        settings: Has a provider and its URL.
+        tls: Whom to believe.
+    """
+
+    settings: Sampling
+    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+
+    async def ask(self, key: str, question: Question) -> Answer:
+        """Ask, and wait for the whole answer.
+
+        Args:
+            key: Of the API, as the vault gives it; empty for one that asks for none.
+            question: Names a model.
+
+        Raises:
+            UpstreamError: There is none: ``provider_refused``, ``provider_limited``, ``provider_timeout`` or
+                ``provider_failed``.
+        """
+        if key and not _is_private(self.settings.url):
+            raise _failed("has a key, which never leaves without encryption", "write https in sampling.url")
+        try:
+            with anyio.fail_after(self.settings.timeout_seconds):
+                return await self._asked(key, question)
+        except TimeoutError:
+            raise UpstreamError(
+                "provider_timeout",
+                f"The model has not answered within {self.settings.timeout_seconds:g} s.",
+                hint="Ask for less, with a smaller max_tokens.",
+            ) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise _failed(f"can't be asked ({type(error).__name__})", _OWNERS) from None
+
+    async def _asked(self, key: str, question: Question) -> Answer:
+        base, needles = self.settings.url.rstrip("/"), Needles.of({_NAME: key}) if key else Needles()
+        if self.settings.provider == "anthropic":
+            reply = await self._sent(_messages_url(base), _anthropic_headers(key), _message(question))
+            return _of_message(_document(reply, needles), question)
+        url, headers = f"{base}/chat/completions", _openai_headers(key)
+        # The older name of the limit is the one that all compatible servers know; newer models of OpenAI refuse it, and
+        # say so before they have begun.
+        reply = await self._sent(url, headers, _completion(question, "max_tokens"))
+        if reply.status == 400 and b"max_completion_tokens" in reply.content:
+            reply = await self._sent(url, headers, _completion(question, "max_completion_tokens"))
+        return _of_completion(_document(reply, needles), question)
+
+    async def _sent(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> "_Reply":
+        client = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
+        async with (
+            client,
+            client.stream("POST", url, headers=headers, content=pydantic_core.to_json(body)) as response,
+        ):
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise _failed("compresses its answer, though it was not asked to", _OWNERS)  # a few bytes, a bomb
+            return _Reply(response.status_code, response.headers, await _bounded(response.aiter_raw()))
+
+
+class _Reply(NamedTuple):
+    status: int
+    headers: httpx2.Headers
+    content: bytes
+
+
+async def _bounded(pieces: AsyncIterator[bytes]) -> bytes:
+    content = bytearray()
+    async for piece in pieces:
+        content += piece
+        if len(content) > MAX_ANSWER_BYTES:
+            raise _failed(f"answers more than {MAX_ANSWER_BYTES} bytes", _OWNERS)
+    return bytes(content)
+
+
+def _messages_url(base: str) -> str:
+    """Where messages are asked for. Anthropic's own clients take a base URL without its version; OpenAI's with it."""
+    return f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
+
+
+def _anthropic_headers(key: str) -> _Headers:
+    named = {b"x-api-key": key.encode()} if key else {}
+    return {**_HEADERS, b"anthropic-version": _ANTHROPIC_VERSION, **named}
+
+
+def _openai_headers(key: str) -> _Headers:
+    return {**_HEADERS, **({b"authorization": b"Bearer " + key.encode()} if key else {})}
+
+
+def _message(question: Question) -> dict[str, JsonValue]:
+    messages: list[JsonValue] = [message.model_dump() for message in question.messages]
+    system: dict[str, JsonValue] = {"system": question.system} if question.system else {}
+    return {"model": question.model, "max_tokens": question.max_tokens, "messages": messages, **system}
+
+
+def _completion(question: Question, limit: str) -> dict[str, JsonValue]:
+    messages: list[JsonValue] = [message.model_dump() for message in question.messages]
+    if question.system:
+        messages.insert(0, {"role": "system", "content": question.system})
+    return {"model": question.model, limit: question.max_tokens, "messages": messages}
+
+
+def _of_message(document: Mapping[str, JsonValue], question: Question) -> Answer:
+    blocks = document.get("content")
+    if not isinstance(blocks, list):
+        raise _failed("answers something other than a message", _OWNERS)
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    text = "".join(text for text in texts if isinstance(text, str))
+    return _answer(text, document.get("stop_reason"), document, "output_tokens", question)
+
+
+def _of_completion(document: Mapping[str, JsonValue], question: Question) -> Answer:
+    match document.get("choices"):
+        case [{"message": {"content": str(text)}, **choice}, *_]:
+            return _answer(text, choice.get("finish_reason"), document, "completion_tokens", question)
+        case [{"message": {"content": None}, **choice}, *_]:  # it was cut off, or refused, before it began
+            return _answer("", choice.get("finish_reason"), document, "completion_tokens", question)
+        case _:
+            raise _failed("answers something other than a completion", _OWNERS)
+
+
+def _answer(text: str, reason: object, document: Mapping[str, JsonValue], counted: str, question: Question) -> Answer:
+    model, usage = document.get("model"), document.get("usage")
+    tokens = usage.get(counted) if isinstance(usage, dict) else None
+    return Answer(
+        text=text,
+        model=model if isinstance(model, str) else question.model,
+        stop_reason=reason if isinstance(reason, str) else "",
+        tokens=min(tokens, _MOST_TOKENS) if type(tokens) is int and tokens >= 0 else question.max_tokens,
+    )
+
+
+def _document(reply: _Reply, needles: Needles) -> Mapping[str, JsonValue]:
+    """What was answered.
+
+    Raises:
+        UpstreamError: It is an error, or no JSON object.
+    """
+    if reply.status != 200:
+        raise _refusal(reply, needles)
+    document = _parsed(reply.content)
+    if not isinstance(document, dict):
+        raise _failed("answers no JSON object", _OWNERS)
+    return document
+
+
+def _parsed(content: bytes) -> JsonValue:
+    try:
+        document: JsonValue = pydantic_core.from_json(content, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return document
+
+
+def _refusal(reply: _Reply, needles: Needles) -> UpstreamError:
+    words = _words(reply.content, needles)
+    match reply.status:
+        case 401 | 403:
+            return UpstreamError(
+                "provider_refused",
+                f"The model's provider refuses the key, with status {reply.status}.",
+                hint=f"the owner has to check sampling.secret{words}",
+            )
+        case 429:
+            return UpstreamError(
+                "provider_limited",
+                "The model's provider wants to be asked less often.",
+                hint=f"Ask again {_later(reply.headers)}, or for less{words}",
+            )
+        case status:
+            redirect = ", a redirect, which is not followed" if 300 <= status < 400 else ""
+            return _failed(f"answers with status {status}{redirect}", f"{_OWNERS}{words}")
+
+
+def _words(content: bytes, needles: Needles) -> str:
+    """What the provider says of an error: bounded, printable, and without the key, which some of them quote.
+
+    It goes into the hint alone, for that is not written to the audit log.
+    """
+    match _parsed(content):
+        case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
+            return f"; the provider says {shown(scrub_text(needles, text))}"
+        case _:
+            return ""
+
+
+def _later(answered: httpx2.Headers) -> str:
+    seconds = answered.get("retry-after", "")
+    return f"in {int(seconds)} s" if seconds.isdecimal() and len(seconds) <= 5 else "in a while"
+
+
+def _failed(problem: str, hint: str) -> UpstreamError:
+    return UpstreamError("provider_failed", f"The model's provider {problem}.", hint=hint)
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way reads what is sent there."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "https" or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,95 @@
+"""What a program asks a language model, and what it is answered. A question is taken strictly, or not at all."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from gloveport.errors import Denied
+from gloveport.model import Value
+from gloveport.model.egress import PlainText
+from gloveport.policy.wording import shown
+from gloveport.rpc import Asked
+
+MAX_PROMPT_BYTES: Final = 1 << 20
+"""Of all messages and the instructions together, in UTF-8."""
+
+_MAX_MESSAGES = 256
+_OF_THE_FRAME = frozenset({"id", "op"})
+
+# What each kind of provider calls the same.
+_STOP_REASONS: Mapping[str, str] = {
+    "stop": "end_turn",
+    "endTurn": "end_turn",
+    "length": "max_tokens",
+    "maxTokens": "max_tokens",
+    "stopSequence": "stop_sequence",
+    "content_filter": "refusal",
+}
+
+_Name: TypeAlias = Annotated[PlainText, Field(max_length=256)]
+
+
+class Message(Value):
+    """One turn. There is no other role: instructions have a place of their own, where the operator sees them."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(min_length=1)]
+
+
+class Question(Value):
+    """What is asked."""
+
+    messages: Annotated[tuple[Message, ...], Field(min_length=1, max_length=_MAX_MESSAGES)]
+    system: str = ""
+    """Instructions; empty for none."""
+    max_tokens: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+    """Tokens of the answer."""
+    model: _Name = ""
+    """Who is to answer; empty for whoever answers where none is named."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its texts."""
+        texts = (self.system, *(message.content for message in self.messages))
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
+class Answer(Value):
+    """What a model has answered. Every text is the far side's."""
+
+    text: str
+    model: str = ""
+    stop_reason: str = ""
+    tokens: Annotated[int, Field(ge=0)]
+    """Tokens of the answer, as the provider counts them, or as many as it was allowed."""
+
+    @property
+    def stopped(self) -> str:
+        """Why it ended, in the same words whoever answered: ``end_turn``, ``max_tokens`` and so on."""
+        return _STOP_REASONS.get(self.stop_reason, self.stop_reason)
+
+
+def question_of(asked: Asked) -> Question:
+    """The question that a program's request holds.
+
+    Raises:
+        Denied: It has another shape, or is too large.
+    """
+    try:
+        question = Question.model_validate({name: asked[name] for name in asked.keys() - _OF_THE_FRAME})
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise Denied(
+            "malformed_question",
+            f"A question to a model has a fault at {shown(where)}: {fault['msg']}.",
+            hint="Messages have a role, user or assistant, and content, a text; instructions go into system.",
+        ) from None
+    if question.size > MAX_PROMPT_BYTES:
+        raise Denied(
+            "question_too_large",
+            f"The question is {question.size} bytes of UTF-8; at most {MAX_PROMPT_BYTES} are allowed.",
+            hint="Ask about a part of it, and put the answers together.",
+        )
+    return question

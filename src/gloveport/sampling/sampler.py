@@ -1,0 +1,224 @@
+"""One execution's questions to a language model: checked, paid for, decided, and only then asked.
+
+What leaves holds no secret that is known and no string that the owner redacts; what comes back holds no secret. The
+budget is reserved before a question leaves and settled after, so that questions at the same time can't pass together.
+"""
+
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import anyio
+from anyio import to_thread
+from pydantic import JsonValue
+
+from gloveport.errors import ConfigError, Denied, UpstreamError
+from gloveport.guard import Ending, Guard
+from gloveport.model.hub import Sample, Sampling
+from gloveport.policy.wording import shown
+from gloveport.rpc import Asked
+from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
+from gloveport.sampling.question import Answer, Question, question_of
+from gloveport.secrets.scrub import Needles, scrub_text
+from gloveport.secrets.vault import Vault
+
+AskClient: TypeAlias = Callable[[Question], Awaitable[Answer]]
+"""Asks the client's own model. Raises ``UpstreamError`` where it can't be asked, and ``Denied`` where a person has
+refused: then nobody else is asked either."""
+
+_Channel: TypeAlias = Literal["client", "provider"]
+
+_KEY = "sampling.secret"
+_REDACTED = "REDACTED"
+_OWNERS = "The owner of this computer has to repair it; a program can't."
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class Sampler:
+    """Asks for one execution.
+
+    Attributes:
+        guard: Its grant says what may be asked.
+        vault: Has the provider's key, and knows every secret.
+        provider: The operator's model, where there is one.
+        ask_client: The client's model, where it offers one.
+        rounds: Questions begun, whatever became of them.
+        tokens: Of the answers, and those that are reserved.
+    """
+
+    guard: Guard
+    vault: Vault
+    provider: Provider | None
+    ask_client: AskClient | None
+    rounds: int = 0
+    tokens: int = 0
+    _redacted: Needles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
+
+    async def sample(self, asked: Asked) -> JsonValue:
+        """Do what an operation ``sample`` asks for.
+
+        Returns:
+            ``text``, ``model``, ``stop_reason`` and ``tokens`` of the answer.
+
+        Raises:
+            Denied: The question is malformed, not allowed, or beyond what a run may ask.
+            UpstreamError: Nobody answers it.
+        """
+        self._count()
+        try:
+            question = await self._outgoing(question_of(asked))
+            self._reserve(question.max_tokens)
+        except Denied as denial:
+            self.guard.deny("sample", denial, {})
+            raise
+        action = Sample(model=question.model, prompt_bytes=question.size, max_tokens=question.max_tokens)
+        spent = 0
+        try:
+            async with self.guard.admit(action) as ending:
+                spent = question.max_tokens  # of one that fails too: whether the far side works on it, nobody knows
+                answer = await self._answered(question, ending)
+                spent = answer.tokens
+        finally:
+            self.tokens += spent - question.max_tokens
+        return {"text": answer.text, "model": answer.model, "stop_reason": answer.stopped, "tokens": answer.tokens}
+
+    @property
+    def _settings(self) -> Sampling:
+        return self.guard.grant.sampling
+
+    def _count(self) -> None:
+        """Count one more. What is refused counts too: to fill the log must not be a way to stop it."""
+        self.rounds += 1
+        most = self._settings.rounds
+        if self.rounds <= most:
+            return
+        denial = Denied(
+            "too_many_questions",
+            f"A run may ask a model {most} questions.",
+            hint="Ask for more at once, or do the work in several runs.",
+        )
+        if self.rounds == most + 1:
+            self.guard.deny("sample", denial, {})
+        raise denial
+
+    def _reserve(self, tokens: int) -> None:
+        most, left = self._settings.tokens, max(0, self._settings.tokens - self.tokens)
+        if tokens > left:
+            raise Denied(
+                "too_many_tokens",
+                f"The answers of a run may have {most} tokens together; {tokens} are asked for, {left} are left.",
+                hint="Ask with a smaller max_tokens." if left else "Do without another answer.",
+            )
+        self.tokens += tokens
+
+    async def _outgoing(self, question: Question) -> Question:
+        """The question as it leaves."""
+        system, *contents = [
+            await self._clean(text, self._redacted)
+            for text in (question.system, *(message.content for message in question.messages))
+        ]
+        messages = [
+            message.model_copy(update={"content": content})
+            for message, content in zip(question.messages, contents, strict=True)
+        ]
+        model = question.model or self._settings.model
+        return question.model_copy(update={"system": system, "messages": tuple(messages), "model": model})
+
+    async def _clean(self, text: str, also: Needles) -> str:
+        """The text without secrets, and without what is named besides. In a thread: it may be long."""
+        return await to_thread.run_sync(_scrubbed, text, (self.vault.needles, also))
+
+    async def _answered(self, question: Question, ending: Ending) -> Answer:
+        """The answer as the program sees it; what it was goes into the ending."""
+        ending.fields["prompt_sha256"] = _digest(question.model_dump_json())
+        began = time.monotonic()
+        try:
+            channel, answer = await self._ask(question, ending)
+        finally:
+            ending.fields["duration_ms"] = round((time.monotonic() - began) * 1000)
+        model, reason = await self._clean(answer.model, Needles()), await self._clean(answer.stop_reason, Needles())
+        answer = Answer(
+            text=await self._clean(answer.text, Needles()),
+            model=shown(model)[1:-1],
+            stop_reason=shown(reason)[1:-1],
+            tokens=answer.tokens,
+        )
+        ending.fields |= {
+            "channel": channel,
+            "model": answer.model,
+            "tokens": answer.tokens,
+            "answer_bytes": _size(answer.text),
+            "answer_sha256": _digest(answer.text),
+        }
+        return answer
+
+    async def _ask(self, question: Question, ending: Ending) -> tuple[_Channel, Answer]:
+        channel = self._settings.channel
+        if channel != "provider" and self.ask_client is not None:
+            try:
+                return "client", await self._by_client(self.ask_client, question)
+            except UpstreamError as error:
+                if channel == "client" or self.provider is None:
+                    raise
+                ending.fields["client"] = error.code
+        if channel != "client" and self.provider is not None:
+            return "provider", await self._by_provider(self.provider, question, ending)
+        raise UpstreamError(
+            "no_model",
+            "There is no model to ask: the client offers none, and the owner has configured none.",
+            hint="Do without, or tell the owner about the chapter [sampling] of the configuration.",
+        )
+
+    async def _by_client(self, ask: AskClient, question: Question) -> Answer:
+        seconds = self._settings.timeout_seconds
+        try:
+            with anyio.fail_after(seconds):
+                answer = await ask(question)
+        except TimeoutError:
+            raise UpstreamError(
+                "client_timeout", f"The client's model has not answered within {seconds:g} s.", hint="Ask for less."
+            ) from None
+        if _size(answer.text) > MAX_ANSWER_BYTES:
+            raise UpstreamError("client_failed", f"The client's model answers more than {MAX_ANSWER_BYTES} bytes.")
+        return answer
+
+    async def _by_provider(self, provider: Provider, question: Question, ending: Ending) -> Answer:
+        secret = provider.settings.secret
+        try:
+            key = await self.vault.get(_KEY, secret) if secret else ""
+        except ConfigError as error:
+            ending.fields["secret"] = str(error.args[0])
+            _log.warning("no question to a model: %s", error)
+            raise UpstreamError(
+                "secret_unavailable",
+                "The key of the model's provider can't be had.",
+                hint=_OWNERS,
+            ) from None
+        try:
+            return await provider.ask(key, question)
+        except UpstreamError as error:
+            if secret and error.code == "provider_refused":
+                self.vault.forget(secret)
+            raise
+
+
+def _scrubbed(text: str, all_needles: tuple[Needles, ...]) -> str:
+    for needles in all_needles:
+        text = scrub_text(needles, text)
+    return text
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
