@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from gloveport.config import Config, leaves
+from gloveport.config.wording import dotted
 
 GLOVEPORT = Path(sys.executable).with_name("gloveport")
 
@@ -57,7 +58,7 @@ def test_what_show_prints_is_a_configuration_that_says_the_same(run, file, tmp_p
     first = json.loads(run("show", "--json", "--config", str(file)).stdout)
     second = json.loads(run("show", "--json", "--config", str(again)).stdout)
     assert first["values"] == second["values"]
-    unset = {key for key, value in leaves(Config()) if value is None} - {"audit.directory"}
+    unset = {dotted(key) for key, value in leaves(Config()) if value is None} - {"audit.directory"}
     assert {key for key, origin in second["origins"].items() if origin == "default"} == unset
 
 
@@ -96,6 +97,31 @@ def test_apis_are_shown_with_where_their_secrets_are(run, tmp_path):
     (tmp_path / "again/again.toml").write_text(result.stdout)
     first = json.loads(run("show", "--json", "--config", "mine.toml").stdout)
     assert first["values"] == json.loads(run("show", "--json", "--config", "again/again.toml").stdout)["values"]
+
+
+SERVERS = """\
+[servers."my.server"]
+command = ["npx", "-y"]
+env = { LANG = "C", "lower_case" = "a = b" }
+secret_env.TOKEN = "env:TOKEN"
+[[servers."my.server".rules]]
+action = "deny"
+arguments."a.b".equals = { "in ner" = [1, "x", true, { }] }
+[servers.other]
+url = "https://mcp.example.com"
+auth = [{ kind = "oauth" }]
+"""
+
+
+def test_servers_are_shown_in_a_form_that_says_the_same(run, tmp_path):
+    """H1, T5: names with a dot, and values of any shape."""
+    (tmp_path / "mine.toml").write_text(SERVERS)
+    shown = run("show", "--config", "mine.toml").stdout
+    assert '[servers."my.server"]' in shown.splitlines()
+    assert "mine.toml:3" in next(line for line in shown.splitlines() if line.startswith("env = "))
+    (tmp_path / "again.toml").write_text(shown)
+    first, second = (json.loads(run("show", "--json", "--config", f).stdout) for f in ("mine.toml", "again.toml"))
+    assert first["values"] == second["values"]
 
 
 def test_show_as_json_has_files_values_and_origins(run, file):

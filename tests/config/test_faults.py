@@ -237,6 +237,8 @@ output_bytes = 256
 stored_output_bytes = 3
 code_bytes = 4
 requests = 5
+tool_calls = 17
+tool_bytes = "3MiB"
 [admission]
 concurrent_runs = 5
 queue_length = 0
@@ -282,7 +284,7 @@ name = "X-Key"
 secret = "env:KEY"
 prefix = "Token "
 """.replace("CA_FILE", certifi.where())
-    ).model_dump(mode="json") == {
+    ).model_dump(mode="json", exclude={"servers", "sampling", "approvals"}) == {
         "policy": {
             "languages": ["python", "shell"],
             "mounts": [{"source": "/usr/share", "target": "/data"}],
@@ -301,6 +303,8 @@ prefix = "Token "
                 "stored_output_bytes": 3,
                 "code_bytes": 4,
                 "requests": 5,
+                "tool_calls": 17,
+                "tool_bytes": 3 << 20,
             },
         },
         "admission": {"concurrent_runs": 5, "queue_length": 0, "queue_seconds": 6},

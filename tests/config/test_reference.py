@@ -7,8 +7,10 @@ from gloveport.config import Config, leaves, load
 from gloveport.config.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
 from gloveport.config.reference import reference
 from gloveport.config.shapes import members, shape_of
+from gloveport.config.wording import dotted
 from gloveport.model import Value
 from gloveport.model.egress import Api, Auth, Bearer, Rule
+from gloveport.model.hub import Condition, Server, ServerAuth, ToolRule
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -20,7 +22,8 @@ def fields(model):
             yield from fields(field.annotation)
 
 
-KINDS = members(shape_of(Auth).form)
+KINDS = members(shape_of(Auth).form) | members(shape_of(ServerAuth).form)
+TABLES = (Config, Api, Rule, Server, ToolRule, Condition)
 
 
 def test_the_reference_is_current():
@@ -31,12 +34,13 @@ def test_the_reference_is_current():
 def test_every_key_and_table_is_in_the_reference():
     text = reference()
     for key, _ in leaves(Config()):
-        table, _, name = key.rpartition(".")
+        *table, name = key
+        table = dotted(table)
         assert f"| `{name}` |" in text.split(f"## `[{table}]`")[1].split("\n## ")[0]
 
 
 def test_every_key_has_a_meaning_and_says_a_default_that_is_computed():
-    keys = [field for table in (Config, Api, Rule, *KINDS.values()) for field in fields(table) if not is_kind(field)]
+    keys = [field for table in (*TABLES, *KINDS.values()) for field in fields(table) if not is_kind(field)]
     for field in keys:
         assert field.description
         assert field.default is not None or "Default: " in field.description
@@ -53,10 +57,12 @@ def is_kind(field):
     return field.annotation in {table.model_fields["kind"].annotation for table in KINDS.values()}
 
 
-def test_every_key_of_an_api_its_rules_and_each_kind_of_auth_is_in_the_reference():
+def test_every_key_of_an_api_a_server_their_rules_and_each_kind_of_auth_is_in_the_reference():
     """T5"""
     text = reference()
     titles = {"## `[api.NAME]`": Api, "## `[[api.NAME.rules]]`": Rule}
+    titles |= {"## `[servers.NAME]`": Server, "## `[[servers.NAME.rules]]`": ToolRule}
+    titles |= {"## `[servers.NAME.rules.arguments]`": Condition}
     titles |= {f'### `kind = "{kind}"`': table for kind, table in KINDS.items()}
     for title, table in titles.items():
         section = text.split(f"{title}\n")[1].split("\n##")[0]
@@ -64,10 +70,11 @@ def test_every_key_of_an_api_its_rules_and_each_kind_of_auth_is_in_the_reference
 
 
 def test_the_examples_are_valid(tmp_path):
-    (example,) = re.findall(r"```toml\n(.*?)```", reference(), re.DOTALL)
-    (tmp_path / "x.toml").write_text(example)
+    api, servers = re.findall(r"```toml\n(.*?)```", reference(), re.DOTALL)
+    (tmp_path / "x.toml").write_text(api + servers)
     config = load(tmp_path / "x.toml", cwd=tmp_path, environ={"GLOVEPORT_STATE": "/nonexistent"}).config
     assert config.api["github"].auth
+    assert config.servers["github"].rules[1].arguments == {"owner": Condition(equals="our-team")}
 
 
 def test_each_way_to_name_a_secret_is_explained_by_one_that_is_valid():

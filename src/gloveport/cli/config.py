@@ -62,14 +62,14 @@ def trust(
 def _as_toml(settings: "Loaded") -> Iterator[str]:
     """Write the configuration as one TOML file whose comments are the origins."""
     from gloveport.config import leaves
-    from gloveport.config.wording import toml
+    from gloveport.config.wording import dotted, toml
 
     shown = ""
     for key, value in leaves(settings.config):
-        table, _, name = key.rpartition(".")
+        table, name = dotted(key[:-1]), dotted(key[-1:])
         if table != shown:
             yield from ([""] if shown else [])
             yield f"[{table}]"
             shown = table
         line = f"# {name} is unset" if value is None else f"{name} = {toml(value)}"
-        yield f"{line:<40}  # {settings.origins[key]}"
+        yield f"{line:<40}  # {settings.origins[dotted(key)]}"

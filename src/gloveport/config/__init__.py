@@ -14,9 +14,13 @@ wording    keys and values in words
 misplaced  what to do where a secret, or its place, is written wrong
 faults     wrong keys and values in words
 rules      what the shape of a value can't say: mounts, keys that bound each other
-parts      an API's keys, each by itself
+parts      keys of one table, each by itself
 order      rules of an API that never decide
 apis       the same as rules, for APIs
+servers    the same as rules, for other MCP servers and sampling
+toolrules  rules for a server's tools that never decide
+clients    other clients' files, and their servers in our terms
+edit       a configuration file anew, with what a person has written in it kept
 load       all of it in order
 reload     all of it again, while the old one is in use
 watch      when to do that

@@ -51,17 +51,21 @@ def api_files(directory: Path) -> Iterator[Path]:
 
 
 def twice_faults(layers: Sequence[Layer]) -> Iterator[Fault]:
-    """Name each API that two files define: laid over each other, one's credentials would go to the other's hosts."""
-    first: dict[str, Layer] = {}
+    """Name each API and each server that two files define.
+
+    Laid over each other, one's credentials would go to the other's hosts, or to a program that the other names.
+    """
+    first: dict[tuple[str, str], Layer] = {}
     for layer in layers:
-        apis = layer.data.get("api")
-        for name in apis if isinstance(apis, dict) else ():
-            if (earlier := first.setdefault(name, layer)) is not layer:
-                yield Fault(
-                    keys=(("api", name),),
-                    problem=f"defined already in {where([earlier], ('api', name))}",
-                    hint="an API stands in one file: rename or remove one of the two",
-                )
+        for table, word in (("api", "an API"), ("servers", "a server")):
+            named = layer.data.get(table)
+            for name in named if isinstance(named, dict) else ():
+                if (earlier := first.setdefault((table, name), layer)) is not layer:
+                    yield Fault(
+                        keys=((table, name),),
+                        problem=f"defined already in {where([earlier], (table, name))}",
+                        hint=f"{word} stands in one file: rename or remove one of the two",
+                    )
 
 
 def _own_table(layer: Layer) -> tuple[Layer, list[Fault]]:

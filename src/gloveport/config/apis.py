@@ -71,8 +71,12 @@ def api_faults(data: Table) -> Iterator[Fault]:
 
 
 def secret_files(data: Table) -> Iterator[Path]:
-    """Yield the files that secrets are read from, wherever the data names one."""
-    pending: list[object] = [data.get("api")]
+    """Yield the files that secrets are read from, wherever the data of APIs, servers or sampling names one."""
+    pending: list[object] = [data.get("api"), data.get("sampling")]
+    servers = data.get("servers")
+    for server in servers.values() if isinstance(servers, dict) else ():
+        # Other texts of a server may look like the place of a secret and be none, as SQLite's file:/path.
+        pending += [server.get("secret_env"), server.get("auth")] if isinstance(server, dict) else []
     while pending:
         match pending.pop():
             case dict() as table:

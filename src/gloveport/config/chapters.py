@@ -20,10 +20,11 @@ value and where it comes from.
    the table `[api.NAME]` would, and each `apis/NAME/config.json` is [an API of CodeForge's](#codeforges-files). Hidden
    files and files with other names are passed over. A directory `apis` beside a project file never counts.
 
-An API is defined in one file. That another file adds to it, or changes it, is a fault: its credentials could be sent to
-hosts of somebody else's choice.
+An API or a server is defined in one file. That another file adds to it, or changes it, is a fault: its credentials
+could be sent to hosts, or handed to a program, of somebody else's choice.
 
-A project file may come with somebody else's checkout, or be edited by the agent that works there. It counts only after
+A project file may come with somebody else's checkout, or be edited by the agent that works there; what its servers name
+as a command is started on this host. It counts only after
 a person has reviewed it and run `gloveport config trust`, which records its path and the SHA-256 of its content. Until
 then, and after any change, Gloveport refuses to start.
 
@@ -111,6 +112,97 @@ AUTH = """\
 What Gloveport adds to each request, on the host. What a program itself puts in the same place is taken out first. There
 may be several, each in a place of its own; `bearer`, `basic`, both kinds of `oauth2` and `sigv4` all need the header
 `Authorization`. `kind` is always required.
+"""
+
+SERVERS = """\
+Another MCP server, whose tools programs may call. It is started, or connected to, when a program first asks for it.
+`gloveport import` takes over what other clients have configured.
+
+```toml
+[servers.github]
+description = "Issues and pull requests"
+command = ["npx", "-y", "@modelcontextprotocol/server-github"]
+
+[servers.github.secret_env]
+GITHUB_PERSONAL_ACCESS_TOKEN = "file:/etc/gloveport/secrets/github/GITHUB_PERSONAL_ACCESS_TOKEN"
+
+[[servers.github.rules]]
+action = "deny"
+tools = ["delete_*"]
+
+[[servers.github.rules]]
+action = "allow"
+tools = ["create_issue"]
+arguments.owner.equals = "our-team"
+
+[servers.search]
+url = "https://mcp.example.com/mcp"
+
+[[servers.search.auth]]
+kind = "bearer"
+secret = "env:SEARCH_TOKEN"
+```
+
+- A server runs outside the sandbox, with the rights of Gloveport: `command` is believed as Gloveport itself is.
+- A server has `command` or `url`. With `command` go `env`, `secret_env` and `directory`; with `url` go `transport`,
+  `headers` and `auth`.
+- Nothing of Gloveport's own environment is handed on, but the nine variables that `env` names.
+- What is sent a credential is `https://`, or on this machine: `http://localhost`, `http://127.0.0.1`, `http://[::1]`.
+- `Authorization` and `Cookie` are no `headers`: what holds a secret belongs in `auth`.
+- In programs, characters of a name other than letters, digits and `_` become `_`. Two names may become the same: the
+  second in the alphabet then gets `_2`.
+"""
+
+TOOL_RULES = """\
+Of a server's rules the first that speaks of a call decides. A call of which none speaks is allowed where the server
+says that the tool only reads, and else asked about.
+
+So the narrower rule stands first: a rule that can never match, because an earlier one matches all that it speaks of, is
+a fault.
+"""
+
+CONDITIONS = """\
+What an argument has to be, by its name: exactly one of these. `arguments.path.beneath = "/srv/data"` is a condition on
+the argument `path`. An argument that is not there, or that is no text where text is meant, meets no condition.
+"""
+
+SERVER_AUTH = """\
+## `[[servers.NAME.auth]]`
+
+Credentials for a server that has a `url`, each in a place of its own. The kinds `bearer`, `basic`, `header` and
+`oauth2_client_credentials` are those of an API; the kind `oauth` is for servers alone.
+"""
+
+IMPORT = """\
+## Servers of other clients
+
+`gloveport import` reads the files in which other MCP clients keep their servers, and shows what would change in this
+configuration. It writes nothing without `--yes`.
+
+| `--from` | Reads |
+|---|---|
+| `claude-desktop` | `~/.config/Claude/claude_desktop_config.json` |
+| `claude-code` | `~/.claude.json`, with the servers of each project in it; with `--project` `.mcp.json` |
+| `cursor` | `~/.cursor/mcp.json`; with `--project` `.cursor/mcp.json` |
+| `vscode` | `~/.config/Code/User/mcp.json`, `settings.json`; with `--project` `.vscode/mcp.json` |
+| `codex` | `~/.codex/config.toml`; with `--project` `.codex/config.toml` |
+| `gemini` | `~/.gemini/settings.json`; with `--project` `.gemini/settings.json` |
+| `windsurf` | `~/.codeium/windsurf/mcp_config.json` |
+| `opencode` | `~/.config/opencode/opencode.json`, `.jsonc`; with `--project` `opencode.json`, `.opencode/…` |
+| a path | that file |
+
+Without `--from` all of them are read. Files of a project, which may come with somebody else's checkout, are read only
+with `--project` or by their path.
+
+- A variable or a header of which it isn't certain that it is harmless is a secret. It goes into a file that only the
+  owner can read, `secrets/SERVER/VARIABLE` beside the configuration, and the configuration says where. No secret is
+  shown. What may be one in a command line or an address stays there and is pointed out.
+- A reference to the environment, such as `${GITHUB_TOKEN}`, becomes `env:GITHUB_TOKEN`. What a client would ask for
+  (`${input:…}`) becomes a file that is yet to be written, which is said.
+- Lists of enabled or disabled tools become rules. Rules that are here already stay as they are.
+- What is not taken over is named with the reason: what is disabled, what has a fault, Gloveport's own entry.
+- With `--yes` the present file is first copied to `gloveport.toml.bak-TIME`. Comments stay. If what would be written is
+  no valid configuration, nothing is written.
 """
 
 SECRETS = """\

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import ByteSize, IPvAnyAddress, IPvAnyNetwork, SecretStr
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import ByteSize, IPvAnyAddress, IPvAnyNetwork, JsonValue, SecretStr
 
 from gloveport.config.shapes import (
     Shape,
@@ -30,6 +30,15 @@ from gloveport.model.egress import (
     PlainText,
     Secret,
     UrlPath,
+)
+from gloveport.model.hub import (
+    Directory,
+    EnvironmentText,
+    HeaderText,
+    ServerName,
+    ServerUrl,
+    ToolPattern,
+    VariableName,
 )
 
 
@@ -56,6 +65,7 @@ _PLAIN: dict[object, Kind] = {
     float: Kind(expected="a number", hint="write it without quotes or unit"),
     Path: _PATH,
     SecretStr: _TEXT,
+    JsonValue: Kind(expected="any value", hint="write it as TOML has it"),
     IPvAnyAddress: Kind(expected="an IP address", hint='write it in quotes: "10.0.0.5", "fd00::5"'),
     IPvAnyNetwork: Kind(
         expected="a network", hint='write its first address and the length of its prefix: "10.0.0.0/8", "fd00::/8"'
@@ -68,6 +78,9 @@ def _patterns(shape: Shape) -> Iterator[str]:
 
 
 _SECRET = next(_patterns(shape_of(Secret)))
+_PRIVATE = frozenset({_SECRET, *(next(_patterns(shape_of(text))) for text in (EnvironmentText, HeaderText, ServerUrl))})
+"""Where a person may have written the secret itself."""
+
 _TEXTS = {
     next(_patterns(shape_of(text))): kind
     for text, kind in (
@@ -102,6 +115,34 @@ _TEXTS = {
                 "a whole body or all headers can't be named",
             ),
         ),
+        (
+            ServerName,
+            Kind(
+                expected="a name of at most 64 letters, digits, ., _ and -, the first a letter or a digit",
+                hint="rename it, as in my-server",
+            ),
+        ),
+        (
+            ToolPattern,
+            Kind(
+                expected="the name of a tool, in which * stands for any characters",
+                hint='write it as "create_issue", "create_*" or "*"',
+            ),
+        ),
+        (VariableName, Kind(expected="the name of an environment variable", hint='write it as "API_URL"')),
+        (
+            ServerUrl,
+            Kind(
+                expected="an http:// or https:// address without a user or a fragment",
+                hint='write it as "https://mcp.example.com/mcp"; credentials belong in auth',
+            ),
+        ),
+        (EnvironmentText, Kind(expected="text without a null character", hint="write it in quotes")),
+        (
+            HeaderText,
+            Kind(expected="a header's value in printable ASCII", hint="write it in quotes, without line ends"),
+        ),
+        (Directory, _PATH),
         (UrlPath, Kind(expected="the path of a URL", hint='write it from "/" on, without host and query: "/v1/**"')),
     )
 } | {next(_patterns(shape_of_field(field))): _PATH for field in Mount.model_fields.values()}
@@ -117,15 +158,22 @@ def kind_of(shape: Shape) -> Kind:
         expected = kind_of(choice(tables)).expected
         return Kind(expected=f"a table whose kind is {expected}", hint='write it as { kind = "KIND", ... }')
     if is_mapping(form):
-        name = kind_of(shape_of(get_args(form)[0])).expected
-        return Kind(expected=f"a table, each key {name}", hint="write each as a table of its own")
+        return _kind_of_mapping(form)
     if inner := element(form):
-        expected = f"an array{_bounds(shape.constraints)}, each element {kind_of(inner).expected}"
+        expected = f"an array{_bounds(shape.constraints, unit='elements')}, each element {kind_of(inner).expected}"
         return Kind(expected=expected, hint=f"write it as {_TABLES if is_of_tables(form) else _TEXTUAL}")
     if is_table(form):
         return Kind(expected="a table", hint=f"its keys are: {', '.join(form.model_fields)}")
     kind = next((_TEXTS[pattern] for pattern in _patterns(shape)), _TEXT) if form is str else _PLAIN[form]
     return kind.model_copy(update={"expected": kind.expected + _bounds(shape.constraints)})
+
+
+def _kind_of_mapping(form: object) -> Kind:
+    names, values = (shape_of(inner) for inner in get_args(form))
+    expected = f"a table, each key {kind_of(names).expected}"
+    if is_table(values.form):
+        return Kind(expected=expected, hint="write each as a table of its own")
+    return Kind(expected=f"{expected}, each value {kind_of(values).expected}", hint='write it as { NAME = "value" }')
 
 
 def choice(allowed: Iterable[str]) -> Shape:
@@ -140,10 +188,14 @@ def is_secret(shape: Shape) -> bool:
 
 def is_private(shape: Shape) -> bool:
     """Tell whether a person may have written a secret where this type is expected: then no message shows the value."""
-    return shape.form is SecretStr or is_secret(shape) or any(is_private(inner) for _, inner in below(shape.form))
+    return (
+        shape.form is SecretStr
+        or not _PRIVATE.isdisjoint(_patterns(shape))
+        or any(is_private(inner) for _, inner in below(shape.form))
+    )
 
 
-def _bounds(constraints: Sequence[object]) -> str:
+def _bounds(constraints: Sequence[object], *, unit: str = "characters") -> str:
     bounds = ""
     for item in constraints:
         match item:
@@ -158,7 +210,9 @@ def _bounds(constraints: Sequence[object]) -> str:
             case MinLen(min_length=1):
                 bounds += ", not empty"
             case MinLen():
-                bounds += f", of at least {item.min_length} characters"
+                bounds += f", of at least {item.min_length} {unit}"
+            case MaxLen():
+                bounds += f", of at most {item.max_length} {unit}"
             case _:  # not a bound
                 pass
     return bounds

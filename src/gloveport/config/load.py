@@ -26,7 +26,7 @@ class Loaded(Value):
     """The files that were read; a later one overrides an earlier one."""
 
     origins: Mapping[str, str]
-    """For each key of ``leaves(config)``: ``default``, ``file:line``, or ``file`` where that is no TOML."""
+    """For each key of ``leaves(config)``, with dots: ``default``, ``file:line``, or ``file`` where that is no TOML."""
 
 
 def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
@@ -53,7 +53,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     return Loaded(
         config=config,
         files=tuple(layer.path for layer in layers),
-        origins={key: where(layers, tuple(key.split("."))) or "default" for key, _ in leaves(config)},
+        origins={dotted(key): where(layers, key) or "default" for key, _ in leaves(config)},
     )
 
 

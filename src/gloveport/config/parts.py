@@ -1,4 +1,4 @@
-"""The parts of an API's table that have the right shape by themselves: one fault hides no other."""
+"""The parts of a table that have the right shape by themselves: one fault hides no other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any
 
 from gloveport.config.faults import validated
 from gloveport.config.layers import Table
+from gloveport.model import Value
 from gloveport.model.egress import Address, Api, Auth, Network, Rule
 
 _HOSTS: Table = {"hosts": ["x"]}
@@ -34,14 +35,14 @@ class Parts:
 def parts_of(table: Table) -> Parts:
     """Take apart the table of an API, which may have faults."""
     return Parts(
-        hosts=_elements(table, "hosts"),
-        rules=_elements(table, "rules"),
-        auth=_elements(table, "auth"),
-        networks=_elements(table, "networks"),
-        addresses=_elements(table, "addresses"),
-        types=_alone(table, "types"),
-        active=_alone(table, "active"),
-        ca_file=_alone(table, "ca_file"),
+        hosts=sound_elements(Api, table, "hosts", needed=_HOSTS),
+        rules=sound_elements(Api, table, "rules", needed=_HOSTS),
+        auth=sound_elements(Api, table, "auth", needed=_HOSTS),
+        networks=sound_elements(Api, table, "networks", needed=_HOSTS),
+        addresses=sound_elements(Api, table, "addresses", needed=_HOSTS),
+        types=sound_or_default(Api, table, "types", needed=_HOSTS),
+        active=sound_or_default(Api, table, "active", needed=_HOSTS),
+        ca_file=sound_or_default(Api, table, "ca_file", needed=_HOSTS),
         lengths={
             name: len(value) if isinstance(value, list) else 1
             for name, value in table.items()
@@ -50,15 +51,25 @@ def parts_of(table: Table) -> Parts:
     )
 
 
-def _alone(table: Table, name: str) -> Any:  # noqa: ANN401 - of the key's own type
+def sound_or_default(model: type[Value], table: Table, name: str, *, needed: Table | None = None) -> Any:  # noqa: ANN401 - of the key's own type
+    """Give the value of a key, or its default where there is none, or one of the wrong shape.
+
+    Args:
+        model: What the table holds.
+        table: As it is written; it may have faults.
+        name: The key.
+        needed: What a table of this kind can't be without.
+    """
     written = {name: table[name]} if name in table else {}
-    return getattr(validated(Api, _HOSTS | written)[0] or Api(hosts=("x",)), name)
+    value = validated(model, (needed or {}) | written)[0] or validated(model, needed or {})[0]
+    return getattr(value, name)
 
 
-def _elements(table: Table, name: str) -> dict[int, Any]:
+def sound_elements(model: type[Value], table: Table, name: str, *, needed: Table | None = None) -> dict[int, Any]:
+    """Give the elements of an array that have the right shape, by their index. Arguments as for `sound_or_default`."""
     written = table.get(name)
     alone = {
-        index: validated(Api, _HOSTS | {name: [element]})[0]
+        index: validated(model, (needed or {}) | {name: [element]})[0]
         for index, element in enumerate(written if isinstance(written, list) else ())
     }
-    return {index: getattr(api, name)[0] for index, api in alone.items() if api is not None}
+    return {index: getattr(value, name)[0] for index, value in alone.items() if value is not None}

@@ -5,13 +5,27 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
-from gloveport.config.chapters import API, AUTH, CODEFORGE, INTRODUCTION, MOUNTS, RULES, SECRETS
+from gloveport.config.chapters import (
+    API,
+    AUTH,
+    CODEFORGE,
+    CONDITIONS,
+    IMPORT,
+    INTRODUCTION,
+    MOUNTS,
+    RULES,
+    SECRETS,
+    SERVER_AUTH,
+    SERVERS,
+    TOOL_RULES,
+)
 from gloveport.config.kinds import kind_of
 from gloveport.config.schema import Config
-from gloveport.config.shapes import is_mapping, is_table, members, shape_of, shape_of_field
+from gloveport.config.shapes import is_table, members, shape_of, shape_of_field
 from gloveport.config.wording import toml
 from gloveport.model import Mount, Value
 from gloveport.model.egress import Api, Auth, Rule
+from gloveport.model.hub import Condition, OAuthLogin, Server, ToolRule
 
 
 def reference() -> str:
@@ -24,6 +38,12 @@ def reference() -> str:
         _section("[[api.NAME.rules]]", Rule, RULES),
         AUTH,
         *(_auth(kind, table) for kind, table in members(shape_of(Auth).form).items()),
+        _section("[servers.NAME]", Server, SERVERS),
+        _section("[[servers.NAME.rules]]", ToolRule, TOOL_RULES),
+        _section("[servers.NAME.rules.arguments]", Condition, CONDITIONS),
+        SERVER_AUTH,
+        _auth("oauth", OAuthLogin),
+        IMPORT,
         SECRETS,
         CODEFORGE,
     ]
@@ -52,7 +72,7 @@ def _rows(model: type[Value], *hidden: str) -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, field in model.model_fields.items():
         shape = shape_of_field(field)
-        if name not in hidden and not is_table(shape.form) and not is_mapping(shape.form):
+        if name not in hidden and not is_table(shape.form):
             expected = kind_of(shape).expected.replace("|", "\\|")
             yield f"| `{name}` | {expected} | {_default(field)} | {_plain(field.description)} |"
 

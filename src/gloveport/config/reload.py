@@ -1,13 +1,13 @@
 """A new configuration while the old one is in use: what may change at once does, the rest waits for a restart."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gloveport.config.apis import secret_files
 from gloveport.config.load import Loaded, load
 from gloveport.config.mounts import exposed
-from gloveport.config.schema import Config, leaves
-from gloveport.config.wording import printable
+from gloveport.config.schema import Config, KeyPath, leaves
+from gloveport.config.wording import dotted, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 
@@ -22,7 +22,7 @@ class Reloaded(Value):
     """The old configuration with the new tables ``api`` and ``egress``."""
 
     postponed: tuple[str, ...]
-    """Other keys whose value has changed: they count after a restart."""
+    """Other keys whose value has changed, and servers of which anything has: they count after a restart."""
 
 
 def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Reloaded:
@@ -40,12 +40,23 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
     new = load(given, cwd=cwd, environ=environ)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
     _refuse_exposed(config)
-    now = dict(leaves(config))
-    origins = {key: (new if key.partition(".")[0] in _LIVE else old).origins[key] for key in now}
+    origins = {dotted(key): (new if key[0] in _LIVE else old).origins[dotted(key)] for key, _ in leaves(config)}
     return Reloaded(
         loaded=Loaded(config=config, files=new.files, origins=origins),
-        postponed=tuple(key for key, value in leaves(new.config) if now[key] != value),
+        postponed=tuple(dict.fromkeys(dotted(_named(key)) for key in _changed(config, new.config))),
     )
+
+
+def _changed(old: Config, new: Config) -> Iterator[KeyPath]:
+    """Yield the keys that are not the same in both, those among them that only one has."""
+    before, after = dict(leaves(old)), dict(leaves(new))
+    for key in before | after:
+        if (key in before) != (key in after) or before[key] != after[key]:
+            yield key
+
+
+def _named(key: KeyPath) -> KeyPath:
+    return key[:2] if key[0] == "servers" else key
 
 
 def _refuse_exposed(config: Config) -> None:

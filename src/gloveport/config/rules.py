@@ -1,6 +1,6 @@
 """What the shape of one value can't say: keys that bound each other, user ids that are taken, mounts that give away.
 
-The rules of APIs are in ``apis``.
+The rules of APIs are in ``apis``, those of servers in ``servers``.
 
 Each rule looks at values that have the right shape by themselves, so that one pass names every fault.
 """
@@ -15,6 +15,7 @@ from gloveport.config.faults import Fault, validated
 from gloveport.config.layers import Table
 from gloveport.config.mounts import mount_faults
 from gloveport.config.schema import Config, KeyPath
+from gloveport.config.servers import sampling_faults, server_faults
 from gloveport.config.wording import dotted, printable
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
@@ -46,6 +47,8 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     yield from _wall_faults(data)
     yield from _uid_faults(data)
     yield from api_faults(data)
+    yield from server_faults(data)
+    yield from sampling_faults(data)
     audit = _sound(data, _AUDIT)
     private = [*own, *secret_files(data), *([audit] if audit else [])]
     yield from mount_faults(_sound_mounts(data), own=private)

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ByteSize, Field
 
 from gloveport.model import MIB, Policy, Seconds, Value
 from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
+from gloveport.model.hub import Sampling, Server, ServerName
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and indexes into arrays."""
@@ -121,6 +122,17 @@ class Runtimes(Value):
     """Bash, which runs shell programs. Default: the first `bash` on PATH."""
 
 
+class Approvals(Value):
+    """How a person is asked about what a rule lets nobody else decide."""
+
+    timeout_seconds: Seconds = 300
+    """How long an answer is waited for. Without one in time the answer is no."""
+
+    channels: tuple[Literal["client", "queue"], ...] = ("client", "queue")
+    """Where the question is put: in a dialog of the client, if it has one, and in the queue of `gloveport approvals`.
+    The first answer counts. Empty: nobody is asked, and the answer is no."""
+
+
 class Audit(Value):
     """Where everything that happens is written down."""
 
@@ -143,6 +155,15 @@ class Config(Value):
     egress: EgressSettings = EgressSettings()
     """What holds for everything that goes out, whichever API it goes to."""
 
+    servers: Mapping[ServerName, Server] = {}
+    """The other MCP servers whose tools programs may call."""
+
+    sampling: Sampling = Sampling()
+    """What programs may ask of a language model."""
+
+    approvals: Approvals = Approvals()
+    """How a person is asked about what a rule lets nobody else decide."""
+
     admission: Admission = Admission()
     """How many programs run at once, and how many may wait."""
 
@@ -164,10 +185,15 @@ class Config(Value):
         return Egress(apis=self.api, **dict(self.egress))
 
 
-def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[str, object]]:
-    """Yield every key below a table that is no table itself, as ``("policy.limits.processes", 64)``, in file order."""
+def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[KeyPath, object]]:
+    """Yield every key below a table that is no table of keys itself, in file order.
+
+    So ``(("policy", "limits", "processes"), 64)``, and a server's variables in one.
+    """
     for name, value in dict(table).items():
-        if isinstance(value, Value | Mapping):
-            yield from ((f"{name}.{below}", leaf) for below, leaf in leaves(value))
+        if isinstance(value, Value) or (
+            isinstance(value, Mapping) and all(isinstance(below, Value) for below in value.values())
+        ):
+            yield from (((name, *below), leaf) for below, leaf in leaves(value))
         else:
-            yield name, value
+            yield (name,), value

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
@@ -88,11 +89,20 @@ def toml(value: object) -> str:
         case tuple() | frozenset():
             elements = map(toml, value)
             text = f"[{', '.join(sorted(elements) if isinstance(value, frozenset) else elements)}]"
+        case list():
+            text = f"[{', '.join(map(toml, value))}]"
+        case Mapping():
+            inner = ", ".join(f"{_name(name)} = {toml(below)}" for name, below in value.items())
+            text = f"{{ {inner} }}" if inner else "{}"
         case Value():
             text = "{ " + ", ".join(f"{name} = {toml(below)}" for name, below in value if below is not None) + " }"
         case _:
             text = str(value)
     return text
+
+
+def _name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else toml(name)
 
 
 def size(count: int) -> str:

@@ -1,34 +1,47 @@
 """The way out to tools: what the operator says of another MCP server, and what a program does with its tools."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ByteSize, Field, JsonValue
 
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, HeaderName, PlainText, Secret
 from gloveport.model.value import Value
 
+DOOR: Final = ("127.0.0.3", 3128)
+"""Where a program finds the tools: address and port of a sandbox's own loopback. The port is that of the HTTP proxy,
+at another address, since it is the one that no granted name has."""
+
+NESTED: Final = "GLOVEPORT_NESTED"
+"""Environment variable by which a server that we start knows who has: it must not be ourselves."""
+
 ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-ToolPattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9*._/-]{0,127}$")]
+ToolPattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*./-]{1,128}$")]
 """Name of a tool, in which ``*`` stands for any characters."""
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-ServerUrl: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s\x00-\x1f#@]+$")]
-Command: TypeAlias = Annotated[tuple[Annotated[str, Field(pattern=r"^[^\x00]+$")], ...], Field(max_length=256)]
+ServerUrl: TypeAlias = Annotated[str, Field(pattern=r"^(?:https?://[^\s\x00-\x1f#@]+)?$")]
+"""Empty where there is none. A user and a password don't belong into it."""
+
+EnvironmentText: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+HeaderText: TypeAlias = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$")]
+Command: TypeAlias = Annotated[tuple[EnvironmentText, ...], Field(max_length=256)]
+Directory: TypeAlias = Annotated[str, Field(pattern=r"^(?:/[^\x00]*)?$")]
+"""Absolute path; empty where there is none."""
 
 
 class Condition(Value):
     """What an argument of a call has to be. Exactly one of these is set."""
 
     equals: JsonValue = None
-    """This very value."""
+    """This very value. Default: any."""
     one_of: Annotated[tuple[JsonValue, ...], Field(max_length=256)] = ()
     """One of these values."""
     prefix: str = ""
     """Text that begins so."""
     pattern: Annotated[str, Field(max_length=1024)] = ""
     """Text that a regular expression matches as a whole. Without look-around and back references."""
-    beneath: Annotated[str, Field(pattern=r"^(?:/.*)?$")] = ""
+    beneath: Directory = ""
     """An absolute path of this directory, or in it. Symbolic links are the server's and not known here."""
     url: Literal["", "public"] = ""
     """`public`: an http or https URL of a host all of whose addresses are public."""
@@ -42,9 +55,9 @@ class ToolRule(Value):
     tools: tuple[ToolPattern, ...] = ()
     """Names of tools, with `*` for any characters. Default: every tool."""
     read_only: bool | None = None
-    """Only tools whose server says that they change nothing (`true`), or does not say so (`false`)."""
+    """Only tools whose server says that they change nothing (`true`), or does not say so (`false`). Default: both."""
     destructive: bool | None = None
-    """Only tools whose server says that they may destroy (`true`), or says that they don't (`false`)."""
+    """Only tools whose server does not say that they destroy nothing (`true`), or says so (`false`). Default: both."""
     arguments: Mapping[Annotated[str, Field(min_length=1, max_length=256)], Condition] = {}
     """Conditions on arguments, by name; `a.b` is a member of an object. All must hold. A list of values meets a
     condition when each of them does; in a rule that denies, when one of them does."""
@@ -59,7 +72,7 @@ class OAuthLogin(Value):
     client_id: PlainText = ""
     """The client's name where it is registered already. Default: Gloveport registers itself."""
     client_secret: Secret | None = None
-    """Where the client's secret is, where it has one."""
+    """Where the client's secret is. Default: a public client, which has none."""
     tokens: Literal["keyring", "file"] = "file"
     """Where the tokens are kept: in the keyring, or in a file of the state directory that only the owner can read."""
 
@@ -74,17 +87,17 @@ class Server(Value):
     """What it is for, in one line for the agent."""
     command: Command = ()
     """Command line of a server that speaks over its standard streams. There is no shell."""
-    env: Mapping[VariableName, str] = {}
+    env: Mapping[VariableName, EnvironmentText] = {}
     """Its environment, besides `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ` and `USER`."""
     secret_env: Mapping[VariableName, Secret] = {}
     """Variables of its environment that hold a secret: where that is."""
-    directory: Annotated[str, Field(pattern=r"^(?:/[^\x00]*)?$")] = ""
+    directory: Directory = ""
     """Its working directory. Default: the home directory."""
-    url: ServerUrl | Literal[""] = ""
+    url: ServerUrl = ""
     """URL of a server that speaks over HTTP."""
     transport: Literal["auto", "http", "sse"] = "auto"
     """How it speaks over HTTP: `http` (streamable), or `sse`, which is older. `auto` tries them in this order."""
-    headers: Mapping[HeaderName, PlainText] = {}
+    headers: Mapping[HeaderName, HeaderText] = {}
     """Headers of every request to it, which are no secrets."""
     auth: tuple[ServerAuth, ...] = ()
     """Credentials for its URL."""
@@ -166,12 +179,12 @@ class Sampling(Value):
     """How long an answer may take."""
     provider: Literal["", "openai", "anthropic"] = ""
     """Which API the endpoint speaks."""
-    url: ServerUrl | Literal[""] = ""
+    url: ServerUrl = ""
     """The API's base URL, such as `https://api.openai.com/v1`."""
     model: PlainText = ""
     """The model that answers where a program names none."""
     secret: Secret | None = None
-    """Where the key of the API is."""
+    """Where the key of the API is. Default: it needs none."""
 
 
 def outline_of_sampling(sampling: Sampling) -> dict[str, JsonValue]:

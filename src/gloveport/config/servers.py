@@ -1,0 +1,181 @@
+"""What the shape of one key can't say of other MCP servers: how one is reached, and where its credentials go.
+
+A credential has one place to go to. What could send it unencrypted, or beside another, is a fault; so is a key that
+would mean nothing: it was to mean something.
+"""
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from gloveport.config.faults import Fault
+from gloveport.config.layers import Table
+from gloveport.config.parts import sound_elements, sound_or_default
+from gloveport.config.schema import KeyPath
+from gloveport.config.toolrules import tool_rule_faults
+from gloveport.config.wording import dotted, printable, shown
+from gloveport.model.hub import Sampling, Server, ServerAuth
+from gloveport.policy.headers import may_hold_a_credential
+from gloveport.policy.hosts import canonical_host, is_address
+
+_LOCAL: Final = ("env", "secret_env", "directory")
+_REMOTE: Final = ("transport", "headers", "auth")
+
+_CREDENTIALS = re.compile(r"authorization|cookie|proxy-.*", re.IGNORECASE)
+# They say how a message is read and whose session it belongs to: the client that speaks the protocol sets them.
+_OF_THE_PROTOCOL = re.compile(
+    r"accept|host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|mcp-.*|last-event-id",
+    re.IGNORECASE,
+)
+
+
+def server_faults(data: Table) -> Iterator[Fault]:
+    """Name what breaks a rule in the servers of merged TOML data, which may have faults of shape as well."""
+    written = data.get("servers")
+    for name, table in written.items() if isinstance(written, dict) else ():
+        if isinstance(table, dict):
+            base: KeyPath = ("servers", name)
+            yield from _way_faults(base, table)
+            yield from _variable_faults(base, table)
+            yield from _url_faults((*base, "url"), sound_or_default(Server, table, "url"), bool(table.get("auth")))
+            yield from _auth_faults(base, table)
+            yield from tool_rule_faults(base, table)
+
+
+def sampling_faults(data: Table) -> Iterator[Fault]:
+    """Name what breaks a rule in the table ``sampling`` of merged TOML data."""
+    table = data.get("sampling")
+    if not isinstance(table, dict):
+        return
+    base: KeyPath = ("sampling",)
+    said = {name: sound_or_default(Sampling, table, name) for name in ("provider", "url", "model")}
+    needed = table.get("enabled") is True and table.get("channel") == "provider"
+    if needed or table.get("secret") or any(name in table and table[name] for name in said):
+        for name, value in said.items():
+            if not value and not table.get(name):
+                yield Fault(
+                    keys=((*base, name), base),
+                    problem="missing; a provider needs it",
+                    hint='set provider, url and model, or channel = "client" and none of them',
+                )
+    yield from _url_faults((*base, "url"), said["url"], bool(table.get("secret")))
+
+
+def _way_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
+    command, url = table.get("command"), table.get("url")
+    if not command and not url:
+        yield Fault(
+            keys=(base,),
+            problem="expected command or url, found neither",
+            hint='write command = ["PROGRAM", "ARGUMENT"] for a server that is started here, url = "https://…" for '
+            "one that runs elsewhere",
+        )
+    elif command and url:
+        yield Fault(
+            keys=((*base, "url"), (*base, "command")),
+            problem="expected command or url, found both",
+            hint="a server is reached in one way: remove one of the two",
+        )
+    else:
+        way, strange = ("command", _REMOTE) if command else ("url", _LOCAL)
+        for key in strange:
+            if table.get(key) and table[key] != Server.model_fields[key].default:
+                yield Fault(
+                    keys=((*base, key),),
+                    problem=f"means nothing for a server that has {way}",
+                    hint=f"remove it; for a server that has {way} there are {', '.join(_counterparts(strange))}",
+                )
+    if isinstance(command, list) and command and command[0] == "":
+        yield Fault(
+            keys=((*base, "command", 0),), problem="expected a program, found nothing", hint="name the program to start"
+        )
+
+
+def _counterparts(strange: tuple[str, ...]) -> tuple[str, ...]:
+    return _LOCAL if strange == _REMOTE else _REMOTE
+
+
+def _variable_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
+    plain, secret = table.get("env"), table.get("secret_env")
+    if isinstance(plain, dict) and isinstance(secret, dict):
+        for name in plain.keys() & secret.keys():
+            yield Fault(
+                keys=((*base, "env", name),),
+                problem=f"expected a variable of its own, found {shown(name)}, which is in secret_env as well",
+                hint="an environment has one value for a name: remove one of the two",
+            )
+
+
+def _url_faults(key: KeyPath, url: str, is_credential: bool) -> Iterator[Fault]:  # noqa: FBT001 - of this file alone
+    """Name what is wrong with an address. Of an address nothing but the host is shown: there may be a key in it."""
+    if not url:
+        return
+    try:
+        parts = urlsplit(url)
+        host = canonical_host(parts.hostname or "")
+        _ = parts.port
+    except ValueError as error:
+        yield Fault(
+            keys=(key,),
+            problem=f"expected the address of a server ({printable(str(error).removesuffix('.'), limit=120)})",
+            hint='write it as "https://mcp.example.com/mcp"',
+        )
+        return
+    if parts.scheme == "http" and is_credential and not _is_here(host):
+        yield Fault(
+            keys=(key,),
+            problem=f"expected https, because a credential is sent to it, found http for {shown(host)}",
+            hint="credentials never leave this machine unencrypted: write https://, or take the credential away",
+        )
+
+
+def _is_here(host: str) -> bool:
+    if is_address(host):
+        return ip_address(host).is_loopback
+    return host.rpartition(".")[2] == "localhost"
+
+
+def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
+    taken: dict[str, KeyPath] = {}
+    headers = table.get("headers")
+    for name in headers if isinstance(headers, dict) else ():
+        key = (*base, "headers", name)
+        if _CREDENTIALS.fullmatch(name):
+            yield Fault(
+                keys=(key,),
+                problem="expected a header that is no secret",
+                hint="say where the secret is: [[" + dotted((*base, "auth")) + ']] with kind = "bearer" or "header"',
+            )
+        yield from _protocol_faults(key, name)
+        taken.setdefault(name.lower(), key)
+    for index, auth in sound_elements(Server, table, "auth").items():
+        key = (*base, "auth", index)
+        name = _place(auth)
+        yield from _protocol_faults(key, name)
+        if not may_hold_a_credential(name) and not _OF_THE_PROTOCOL.fullmatch(name):
+            yield Fault(
+                keys=(key,),
+                problem=f"expected a header that may hold a credential, found {shown(name)}",
+                hint="this one says how a message is read, or whom it is for",
+            )
+        if (owner := taken.setdefault(name, key)) != key:
+            yield Fault(
+                keys=(key,),
+                problem=f"expected a place of its own, found {shown(name)}, which is that of {dotted(owner)}",
+                hint="a request has one credential in a place: remove one of the two",
+            )
+
+
+def _protocol_faults(key: KeyPath, name: str) -> Iterator[Fault]:
+    if _OF_THE_PROTOCOL.fullmatch(name):
+        yield Fault(
+            keys=(key,),
+            problem=f"expected a header that is not the protocol's own, found {shown(name)}",
+            hint="remove it: Gloveport sets it",
+        )
+
+
+def _place(auth: ServerAuth) -> str:
+    return auth.name.lower() if auth.kind == "header" else "authorization"

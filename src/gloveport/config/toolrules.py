@@ -1,0 +1,118 @@
+"""Rules for a server's tools that can't do what they seem to: of all rules the first that speaks of a call decides.
+
+Only what is certain is a fault: a rule counts as covered where one earlier rule alone speaks of all that it speaks of.
+"""
+
+import math
+from collections.abc import Iterator
+
+import jsonschema_rs
+from pydantic import JsonValue
+
+from gloveport.config.faults import Fault
+from gloveport.config.layers import Table, walk
+from gloveport.config.parts import sound_elements
+from gloveport.config.schema import KeyPath
+from gloveport.model.hub import Condition, Server, ToolRule
+
+
+def tool_rule_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
+    """Name the conditions that mean nothing, and the rules that never decide.
+
+    Args:
+        base: Key of the server.
+        table: What is written there; it may have faults of shape.
+    """
+    rules: dict[int, ToolRule] = sound_elements(Server, table, "rules")
+    for index, rule in rules.items():
+        key = (*base, "rules", index)
+        for name, condition in rule.arguments.items():
+            yield from _condition_faults((*key, "arguments", name), condition)
+        if rule.read_only and rule.destructive:
+            yield Fault(
+                keys=(key,),
+                problem="can never match: what only reads does not destroy",
+                hint="remove read_only or destructive",
+            )
+        earlier = next((before for before, other in rules.items() if before < index and _covers(other, rule)), None)
+        if earlier is not None:
+            yield Fault(
+                keys=(key,),
+                problem=f"can never match: rules[{earlier}] matches all that it speaks of",
+                hint="the first rule that matches decides: put the narrower rule first, or remove it",
+            )
+
+
+def _condition_faults(key: KeyPath, condition: Condition) -> Iterator[Fault]:
+    said = [name for name, value in condition if value != Condition.model_fields[name].default]
+    if len(said) != 1:
+        yield Fault(
+            keys=(key,),
+            problem=f"expected one condition, found {' and '.join(said) or 'none'}",
+            hint=f"say exactly one of: {', '.join(Condition.model_fields)}",
+        )
+    for name in ("equals", "one_of"):
+        if not _is_json(getattr(condition, name)):
+            yield Fault(
+                keys=((*key, name),),
+                problem="expected a value that JSON has, found a number that is infinite or none",
+                hint="no argument can ever be that: write a finite number",
+            )
+    # As a whole it is put in a group: each alone must be one, or `a)|(b` would leave the group.
+    if condition.pattern and not all(map(_compiles, (condition.pattern, f"^(?:{condition.pattern})$"))):
+        yield Fault(
+            keys=((*key, "pattern"),),
+            problem="expected a regular expression without look-around and back references",
+            hint="see https://docs.rs/regex/latest/regex/#syntax; a backslash needs single quotes around the text",
+        )
+
+
+def _is_json(value: JsonValue | tuple[JsonValue, ...]) -> bool:
+    inner = [*value] if isinstance(value, tuple) else [value]
+    return all(not isinstance(found, float) or math.isfinite(found) for _, found in walk(inner))
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
+
+
+def _covers(one: ToolRule, other: ToolRule) -> bool:
+    tools = not one.tools or (
+        bool(other.tools) and all(any(_spans(wide, narrow) for wide in one.tools) for narrow in other.tools)
+    )
+    # What only reads does not destroy, and what destroys does not only read.
+    reading = one.read_only in {None, other.read_only} or (one.read_only is False and other.destructive is True)
+    destroying = one.destructive in {None, other.destructive} or (one.destructive is False and other.read_only is True)
+    # In a rule that denies one bad element of a list is enough; in others all must be good.
+    alike = (one.action == "deny") == (other.action == "deny")
+    arguments = not one.arguments or (alike and _written(one).items() <= _written(other).items())
+    return tools and reading and destroying and arguments
+
+
+def _written(rule: ToolRule) -> dict[str, str]:
+    """Each condition as text: to Python 1 is true."""
+    return {name: condition.model_dump_json() for name, condition in rule.arguments.items()}
+
+
+def _spans(wide: str, narrow: str) -> bool:
+    """Tell whether a pattern matches every name that another one matches.
+
+    The other's ``*`` is taken for one more character, which only a ``*`` can match.
+    """
+    head, *inner = wide.split("*")
+    if not inner:
+        return wide == narrow
+    *inner, tail = inner
+    if not (narrow.startswith(head) and narrow.endswith(tail) and len(narrow) >= len(head) + len(tail)):
+        return False
+    rest = narrow[len(head) : len(narrow) - len(tail)]
+    for part in inner:
+        at = rest.find(part)
+        if at < 0:
+            return False
+        rest = rest[at + len(part) :]
+    return True
