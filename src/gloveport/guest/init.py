@@ -30,6 +30,7 @@ ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
+TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
 
 
 @functools.cache
@@ -107,11 +108,26 @@ def add_packages():
     sys.path += [path for path in os.environ.get("PYTHONPATH", "").split(":") if path and path not in sys.path]
 
 
+@functools.cache
+def load_tools():
+    """Import what programs call tools by. Unlike ``load`` under its name, by which it finds its own parts."""
+    spec = importlib.util.spec_from_file_location(
+        "gloveport_tools", os.path.join(HERE, "python/gloveport_tools/__init__.py")
+    )
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def run_here(program):
     """Run a Python program in this very process. It may import what it writes, after everything that is installed."""
     add_packages()
     sys.path.append(os.getcwd())
-    return load("program", "python/program.py").run(program["source"], program["name"], program["value_bytes"])
+    names, plain = {}, ()
+    if TOOLS_DOOR in os.environ:
+        names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
+    run = load("program", "python/program.py").run
+    return run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
 
 
 def sealed(text):

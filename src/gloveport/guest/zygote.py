@@ -414,6 +414,8 @@ def main():
     profile["filter"] = compiled(base64.b64decode(profile["filter"]))
     init.add_packages()
     preload(profile["preload"])
+    if profile["preload"] and init.TOOLS_DOOR in os.environ:
+        init.load_tools()
     init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
     zygote = Zygote(init, host, profile, keepers)
     for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes

@@ -24,8 +24,8 @@ import linecache
 import os
 import sys
 from _weakref import ref
-from collections.abc import Callable, Iterator
-from types import CodeType, CoroutineType, ModuleType, TracebackType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType, CoroutineType, MappingProxyType, ModuleType, TracebackType
 
 MODULE = "<module>"
 VALUE = "<value>"  # no identifier, so no name of the program can be it
@@ -60,13 +60,27 @@ class Loader:
         return self.source
 
 
-def run(source: str, name: str, value_bytes: int, end: Callable[[], None] | None = None) -> dict:
+Plain = Sequence[tuple[type, type]]
+"""Subclasses of JSON types whose objects are JSON all the same: each with what their plain copy is made by."""
+
+
+def run(
+    source: str,
+    name: str,
+    value_bytes: int,
+    *,
+    names: Mapping[str, object] = MappingProxyType({}),
+    plain: Plain = (),
+    end: Callable[[], None] | None = None,
+) -> dict:
     """Run ``source`` as ``__main__`` until its threads and exit handlers have ended.
 
     Args:
         source: The program's text.
         name: Its file name in tracebacks, ``__file__`` and ``sys.argv``; no such file need exist.
         value_bytes: Largest value, in bytes of compact UTF-8 JSON; a larger one is shown by the head of its ``repr``.
+        names: What it finds in its namespace besides.
+        plain: What else counts as JSON.
         end: Ends the program's threads and runs its exit handlers; by default as the interpreter does.
 
     Returns:
@@ -83,13 +97,15 @@ def run(source: str, name: str, value_bytes: int, end: Callable[[], None] | None
     lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
     linecache.cache[name] = (len(source), None, lines, name)
     main = ModuleType("__main__")
-    main.__dict__.update(__file__=name, __builtins__=builtins, __loader__=Loader(source, main.__dict__))
+    main.__dict__.update(names, __file__=name, __builtins__=builtins, __loader__=Loader(source, main.__dict__))
     sys.modules["__main__"] = main
     loader = ref(main.__loader__)
     del main
     report = {"value": None, "value_type": None, "value_truncated": False, "error": None, "exit_code": 0}
     try:
-        report.update(describe_value(execute(source, name, sys.modules["__main__"].__dict__), value_bytes))
+        value = execute(source, name, sys.modules["__main__"].__dict__)
+        report.update(describe_value(value, value_bytes, plain))
+        del value
     except SystemExit as stop:
         report.update(describe_exit(stop))
     except BaseException as error:
@@ -291,28 +307,29 @@ def place(node: _ast.AST) -> dict[str, int]:
 # -- Value -----------------------------------------------------------------------------------------------------------
 
 
-def describe_value(value: object, limit: int) -> dict:
+def describe_value(value: object, limit: int, plain: Plain) -> dict:
     """Return the report's three keys for the program's value."""
-    fitting = contained(fit_json, value, limit)
+    fitting = contained(fit_json, value, limit, plain)
     if fitting:
         return {"value": fitting[0]}
     text, whole = show(value, limit)
     return {"value": text, "value_type": name_of(type(value)), "value_truncated": not whole}
 
 
-def fit_json(value: object, limit: int) -> tuple[object]:
+def fit_json(value: object, limit: int, plain: Plain) -> tuple[object]:
     """Return a copy of ``value`` that is JSON of at most ``limit`` bytes. Raises when there is none."""
-    plain = copy_json(value, Room(limit), 0)
-    if len(json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()) > limit:
+    copy = copy_json(value, Room(limit, plain), 0)
+    if len(json.dumps(copy, ensure_ascii=False, separators=(",", ":")).encode()) > limit:
         raise TooLargeError
-    return (plain,)
+    return (copy,)
 
 
 class Room:
-    """Bytes that are left for a value."""
+    """Bytes that are left for a value, and what counts as JSON in it besides."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, plain: Plain) -> None:
         self.left = size
+        self.plain = plain
 
     def take(self, size: int) -> None:
         """Use ``size`` bytes. Raises TooLargeError when there are not as many."""
@@ -340,6 +357,9 @@ def copy_json(value: object, room: Room, depth: int) -> object:
         return [copy_json(item, room, depth + 1) for item in value]
     if depth < DEPTH and kind is dict:
         return {copy_key(key, room): copy_json(item, room, depth + 1) for key, item in value.items()}
+    for subclass, copy in room.plain:
+        if kind is subclass:
+            return copy_json(copy(value), room, depth)
     raise NotJsonError
 
 
@@ -423,6 +443,7 @@ def describe_exit(stop: SystemExit) -> dict:
 def describe_error(error: BaseException, trace: TracebackType | None) -> dict:
     """Return the report's ``error``. ``error`` keeps none but the program's frames."""
     BaseException.with_traceback(error, own_frames(trace))
+    contained(cut_causes, error)
     contained(add_source, error)
     return {
         "type": name_of(type(error)),
@@ -438,15 +459,39 @@ def add_source(error: BaseException) -> None:
         error.text = linecache.getline(error.filename, error.lineno) or None
 
 
+def cut_causes(error: BaseException) -> None:
+    """Leave our frames out of what led to ``error`` as well."""
+    seen, queue = set(), [error]
+    while queue and len(seen) < DEPTH:
+        error = queue.pop()
+        if id(error) not in seen:
+            seen.add(id(error))
+            BaseException.with_traceback(error, own_frames(error.__traceback__))
+            causes = [error.__cause__, error.__context__]
+            if isinstance(error, BaseExceptionGroup):
+                causes += error.exceptions
+            queue += [cause for cause in causes if cause is not None]
+
+
 def own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return ``trace`` without the frames that led to the program, and without the middle of a very deep recursion."""
+    """Return ``trace`` without our frames, and without the middle of a very deep recursion.
+
+    Without those that led to the program, and those by which it calls tools.
+    """
+    ours, here = run.__code__.co_filename, os.path.dirname(run.__code__.co_filename) + "/"
     kept = []
     while trace:
-        if trace.tb_frame.f_code.co_filename == run.__code__.co_filename:
+        name = trace.tb_frame.f_code.co_filename
+        if name == ours:
             kept.clear()
-        else:
+        elif not name.startswith(here):
             kept.append(trace)
         trace = trace.tb_next
+    following = None
+    for one in reversed(kept):
+        if one.tb_next is not following:  # to set it costs the length of what follows
+            one.tb_next = following
+        following = one
     if len(kept) > FRAMES:
         kept[FRAMES // 2].tb_next = kept[-FRAMES // 2]
     return kept[0] if kept else None

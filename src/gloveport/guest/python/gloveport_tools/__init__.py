@@ -1,0 +1,25 @@
+"""What a program in the sandbox calls tools by. Standard library only; asks the host on the door that it listens on."""
+
+import sys
+
+from gloveport_tools.channel import Channel
+from gloveport_tools.code_executor import code_executor
+from gloveport_tools.host import Host
+from gloveport_tools.language_model import language_model
+from gloveport_tools.results import PLAIN, ToolError, ToolResult
+from gloveport_tools.tree import Tools
+
+__all__ = ["PLAIN", "install"]
+
+
+def install(address):
+    """Make the module ``tools``, and return what a program has by name besides. Nothing is asked before it is needed.
+
+    Args:
+        address: Where the host listens, such as ``127.0.0.3:3128``.
+    """
+    host = Host(Channel(address))
+    functions = code_executor(host)
+    tools = Tools(host, ToolError=ToolError, ToolResult=ToolResult, search_tools=functions["search_tools"])
+    sys.modules["tools"] = tools  # before any file of that name: what is documented is what is found
+    return {"tools": tools, "llm": language_model(host), "ToolError": ToolError, **functions}

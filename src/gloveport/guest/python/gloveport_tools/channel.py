@@ -1,0 +1,170 @@
+"""Requests to the host on the door to the tools: one request, one answer.
+
+A frame is four bytes of length, most significant first, and JSON in UTF-8: ``{"id", "op", …}`` goes out, and ``{"id",
+"value"}`` or ``{"id", "error"}`` comes back.
+
+* A call that blocks has a connection for itself while it lasts, one of a few that threads share in turn.
+* Calls of an event loop share one connection, and find their answers by ``id``, in any order.
+* After a fork the child has connections of its own: on its parent's it would take away answers.
+
+Standard library only; asyncio is imported where it is used.
+"""
+
+import json
+import os
+import socket
+from _queue import SimpleQueue
+from _thread import _local
+
+HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
+CHUNK_BYTES = 1 << 16
+MOST_CONNECTIONS = 32  # the host answers on 64 at the same time; a thread that waits for one must not wait for ever
+
+
+class TooLargeError(ValueError):
+    """A request is larger than the host takes."""
+
+
+class Channel:
+    """The way to the host at ``address``, such as ``127.0.0.3:3128``. Nothing is opened before it is needed."""
+
+    def __init__(self, address):
+        host, _, port = address.rpartition(":")
+        self.place = host, int(port)
+        self.begin()
+
+    def begin(self):
+        """Start without any connection, as this process."""
+        self.pid = os.getpid()
+        self.idle = []
+        self.places = SimpleQueue()
+        for _ in range(MOST_CONNECTIONS):
+            self.places.put(None)
+        self.here = _local()
+
+    def ask(self, request):
+        """Send a request and wait for its answer's frame. From any thread. Raises OSError, TooLargeError."""
+        frame = encode(0, request)
+        if self.pid != os.getpid():
+            self.begin()
+        places = self.places
+        places.get()
+        try:
+            connection = self.take()
+            try:
+                connection.sendall(frame)
+                answer = receive(connection)
+            except BaseException:  # an interrupt too: who asks next on it would get the answer to this
+                connection.close()
+                raise
+            self.idle.append(connection)
+            return answer
+        finally:
+            places.put(None)
+
+    def take(self):
+        """A connection that nobody uses."""
+        try:
+            return self.idle.pop()
+        except IndexError:
+            connection = socket.create_connection(self.place)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connection
+
+    async def aio(self, request):
+        """As ``ask``, for a coroutine: others go on meanwhile."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self.pid != os.getpid():
+            self.begin()
+        link = getattr(self.here, "link", None)
+        if link is None or link.loop is not loop:
+            link = self.here.link = Link(loop, asyncio.Lock())
+        if link.transport is None:
+            async with link.opening:
+                if link.transport is None:
+                    await loop.create_connection(lambda: link, *self.place)
+        return await link.ask(request)
+
+
+class Link:
+    """The connection of one event loop; a protocol, in asyncio's terms."""
+
+    def __init__(self, loop, opening):
+        self.loop = loop
+        self.opening = opening
+        self.transport = None
+        self.received = bytearray()
+        self.waiting = {}
+        self.last = 0
+
+    async def ask(self, request):
+        """Send a request and wait for its answer's frame."""
+        self.last += 1
+        number = self.last
+        frame = encode(number, request)
+        answer = self.waiting[number] = self.loop.create_future()
+        self.transport.write(frame)
+        try:
+            return await answer
+        finally:
+            self.waiting.pop(number, None)
+
+    def connection_made(self, transport):
+        """See ``asyncio.BaseProtocol``."""
+        self.transport = transport
+        self.received.clear()
+
+    def data_received(self, data):
+        """See ``asyncio.Protocol``."""
+        self.received += data
+        while len(self.received) >= HEAD_BYTES:
+            end = HEAD_BYTES + int.from_bytes(self.received[:HEAD_BYTES], "big")
+            if len(self.received) < end:
+                return
+            frame = json.loads(self.received[HEAD_BYTES:end].decode())
+            del self.received[:end]
+            answer = self.waiting.get(frame["id"])
+            if answer is not None and not answer.done():  # nobody waits for that of a call which was cancelled
+                answer.set_result(frame)
+
+    def eof_received(self):
+        """See ``asyncio.Protocol``: nothing more will come, so close."""
+
+    def connection_lost(self, _error):
+        """See ``asyncio.BaseProtocol``."""
+        self.transport = None
+        for answer in self.waiting.values():
+            if not answer.done():
+                answer.set_exception(gone())
+
+    def pause_writing(self):
+        """See ``asyncio.BaseProtocol``: a request is in memory as a whole in any case."""
+
+    def resume_writing(self):
+        """See ``asyncio.BaseProtocol``."""
+
+
+def encode(number, request):
+    """A request's frame. Raises TooLargeError."""
+    body = json.dumps({"id": number, **request}, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    if len(body) > MAX_FRAME_BYTES:
+        raise TooLargeError(f"a request of {len(body)} bytes: the host takes {MAX_FRAME_BYTES}")
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def receive(connection):
+    """The one answer that is on its way."""
+    data = bytearray(connection.recv(CHUNK_BYTES))
+    while len(data) < HEAD_BYTES or len(data) < HEAD_BYTES + int.from_bytes(data[:HEAD_BYTES], "big"):
+        chunk = connection.recv(CHUNK_BYTES)
+        if not chunk:
+            raise gone()
+        data += chunk
+    return json.loads(data[HEAD_BYTES:].decode())
+
+
+def gone():
+    """What is raised where the host has closed the connection."""
+    return ConnectionResetError("the host has closed the connection")

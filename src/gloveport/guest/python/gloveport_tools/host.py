@@ -1,0 +1,42 @@
+"""What the host says, or the error that it says."""
+
+from gloveport_tools.channel import TooLargeError
+from gloveport_tools.results import ToolError
+
+
+class Host:
+    """Asks the host, and raises ToolError where the answer is one. ``name`` is what the error calls it."""
+
+    def __init__(self, channel):
+        self.channel = channel
+
+    def ask(self, name, operation, **fields):
+        """Ask, and wait."""
+        try:
+            answer = self.channel.ask({"op": operation, **fields})
+        except (OSError, TooLargeError) as error:
+            raise failed(name, error) from None
+        return value_of(name, answer)
+
+    async def aio(self, name, operation, **fields):
+        """Ask, while others go on."""
+        try:
+            answer = await self.channel.aio({"op": operation, **fields})
+        except (OSError, TooLargeError) as error:
+            raise failed(name, error) from None
+        return value_of(name, answer)
+
+
+def value_of(name, answer):
+    """The value of an answer. Raises ToolError where it has none."""
+    if "error" not in answer:
+        return answer["value"]
+    error = answer["error"]
+    raise ToolError(name, error["code"], error["message"], error.get("hint") or "")
+
+
+def failed(name, error):
+    """The error where no answer came."""
+    if isinstance(error, TooLargeError):
+        return ToolError(name, "too_large", str(error), "Pass less, or the parts of it in several calls.")
+    return ToolError(name, "unavailable", f"the host does not answer: {error}", "It may be shutting down; try later.")

@@ -1,0 +1,195 @@
+"""The tools as a tree of attributes: ``tools.github.create_issue(title="x")``.
+
+Nothing is asked before it is needed: a plain call is one request, whatever its name. What there is, is asked for where
+a program looks: ``dir``, ``repr``, ``help``, ``inspect.signature``.
+"""
+
+from keyword import iskeyword
+from types import ModuleType
+
+from gloveport_tools.arguments import require_json, typed_by
+from gloveport_tools.results import ToolError, ToolResult
+
+TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict, "null": None}
+
+
+class Tools(ModuleType):
+    """Servers by attribute, such as ``tools.github``, or by their own name, such as ``tools["my-server"]``."""
+
+    def __init__(self, host, **names):
+        super().__init__("tools", "The tools that this program may call. `print(tools)` shows the servers.")
+        self.__dict__.update(names, _host=host)
+
+    def __getattr__(self, name):
+        return Server(self._host, named(self, name))
+
+    def __getitem__(self, name):
+        return Server(self._host, name)
+
+    def __dir__(self):
+        own = [name for name in self.__dict__ if not name.startswith("_")]
+        return [*(server["exposed"] for server in self._host.ask("tools", "tree")["servers"]), *own]
+
+    def __repr__(self):
+        return shown("tools", servers_of, self._host)
+
+
+class Server:
+    """Tools of one server by attribute, or by their own name: ``server["create-issue"]``."""
+
+    __slots__ = ("_host", "_name")
+
+    def __init__(self, host, name):
+        self._host = host
+        self._name = name
+
+    def __getattr__(self, name):
+        return Tool(self._host, self._name, named(self, name))
+
+    def __getitem__(self, name):
+        return Tool(self._host, self._name, name)
+
+    def __dir__(self):
+        (server,) = self._host.ask(self._name, "tree", server=self._name)["servers"]
+        return [tool["exposed"] for tool in server["tools"]]
+
+    def __repr__(self):
+        return shown(f"tools.{self._name}", tools_of, self._host, self._name)
+
+
+class Tool:
+    """A tool. Call it with its parameters by name; those whose names are no identifiers in a dict before them.
+
+    ``tool(…)`` returns the value, ``await tool.aio(…)`` does without blocking, so that many calls may go on at once.
+    ``tool.blocks(…)`` and ``await tool.aio_blocks(…)`` return a ``ToolResult`` with every block.
+    """
+
+    def __init__(self, host, server, name):
+        self._host = host
+        self._server = server
+        self.__name__ = self.__qualname__ = name
+        self._label = f"{server}/{name}" if server else name
+
+    def __call__(self, *arguments, **named):
+        """Call it."""
+        return self.blocks(*arguments, **named).usual
+
+    async def aio(self, *arguments, **named):
+        """Call it while others go on."""
+        return (await self.aio_blocks(*arguments, **named)).usual
+
+    def blocks(self, *arguments, **named):
+        """Call it, for all that it answers."""
+        return ToolResult(self._host.ask(self._label, "call", **self._request(arguments, named)))
+
+    async def aio_blocks(self, *arguments, **named):
+        """Call it while others go on, for all that it answers."""
+        return ToolResult(await self._host.aio(self._label, "call", **self._request(arguments, named)))
+
+    def _request(self, arguments, named):
+        if len(arguments) > 1 or not all(isinstance(given, dict) for given in arguments):
+            raise TypeError(
+                f"{self._label} takes its parameters by name\nhint: write (name=value), and those whose names are no "
+                'identifiers in a dict before them: ({"the-name": value}, name=value)'
+            )
+        given = arguments[0] if arguments else {}
+        for name in named.keys() & given.keys():
+            raise TypeError(f"{self._label} got multiple values for argument {name!r}")
+        merged = {**given, **named}
+        require_json(merged, "")
+        return {"server": self._server, "tool": self.__name__, "arguments": merged}
+
+    def describe(self):
+        """All that is known of it, its schemas among that."""
+        return self._host.ask(self._label, "describe", server=self._server, tool=self.__name__)
+
+    @property
+    def __doc__(self):
+        told = self.describe()
+        return f"{told['description']}\n\n{told['python']}".strip()
+
+    @property
+    def __signature__(self):
+        return signature_of(self.describe()["input_schema"])
+
+    def __repr__(self):
+        return shown(f"tools.{self._server}.{self.__name__}", declaration_of, self)
+
+
+def named(owner, name):
+    """A name that may be a server's or a tool's. Python asks for others itself, which must not be there."""
+    if name.startswith("__"):
+        raise AttributeError(f"{type(owner).__name__} has no attribute {name}")
+    return name
+
+
+def shown(name, text_of, *arguments):
+    """A text to be read, also where it can't be had."""
+    try:
+        return text_of(*arguments)
+    except ToolError as error:
+        return f"<{name}: {error}>"
+
+
+def servers_of(host):
+    """The servers as a text."""
+    servers = host.ask("tools", "tree")["servers"]
+    rows = [(f"tools.{server['exposed']}", server["state"], server["description"]) for server in servers]
+    more = "print(tools.NAME) shows a server's tools, print(tools.NAME.TOOL) one of them."
+    return f"{table(rows)}\n{more}" if rows else "There are no servers."
+
+
+def tools_of(host, name):
+    """A server's tools as a text."""
+    (server,) = host.ask(name, "tree", server=name)["servers"]
+    rows = [(tool["exposed"], tool["summary"]) for tool in server["tools"]]
+    head = f"tools.{server['exposed']} ({server['state']})"
+    head = f"{head}: {server['description']}" if server["description"] else head
+    return f"{head}\n{table(rows, '    ')}" if rows else f"{head}\n    no tools"
+
+
+def declaration_of(tool):
+    """A tool as a text: its typed declaration."""
+    return tool.describe()["python"].rstrip()
+
+
+def table(rows, indent=""):
+    """Rows of texts as lines, in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def signature_of(schema):
+    """What a call takes, as Python says it: what must be passed first. ``...`` is the default of all that need not."""
+    from inspect import Parameter, Signature
+
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    plain = [name for name in properties if name.isidentifier() and not iskeyword(name)]
+    parameters = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if name in required else ...,
+            annotation=annotation_of(properties[name]),
+        )
+        for name in sorted(plain, key=lambda name: name not in required)
+    ]
+    if len(plain) < len(properties):
+        awkward = Parameter("arguments", Parameter.POSITIONAL_ONLY, annotation=dict)
+        parameters.insert(0, awkward)
+    if not properties and schema.get("additionalProperties") is not False:
+        parameters.append(Parameter("arguments", Parameter.VAR_KEYWORD))
+    return Signature(parameters)
+
+
+def annotation_of(schema):
+    """The Python type of a parameter, as far as its schema says one plainly."""
+    from inspect import Parameter
+
+    kinds = [TYPES[kind] for kind in sorted(typed_by(schema)) if kind in TYPES]
+    annotation = Parameter.empty
+    for kind in kinds:
+        annotation = kind if annotation is Parameter.empty else annotation | kind
+    return annotation
