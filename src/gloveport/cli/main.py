@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gloveport.cli import audit, config
+from gloveport.cli import approvals, audit, config
 from gloveport.cli.doctor import doctor
 from gloveport.cli.run import run
 from gloveport.cli.serve import serve
@@ -18,6 +18,7 @@ app.command()(run)
 app.command()(doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(audit.app, name="audit")
+app.add_typer(approvals.app, name="approvals")
 
 
 def _print_version(asked: bool) -> None:

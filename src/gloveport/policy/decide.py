@@ -10,6 +10,8 @@ from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, G
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.policy.reach import decide_connect, decide_fetch
+from gloveport.policy.sampling import decide_sample
+from gloveport.policy.tools import decide_call
 
 
 def decide(grant: Grant, action: Action) -> Decision:
@@ -21,8 +23,10 @@ def decide(grant: Grant, action: Action) -> Decision:
             return decide_fetch(grant.egress, action)
         case Connect():
             return decide_connect(grant.egress, action)
-        case CallTool() | Sample():
-            return Deny(code="no_tools", reason="There are no tools here.", hint="Do without.")
+        case CallTool():
+            return decide_call(grant.toolbox, action)
+        case Sample():
+            return decide_sample(grant.sampling, action)
         case _:
             assert_never(action)
 

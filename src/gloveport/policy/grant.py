@@ -5,17 +5,28 @@ from collections.abc import Mapping
 from gloveport.errors import Denied
 from gloveport.model import Grant, Limits, Narrowing, Policy, Request
 from gloveport.model.egress import Api, Egress, Rule
+from gloveport.model.hub import Sampling, Toolbox
 from gloveport.policy.hosts import find, parse_pattern
+from gloveport.policy.tools import tools_meant
 from gloveport.policy.wording import FINAL, listed, shown
 
+_NO_TOOLS = Toolbox()
+_NO_SAMPLING = Sampling()
 
-def grant_for(policy: Policy, egress: Egress, request: Request) -> Grant:
+
+def grant_for(
+    policy: Policy,
+    egress: Egress,
+    request: Request,
+    toolbox: Toolbox = _NO_TOOLS,
+    sampling: Sampling = _NO_SAMPLING,
+) -> Grant:
     """Intersect what the operator allows with what the caller asks for.
 
     The languages are the policy's: which of them the program is in is for ``decide`` to judge.
 
     Raises:
-        Denied: The request names an API that there is not, or that is not active.
+        Denied: The request names an API or a server that there is not, or that is not active.
     """
     return Grant(
         languages=policy.languages,
@@ -23,6 +34,8 @@ def grant_for(policy: Policy, egress: Egress, request: Request) -> Grant:
         unix_sockets=policy.unix_sockets,
         limits=_narrowed(policy, request.limits),
         egress=_reach(egress, request.apis),
+        toolbox=_tools(toolbox, request.tools),
+        sampling=sampling,
     )
 
 
@@ -53,6 +66,30 @@ def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:
         for name, api in left_out.items()
     }
     return {name: Api(hosts=hosts, rules=(Rule(action="deny"),)) for name, hosts in places.items() if hosts}
+
+
+def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
+    """Those tools alone that the request names. Which of them there are is known when they are called."""
+    if asked is None:
+        return toolbox
+    only: dict[str, dict[str, None]] = {}  # each pattern once, in the order of the request
+    for pattern in asked:
+        meant = {server: [*tools_meant(pattern, server)] for server in toolbox.servers}
+        if not any(meant.values()):
+            known = f"There are: {listed(sorted(toolbox.servers))}." if toolbox.servers else "There are none."
+            raise Denied(
+                "unknown_tool",
+                f"No server that programs may use has a tool {shown(pattern)}.",
+                hint=f"Write server/tool, with * for any characters. Servers: {known} {FINAL}",
+            )
+        for server, tools in meant.items():
+            if tools:
+                only.setdefault(server, {}).update(dict.fromkeys(tools))
+    return Toolbox(
+        servers={
+            server: toolbox.servers[server].model_copy(update={"only": tuple(tools)}) for server, tools in only.items()
+        }
+    )
 
 
 def _narrowed(policy: Policy, asked: Narrowing) -> Limits:

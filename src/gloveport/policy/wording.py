@@ -22,3 +22,8 @@ def listed(items: Iterable[str]) -> str:
         fitting += 1
     more = len(every) - fitting
     return ", ".join([*every[:fitting], *([f"{more} more"] if more else [])])
+
+
+def printable(text: str) -> str:
+    """Escape controls, bidirectional overrides and whatever else does not print, ends of lines among it."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

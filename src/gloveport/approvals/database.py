@@ -1,0 +1,161 @@
+"""The file that questions and answers are kept in, for several servers and ``gloveport approvals`` at the same time.
+
+SQLite with a rollback journal: transactions are rare and small, nothing stays beside the file, and it works on network
+file systems too. The directory is this user's alone, so is the file: who can write it, can approve.
+"""
+
+import contextlib
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from gloveport.errors import ConfigError
+
+FILE_NAME = "queue.sqlite"
+
+_APPLICATION = 0x676C7670  # "glvp"
+_VERSION = 1
+_BUSY_SECONDS = 5.0
+_BEGIN_ANEW = "move it away to begin anew: what was remembered is forgotten then, and nothing is approved"
+_SCHEMA = f"""
+CREATE TABLE questions (
+    id TEXT PRIMARY KEY,
+    question TEXT NOT NULL,
+    expires REAL NOT NULL,
+    queue INTEGER NOT NULL,
+    pid INTEGER NOT NULL,
+    birth TEXT NOT NULL,
+    status TEXT NOT NULL DEFAULT 'pending'
+        CHECK (status IN ('pending', 'allowed', 'denied', 'expired', 'cancelled')),
+    verdict TEXT,
+    decided TEXT,
+    uid INTEGER,
+    tty TEXT
+) STRICT;
+CREATE INDEX pending ON questions (expires) WHERE status = 'pending';
+CREATE TABLE remembered (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    pattern TEXT NOT NULL,
+    approved TEXT NOT NULL,
+    uid INTEGER NOT NULL,
+    tty TEXT NOT NULL
+) STRICT;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+"""
+
+
+def create(directory: Path) -> None:
+    """Make the directory and the file where they are not there, and check them where they are.
+
+    Raises:
+        ConfigError: They can't be made, or others could have written them.
+    """
+    try:
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        with contextlib.suppress(FileExistsError):
+            # Not opened: to close a descriptor of a database drops the locks that this process has on it.
+            os.mknod(directory / FILE_NAME, 0o600 | stat.S_IFREG)
+    except OSError as error:
+        raise ConfigError(
+            f"the approvals in {directory} can't be kept: {error.strerror}",
+            hint="make the state directory writable, or set GLOVEPORT_STATE to one that is",
+        ) from error
+    with transaction(directory) as database:
+        if _is_empty(database):
+            for statement in _SCHEMA.split(";\n"):
+                database.execute(statement)
+
+
+@contextlib.contextmanager
+def transaction(directory: Path) -> Iterator[sqlite3.Connection]:
+    """Read and write inside the context; all of it happens, or none. No other process writes meanwhile.
+
+    Raises:
+        ConfigError: The file is not there, is not ours or is damaged, or another process has held it for too long.
+    """
+    path = directory / FILE_NAME
+    try:
+        _require_private(directory, stat.S_IFDIR)
+        _require_private(path, stat.S_IFREG)
+        with contextlib.closing(_connected(path)) as database:
+            _require_ours(database, path)
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_ERROR":  # no such table, and the like
+            raise _damaged(path, error) from error
+        raise ConfigError(
+            f"{path} can't be used: {error}", hint="see `fuser` on it, and whether the disk is full"
+        ) from error
+    except (sqlite3.DatabaseError, ValueError) as error:  # a ValueError: what is in it has another shape
+        raise _damaged(path, error) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{path} can't be opened: {error.strerror}", hint="run as the user whose server asks the questions"
+        ) from error
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    place = f"file:{quote(str(path))}?mode=rw"
+    return sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+
+
+def _require_ours(database: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is something else's, or that a newer version has made.
+
+    Raises:
+        ConfigError: It is so.
+    """
+    database.execute("PRAGMA trusted_schema = OFF")
+    database.execute("PRAGMA secure_delete = ON")  # arguments of calls stand in it
+    made = (_number(database, "application_id"), _number(database, "user_version"))
+    if made != (_APPLICATION, _VERSION) and (made != (0, 0) or not _is_empty(database)):
+        raise ConfigError(f"{path} was not made by this version of Gloveport", hint=_BEGIN_ANEW)
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    return database.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
+
+
+def _damaged(path: Path, error: Exception) -> ConfigError:
+    return ConfigError(f"{path} is damaged: {error}", hint=_BEGIN_ANEW)
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    number: int = database.execute(f"PRAGMA {pragma}").fetchone()[0]
+    return number
+
+
+def _require_private(path: Path, kind: int) -> None:
+    """Refuse a link, another kind of file, and what anybody but this user has access to.
+
+    Raises:
+        ConfigError: It is so.
+        OSError: It is not there.
+    """
+    status = path.lstat()
+    if stat.S_IFMT(status.st_mode) != kind:
+        raise ConfigError(
+            f"{path} is a link, or no {'directory' if kind == stat.S_IFDIR else 'file'}", hint=_BEGIN_ANEW
+        )
+    if status.st_uid != os.geteuid():
+        raise ConfigError(
+            f"{path} belongs to another user (uid {status.st_uid})",
+            hint="run as that user, or set GLOVEPORT_STATE to a directory of your own",
+        )
+    if status.st_mode & 0o077:
+        raise ConfigError(f"other users have access to {path}", hint=f"make it yours alone: chmod go= {path}")
+    if kind == stat.S_IFREG and status.st_nlink != 1:
+        raise ConfigError(f"{path} has another name too", hint=_BEGIN_ANEW)

@@ -1,0 +1,262 @@
+"""One server's side of the approvals: asks, waits for the first answer, and remembers what holds for longer.
+
+An answer comes from the queue (another process, through the store), from the client's dialog (this process), or by what
+was approved before. No answer in time is a denial, and so is a store that can't be used. When several answers come at
+the same moment, the one that the store has first stands.
+"""
+
+import contextlib
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Literal, TypeAlias, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from gloveport.approvals.question import Question, Verdict
+from gloveport.approvals.store import Status, Store, require_about
+from gloveport.errors import ConfigError, Denied
+from gloveport.policy.subjects import is_about
+from gloveport.policy.wording import printable
+
+Channel: TypeAlias = Literal["client", "queue"]
+
+MOST_OF_RUN = 32
+"""Questions of one run that wait at the same time."""
+MOST_OF_SERVER = 256
+
+_POLL_SECONDS = 0.2
+_SESSIONS = 1024
+"""Sessions whose approvals are remembered."""
+_TEXT = 1000
+_DETAIL = 200_000
+_REMEMBERED = Verdict(allowed=True, by="remembered: the run or session")
+_TIMEOUT = Verdict(allowed=False, by="timeout")
+_CANCELLED = Verdict(allowed=False, by="cancelled")
+_NOBODY = Verdict(allowed=False, by="nobody to ask")
+_UNAVAILABLE = Verdict(allowed=False, by="the queue can't be used")
+
+Made = TypeVar("Made")
+
+
+@dataclass(kw_only=True, eq=False)
+class Pending:
+    """A question on its way to an answer.
+
+    Attributes:
+        shown: Whether the store has it, so that it can be answered.
+    """
+
+    question: Question
+    asker: "Asker"
+    shown: bool = False
+    verdict: Verdict | None = None
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(kw_only=True, eq=False)
+class Asker:
+    """Asks for one run. What is approved for the run is forgotten with it.
+
+    Attributes:
+        desk: Whose it is.
+        changed: Called when a question of the run comes or goes. Must not wait.
+        approved: Subjects that are approved for the run.
+    """
+
+    desk: "Desk"
+    changed: Callable[[], None]
+    approved: set[str] = field(default_factory=set)
+
+    async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
+        """Ask a person, unless they have said before. Wait for the first answer.
+
+        Args:
+            text: The question, in words.
+            subject: What would be done, as ``policy.subjects`` writes it.
+            run: The run that asks.
+            caller: For whom it was begun.
+            session: Whose approvals count; opaque. Without one, none is for the session.
+            detail: What exactly would be done, in lines.
+
+        Raises:
+            Denied: Too many questions wait, or the queue can't be used.
+        """
+        now = datetime.now(UTC)
+        question = Question(
+            id=f"apr-{os.urandom(8).hex()}",
+            run=run,
+            caller=printable(caller)[:_TEXT],
+            session=session,
+            subject=subject,
+            text=printable(text)[:_TEXT],
+            detail="\n".join(map(printable, detail[:_DETAIL].split("\n"))),
+            asked=now,
+            expires=now + timedelta(seconds=self.desk.timeout_seconds),
+        )
+        return await self.desk.ask(Pending(question=question, asker=self))
+
+
+@dataclass(eq=False)
+class Desk:
+    """Asks for all runs of one server.
+
+    Attributes:
+        store: Where questions and answers are kept; it has been created.
+        timeout_seconds: How long an answer is waited for.
+        channels: Who may answer. Without any nobody is asked.
+    """
+
+    store: Store
+    timeout_seconds: float
+    channels: frozenset[Channel]
+    _pending: dict[str, Pending] = field(default_factory=dict, init=False)
+    _sessions: OrderedDict[str, set[str]] = field(default_factory=OrderedDict, init=False)
+    _looking: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+
+    @property
+    def asks_clients(self) -> bool:
+        """Whether a question may be put to the client."""
+        return "client" in self.channels
+
+    def asker(self, changed: Callable[[], None]) -> Asker:
+        """Who asks for a new run. ``changed`` is called when one of its questions comes or goes; it must not wait."""
+        return Asker(desk=self, changed=changed)
+
+    def pending(self, run: str) -> list[Question]:
+        """The questions of a run that nobody has answered yet, the oldest first."""
+        return [one.question for one in self._open() if one.shown and one.question.run == run]
+
+    def answer(self, question_id: str, verdict: Verdict) -> None:
+        """Answer a question of this process, for the client. Without effect where it has an answer already.
+
+        Raises:
+            Denied: The verdict is about a pattern that does not mean the question.
+        """
+        pending = self._pending.get(question_id)
+        if pending is not None and self.asks_clients:
+            require_about(verdict, pending.question)
+            _settle(pending, verdict)
+
+    async def ask(self, pending: Pending) -> Verdict:
+        """Put a question, and wait until it has a verdict. For ``Asker``."""
+        if not self.channels:
+            return _NOBODY
+        if self._is_approved(pending):
+            return _REMEMBERED
+        self._require_room(pending.asker)
+        self._pending[pending.question.id] = pending  # it counts from here on
+        try:
+            return await self._verdict(pending)
+        except ConfigError as error:
+            raise Denied(  # the reason names paths of the host, so it is not for the program
+                "approvals_unavailable",
+                "The owner can't be asked: their queue can't be used.",
+                hint="Tell them to run `gloveport approvals list`, which says why.",
+            ) from error
+        finally:
+            del self._pending[pending.question.id]
+            pending.asker.changed()
+
+    async def _verdict(self, pending: Pending) -> Verdict:
+        question = pending.question
+        _, patterns = await _in_thread(partial(self.store.news, ()))
+        if (known := _remembered(patterns, question)) is not None:
+            return known
+        try:
+            await _in_thread(partial(self.store.put, question, in_queue="queue" in self.channels))
+            pending.shown = True
+            pending.asker.changed()
+            await self._wait(pending)
+        except BaseException:  # the run is over
+            with anyio.CancelScope(shield=True), contextlib.suppress(ConfigError):
+                await self._settled(pending, "cancelled", _CANCELLED)
+            raise
+        if pending.verdict is None:
+            _settle(pending, _TIMEOUT)
+            stands = await self._settled(pending, "expired", _TIMEOUT)
+        else:
+            stands = await self._settled(pending, "allowed" if pending.verdict.allowed else "denied", pending.verdict)
+        self._remember(pending, stands)
+        return stands
+
+    async def _settled(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
+        """Write down how a question has ended. Somebody may have been faster: their verdict stands."""
+        return await _in_thread(partial(self.store.settle, pending.question.id, status, verdict))
+
+    async def _wait(self, pending: Pending) -> None:
+        with anyio.move_on_after(self.timeout_seconds):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._look_for_answers)
+                await pending.answered.wait()
+                tasks.cancel_scope.cancel()
+
+    async def _look_for_answers(self) -> None:
+        """Read what others have written, again and again: one of those who wait does it for all."""
+        async with self._looking:
+            while True:
+                await anyio.sleep(_POLL_SECONDS)
+                asked = [one.question.id for one in self._open() if one.shown]
+                try:
+                    verdicts, patterns = await _in_thread(partial(self.store.news, asked))
+                except ConfigError:
+                    verdicts, patterns = dict.fromkeys(asked, _UNAVAILABLE), ()
+                for one in self._open():
+                    verdict = verdicts.get(one.question.id) or _remembered(patterns, one.question)
+                    if verdict is not None and one.shown:
+                        _settle(one, verdict)
+
+    def _open(self) -> list[Pending]:
+        return [one for one in self._pending.values() if one.verdict is None]
+
+    def _require_room(self, asker: Asker) -> None:
+        of_run = sum(one.asker is asker for one in self._pending.values())
+        if of_run >= MOST_OF_RUN or len(self._pending) >= MOST_OF_SERVER:
+            raise Denied(
+                "too_many_questions",
+                f"{of_run} questions of this run wait for the owner, and {len(self._pending)} of all runs.",
+                hint=f"Wait for the answers: at most {MOST_OF_RUN} of a run may be open at a time.",
+            )
+
+    def _is_approved(self, pending: Pending) -> bool:
+        question = pending.question
+        in_session = question.subject in self._sessions.get(question.session, ())
+        return in_session or question.subject in pending.asker.approved
+
+    def _remember(self, pending: Pending, verdict: Verdict) -> None:
+        """Let an approval hold for as long as it says, also for what was asked in the meantime."""
+        question = pending.question
+        if not verdict.allowed:
+            return
+        if verdict.scope == "run":
+            pending.asker.approved.add(question.subject)
+        elif verdict.scope == "session" and question.session:
+            self._sessions.setdefault(question.session, set()).add(question.subject)
+            self._sessions.move_to_end(question.session)
+            if len(self._sessions) > _SESSIONS:
+                self._sessions.popitem(last=False)
+        for other in self._open():
+            if self._is_approved(other):
+                _settle(other, _REMEMBERED)
+
+
+def _settle(pending: Pending, verdict: Verdict) -> None:
+    """Wake whoever waits for a question. The first verdict counts here; the store has the last word."""
+    if pending.verdict is None:
+        pending.verdict = verdict
+        pending.answered.set()
+        pending.asker.changed()
+
+
+def _remembered(patterns: Iterable[str], question: Question) -> Verdict | None:
+    found = (pattern for pattern in patterns if is_about(pattern, question.subject))
+    return next((Verdict(allowed=True, by=f"remembered: {pattern}") for pattern in found), None)
+
+
+async def _in_thread(work: Callable[[], Made]) -> Made:
+    # Never given up half-way: a row must not appear when nobody waits for it any more.
+    return await to_thread.run_sync(work, abandon_on_cancel=False)

@@ -1,0 +1,273 @@
+"""What was asked, and what was said to it: the one place that decides whether a question is answered, and how.
+
+Servers and ``gloveport approvals`` are different processes, and a question may be answered, run out and be cancelled at
+the same moment. Its row changes once, from pending, in a transaction; whoever comes later learns what stands there.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Literal, TypeAlias
+
+from pydantic import AwareDatetime
+
+from gloveport.approvals.database import create, transaction
+from gloveport.approvals.process import birth_of
+from gloveport.approvals.question import Question, Verdict
+from gloveport.errors import Denied
+from gloveport.model import Value
+from gloveport.policy.subjects import is_about
+from gloveport.policy.wording import shown
+
+Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelled", "gone"]
+"""``gone``: its server has died before anybody answered."""
+
+_KEPT = timedelta(days=7)
+_SHORTEST = 4
+"""Digits of an id that has been cut short."""
+_COLUMNS = "id, question, expires, queue, pid, birth, status, verdict, decided, uid, tty"
+
+
+class Person(Value):
+    """Who answers, as the kernel knows them."""
+
+    uid: int
+    tty: str = ""
+    """The terminal that they sit at; empty where there is none."""
+
+
+class Entry(Value):
+    """A question, and what has become of it."""
+
+    question: Question
+    status: Status
+    in_queue: bool
+    """Whether it may be answered by ``gloveport approvals``."""
+    verdict: Verdict | None = None
+    decided: AwareDatetime | None = None
+    person: Person | None = None
+
+
+class Remembered(Value):
+    """A pattern that holds until it is forgotten."""
+
+    number: int
+    pattern: str
+    approved: AwareDatetime
+    person: Person
+
+
+@dataclass(frozen=True)
+class Store:
+    """The approvals of one state directory.
+
+    Every method reads or writes a file, waits for other processes, and raises ``ConfigError`` where the file can't be
+    used.
+
+    Attributes:
+        directory: Where the file is; made by ``create``.
+    """
+
+    directory: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever asked here."""
+        return self.directory.exists()
+
+    def create(self) -> None:
+        """Make what is not there yet."""
+        create(self.directory)
+
+    def put(self, question: Question, *, in_queue: bool) -> None:
+        """Keep a new question of this process; forget what was over a week ago."""
+        pid = os.getpid()
+        with transaction(self.directory) as database:
+            database.execute("DELETE FROM questions WHERE expires < ?", [(_now() - _KEPT).timestamp()])
+            database.execute(
+                "INSERT INTO questions (id, question, expires, queue, pid, birth) VALUES (?, ?, ?, ?, ?, ?)",
+                [question.id, question.model_dump_json(), question.expires.timestamp(), in_queue, pid, birth_of(pid)],
+            )
+
+    def settle(self, question_id: str, status: Status, verdict: Verdict) -> Verdict:
+        """Say how a question of this process has ended. Returns the verdict that stands: an earlier one, or this."""
+        person = Person(uid=os.geteuid())
+        with transaction(self.directory) as database:
+            entry = _entry(database, question_id)
+            if entry is not None and entry.verdict is not None:
+                return entry.verdict
+            _decide(database, question_id, status, verdict, person)
+            return verdict
+
+    def answer(self, question_id: str, verdict: Verdict, person: Person) -> Question:
+        """Answer a question that is pending, in whichever process it waits. Returns it.
+
+        Raises:
+            Denied: It can't be answered any more, or not here; or the pattern does not mean it.
+        """
+        with transaction(self.directory) as database:
+            entry = _entry(database, question_id)
+            if entry is None:
+                raise _unknown(question_id)
+            _require_open(entry)
+            require_about(verdict, entry.question)
+            _decide(database, question_id, "allowed" if verdict.allowed else "denied", verdict, person)
+            return entry.question
+
+    def news(self, question_ids: Collection[str]) -> tuple[Mapping[str, Verdict], tuple[str, ...]]:
+        """The verdicts on those of the questions that have one, and all remembered patterns."""
+        with transaction(self.directory) as database:
+            rows = database.execute(
+                "SELECT id, verdict FROM questions"
+                " WHERE verdict IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+                [json.dumps([*question_ids])],
+            )
+            verdicts = {question_id: Verdict.model_validate_json(verdict) for question_id, verdict in rows}
+            return verdicts, tuple(pattern for (pattern,) in database.execute("SELECT pattern FROM remembered"))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All questions that are still kept, the oldest first."""
+        with transaction(self.directory) as database:
+            rows = database.execute(f"SELECT {_COLUMNS} FROM questions ORDER BY rowid").fetchall()  # noqa: S608
+            return tuple(map(_read, rows))
+
+    def find(self, prefix: str) -> str:
+        """The id that begins so, with ``apr-`` or without.
+
+        Raises:
+            Denied: None does, or several do; or it is no beginning of an id.
+        """
+        digits = prefix.removeprefix("apr-")
+        if len(digits) < _SHORTEST or not {*digits} <= {*"0123456789abcdef"}:
+            raise Denied(
+                "no_id",
+                f"{shown(prefix)} is no id.",
+                hint=f"Give an id of `gloveport approvals list`, or its first {_SHORTEST} digits or more.",
+            )
+        # Of all, not of those that are pending: else a beginning could come to mean another question meanwhile.
+        found = [entry.question.id for entry in self.entries() if entry.question.id.startswith(f"apr-{digits}")]
+        if len(found) > 1:
+            raise Denied("several_ids", f"{len(found)} questions begin with {shown(prefix)}.", hint="Give more of it.")
+        if not found:
+            raise _unknown(prefix)
+        return found[0]
+
+    def remembered(self) -> tuple[Remembered, ...]:
+        """The patterns that hold, the oldest first."""
+        with transaction(self.directory) as database:
+            rows = database.execute("SELECT number, pattern, approved, uid, tty FROM remembered ORDER BY number")
+            return tuple(
+                Remembered(number=number, pattern=pattern, approved=approved, person=Person(uid=uid, tty=tty))
+                for number, pattern, approved, uid, tty in rows
+            )
+
+    def forget(self, number: int) -> str:
+        """Let a pattern hold no longer. Returns it.
+
+        Raises:
+            Denied: There is none of this number.
+        """
+        with transaction(self.directory) as database:
+            row = database.execute("DELETE FROM remembered WHERE number = ? RETURNING pattern", [number]).fetchone()
+            if row is None:
+                raise Denied(
+                    "unknown_number",
+                    f"Nothing is remembered as number {number}.",
+                    hint="See `gloveport approvals remembered`.",
+                )
+            return str(row[0])
+
+
+def require_about(verdict: Verdict, question: Question) -> None:
+    """Refuse to remember a pattern that would not even have answered the question.
+
+    Raises:
+        Denied: It is so.
+    """
+    if verdict.scope == "pattern" and not is_about(verdict.pattern, question.subject):
+        raise Denied(
+            "pattern_does_not_match",
+            f"The pattern {shown(verdict.pattern)} does not mean this question.",
+            hint=f"Change this, with * for any characters, but not its first word: {question.subject}",
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _entry(database: Connection, question_id: str) -> Entry | None:
+    row = database.execute(f"SELECT {_COLUMNS} FROM questions WHERE id = ?", [question_id]).fetchone()  # noqa: S608
+    return None if row is None else _read(row)
+
+
+def _read(row: tuple[Any, ...]) -> Entry:
+    """A row as an entry.
+
+    Raises:
+        ValueError: It has another shape: somebody else has written it.
+    """
+    _, question, expires, queue, pid, birth, status, verdict, decided, uid, tty = row
+    if status == "pending" and (not birth or birth_of(pid) != birth):
+        status = "gone"
+    elif status == "pending" and expires <= _now().timestamp():
+        status = "expired"
+    return Entry(
+        question=Question.model_validate_json(question),
+        status=status,
+        in_queue=bool(queue),
+        verdict=None if verdict is None else Verdict.model_validate_json(verdict),
+        decided=decided,
+        person=None if uid is None else Person(uid=uid, tty=tty),
+    )
+
+
+def _decide(database: Connection, question_id: str, status: Status, verdict: Verdict, person: Person) -> None:
+    now = _now().isoformat()
+    database.execute(
+        "UPDATE questions SET status = ?, verdict = ?, decided = ?, uid = ?, tty = ?"
+        " WHERE id = ? AND status = 'pending'",
+        [status, verdict.model_dump_json(), now, person.uid, person.tty, question_id],
+    )
+    if verdict.allowed and verdict.scope == "pattern":
+        database.execute(
+            "INSERT INTO remembered (pattern, approved, uid, tty) VALUES (?, ?, ?, ?)",
+            [verdict.pattern, now, person.uid, person.tty],
+        )
+
+
+def _require_open(entry: Entry) -> None:
+    """Refuse what nobody can answer any more, or not through the queue.
+
+    Raises:
+        Denied: It is so.
+    """
+    name = entry.question.id
+    match entry.status:
+        case "pending" if entry.in_queue:
+            return
+        case "pending":
+            raise Denied(
+                "not_in_queue",
+                f"{name} is not for the queue.",
+                hint="Answer it in the client, or name `queue` in approvals.channels.",
+            )
+        case "gone":
+            raise Denied("server_gone", f"The server that asked {name} has ended.", hint="Run the program again.")
+        case "expired":
+            raise Denied("expired", f"{name} has run out: the answer was no.", hint="Run the program again.")
+        case "cancelled":
+            raise Denied("cancelled", f"The run that asked {name} is over.")
+        case "allowed" | "denied":
+            by = entry.verdict.by if entry.verdict else ""
+            raise Denied("already_answered", f"{name} is {entry.status} already, by {by}.")
+
+
+def _unknown(question: str) -> Denied:
+    return Denied(
+        "unknown_question", f"There is no question {shown(question)}.", hint="See `gloveport approvals list --all`."
+    )

@@ -1,0 +1,161 @@
+"""``gloveport approvals``: what programs wait for, and the owner's answers.
+
+What is shown was said by programs and servers: nothing of it reaches the terminal unescaped.
+"""
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from gloveport.approvals.question import Verdict
+    from gloveport.approvals.store import Entry, Person, Store
+
+app = typer.Typer(no_args_is_help=True)
+
+Identifier: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="Of `list`; its first digits are enough.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Holds(StrEnum):
+    """For how long an approval holds."""
+
+    ONCE = "once"
+    RUN = "run"
+    SESSION = "session"
+
+
+@app.callback()
+def approvals() -> None:
+    """Answer what programs wait for. Without an answer in time, the answer is no."""
+
+
+@app.command("list")
+def list_(
+    as_json: AsJson = False,
+    every: Annotated[bool, typer.Option("--all", help="Also what is over, for a week.")] = False,
+) -> None:
+    """Print the questions that wait, the oldest first."""
+    store = _store()
+    found = [one for one in (store.entries() if store.exists else ()) if every or one.status == "pending"]
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
+    elif found:
+        typer.echo("\n\n".join(map(_text, found)))
+    else:
+        typer.echo("Nothing waits for an answer.")
+
+
+@app.command()
+def approve(
+    identifier: Identifier,
+    holds: Annotated[
+        Holds, typer.Option("--for", help="Also for the same tool or address again, WHATEVER the arguments are.")
+    ] = Holds.ONCE,
+    pattern: Annotated[
+        str, typer.Option("--always", metavar="PATTERN", help="For all subjects that it means, until it is forgotten.")
+    ] = "",
+) -> None:
+    """Allow what a program waits for: this once, or for longer."""
+    from gloveport.approvals.question import Verdict
+
+    if pattern and holds is not Holds.ONCE:
+        raise typer.BadParameter("give --for or --always, not both")
+    scope = "pattern" if pattern else holds.value
+    _answer(identifier, Verdict(allowed=True, by=_by(_person()), scope=scope, pattern=pattern))
+
+
+@app.command()
+def deny(identifier: Identifier) -> None:
+    """Refuse what a program waits for, this once."""
+    from gloveport.approvals.question import Verdict
+
+    _answer(identifier, Verdict(allowed=False, by=_by(_person())))
+
+
+@app.command()
+def remembered(as_json: AsJson = False) -> None:
+    """Print the patterns that were approved with --always."""
+    store = _store()
+    found = store.remembered() if store.exists else ()
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
+    for one in () if as_json else found:
+        typer.echo(_printable(f"{one.number}  {one.pattern}  ({_moment(one.approved)}, {_by(one.person)})"))
+    if not found and not as_json:
+        typer.echo("Nothing is remembered.")
+
+
+@app.command()
+def forget(number: Annotated[int, typer.Argument(help="Of `remembered`.")]) -> None:
+    """Let a pattern hold no longer."""
+    typer.echo(_printable(f"forgotten: {_store().forget(number)}"))
+
+
+def _answer(identifier: str, verdict: "Verdict") -> None:
+    store = _store()
+    question = store.answer(store.find(identifier), verdict, _person())
+    longer = {"once": "", "run": " for this run", "session": " for this session", "pattern": " until it is forgotten"}
+    said = f"allowed{longer[verdict.scope]}" if verdict.allowed else "denied"
+    typer.echo(_printable(f"{said}: {verdict.pattern or question.subject} ({question.id})"))
+
+
+def _store() -> "Store":
+    from gloveport.approvals.store import Store
+    from gloveport.config import state_directory
+
+    return Store(state_directory(os.environ) / "approvals")
+
+
+def _person() -> "Person":
+    from gloveport.approvals.store import Person
+
+    try:
+        tty = os.ttyname(sys.stdin.fileno())
+    except (OSError, ValueError):  # no terminal, or closed
+        tty = ""
+    return Person(uid=os.getuid(), tty=tty)
+
+
+def _by(person: "Person") -> str:
+    return f"queue (uid {person.uid}{f', {person.tty}' if person.tty else ''})"
+
+
+def _text(entry: "Entry") -> str:
+    question = entry.question
+    lines = [
+        f"{question.id}  {_standing(entry)}",
+        f"  {question.text}",
+        *(f"  | {line}" for line in question.detail.split("\n") if line),
+        f"  about: {question.subject}",
+        f"  asked: {_moment(question.asked)} by {question.run} for {question.caller}",
+    ]
+    return "\n".join(map(_printable, lines))
+
+
+def _standing(entry: "Entry") -> str:
+    left = max(0, int((entry.question.expires - datetime.now(UTC)).total_seconds()))
+    match entry.status:
+        case "pending" if entry.in_queue:
+            return f"waits for {left} s more"
+        case "pending":
+            return f"waits for {left} s more, for an answer in the client alone"
+        case "gone":
+            return "its server has ended"
+        case status:
+            return f"{status} by {entry.verdict.by}" if entry.verdict else status
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _printable(text: str) -> str:
+    from gloveport.policy.wording import printable
+
+    return printable(text)

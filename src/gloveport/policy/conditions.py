@@ -1,0 +1,218 @@
+"""Conditions on the arguments of a call: whether they are met, or only perhaps.
+
+A program chooses the spelling of what it sends, and servers read leniently: ``"true"`` for true, ``1`` for ``"1"``, a
+path with ``..`` in it. What a server may read in another way, and a list some of whose elements meet a condition, meets
+it *perhaps*; who decides takes the stricter of the two readings. An absent argument, null and an empty list meet none.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from functools import lru_cache, partial
+from ipaddress import ip_address
+from typing import Final, TypeAlias
+
+import jsonschema_rs
+from pydantic import JsonValue
+
+from gloveport.model.hub import CallTool, Condition
+from gloveport.policy.addresses import is_global
+from gloveport.policy.hosts import canonical_host, is_address
+from gloveport.policy.wording import shown
+
+
+class Met(IntEnum):
+    """Whether a condition is met. Several are met together as far as the least of them is."""
+
+    NO = 0
+    PERHAPS = 1
+    YES = 2
+
+
+Addresses: TypeAlias = Mapping[str, tuple[str, ...]]
+
+_UNREADABLE: Final = object()
+"""Stands for what should be an object and is none: a server may find anything in it."""
+
+_MOST_TEXT = 1 << 20
+"""Characters of a text that a regular expression is tried on."""
+_MOST_URL = 8192
+_EXPRESSION_BYTES = 1 << 20
+"""What a compiled expression, and its cache, may take."""
+
+# What resolves to another directory, or may to some servers: `.`, `..` and what other systems take for them, an empty
+# segment, a home directory, another separator, escapes that are decoded too late.
+_ANOTHER_PATH = re.compile(r"/[ .]+(?:/|\Z)|//|/~|[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|25|00)", re.IGNORECASE)
+# Stricter than the standards, where parsers disagree: nothing but `/` may end the host, no user, no spaces within.
+_URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\x00-\x20\x7f\\]*)?")
+
+
+def met(conditions: Mapping[str, Condition], action: CallTool) -> Met:
+    """Tell whether all conditions on the arguments of a call are met. Without any, they are."""
+    arguments = dict(action.arguments)
+    return min((_met(path, one, arguments, action.addresses) for path, one in conditions.items()), default=Met.YES)
+
+
+def hosts_of(path: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
+    """The canonical host names in the URLs of an argument. An address is no name."""
+    for value in _found(path, dict(arguments)):
+        for element in _elements(value):
+            host = _host(element) if isinstance(element, str) else None
+            if host is not None and not is_address(host):
+                yield host
+
+
+def in_words(condition: Condition) -> str:
+    """Say what a condition demands. Bounded."""
+    said = {
+        "equal to": condition.equals,
+        "one of": list(condition.one_of) or None,
+        "beginning with": condition.prefix or None,
+        "matching": condition.pattern or None,
+        "beneath": condition.beneath or None,
+        "a URL that is": condition.url or None,
+    }
+    return " and ".join(f"{words} {shown(str(value))}" for words, value in said.items() if value is not None)
+
+
+def _met(path: str, condition: Condition, arguments: JsonValue, addresses: Addresses) -> Met:
+    tests = list(_tests(condition, addresses))
+    return _of_all(min((test(value) for test in tests), default=Met.PERHAPS) for value in _found(path, arguments))
+
+
+def _of_all(outcomes: Iterable[Met]) -> Met:
+    """Of the parts of one argument: as all of them say, perhaps where they differ, no where there are none."""
+    different = {*outcomes} or {Met.NO}
+    return different.pop() if len(different) == 1 else Met.PERHAPS
+
+
+def _found(path: str, value: JsonValue) -> Iterator[object]:
+    """What stands at a path. A name may have dots in it, so all readings count; in a list, so does each element."""
+    if not path:
+        yield value
+    elif isinstance(value, list):
+        for element in value:
+            yield from _found(path, element)
+    elif isinstance(value, dict):
+        names = [name for name in _first_names(path) if name in value]
+        for name in names:
+            yield from _found(path[len(name) + 1 :], value[name])
+        if not names:
+            yield None
+    else:
+        yield value if value is None else _UNREADABLE
+
+
+def _first_names(path: str) -> Iterator[str]:
+    yield from (path[:place] for place, character in enumerate(path) if character == ".")
+    yield path
+
+
+def _elements(value: object) -> Iterator[object]:
+    if isinstance(value, list):
+        for element in value:
+            yield from _elements(element)
+    else:
+        yield value
+
+
+def _tests(condition: Condition, addresses: Addresses) -> Iterator[Callable[[object], Met]]:
+    if condition.equals is not None:
+        yield partial(_is_one_of, (condition.equals,))
+    if condition.one_of:
+        yield partial(_is_one_of, condition.one_of)
+    if condition.prefix:
+        yield partial(_text, lambda text: Met.YES if text.startswith(condition.prefix) else Met.NO)
+    if condition.pattern:
+        yield partial(_text, partial(_has_form, condition.pattern))
+    if condition.beneath:
+        yield partial(_text, partial(_is_beneath, condition.beneath))
+    if condition.url:
+        yield partial(_text, partial(_is_public, addresses))
+
+
+def _text(test: Callable[[str], Met], value: object) -> Met:
+    """Test a text, or each of a list. Null is nothing; a number or an object may be text to some server."""
+    return _of_all(
+        test(element) if isinstance(element, str) else Met.NO if element is None else Met.PERHAPS
+        for element in _elements(value)
+    )
+
+
+def _is_one_of(expected: tuple[JsonValue, ...], value: object) -> Met:
+    """Equality of JSON: true is not 1, and 1 is 1.0. What only has another type may be coerced by a server."""
+    if any(_same(one, value) for one in expected):
+        return Met.YES
+    if isinstance(value, list):
+        single = tuple(one for one in expected if not isinstance(one, list))
+        return _of_all(_is_one_of(single, element) for element in value) if single else Met.NO
+    if value is None:
+        return Met.NO
+    return Met.PERHAPS if any(_kind(one) != _kind(value) for one in expected) else Met.NO
+
+
+def _same(one: object, other: object) -> bool:
+    if _kind(one) != _kind(other):
+        return False
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    return one == other
+
+
+def _kind(value: object) -> type:
+    return float if type(value) is int else type(value)
+
+
+def _has_form(pattern: str, text: str) -> Met:
+    expression = _expression(pattern)
+    if expression is None or len(text) > _MOST_TEXT:
+        return Met.PERHAPS
+    try:
+        return Met.YES if expression.is_valid(text) else Met.NO
+    except UnicodeEncodeError:  # a lone surrogate: no text to the expression, something else to each server
+        return Met.PERHAPS
+
+
+@lru_cache(maxsize=1024)
+def _expression(pattern: str) -> jsonschema_rs.Draft202012Validator | None:
+    """Compile for an engine that takes linear time; None for what is no expression to it."""
+    options = jsonschema_rs.RegexOptions(size_limit=_EXPRESSION_BYTES, dfa_size_limit=_EXPRESSION_BYTES)
+    try:
+        # Alone first, or `a)|(?:b` would get out of the parentheses.
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
+        return jsonschema_rs.Draft202012Validator({"pattern": f"^(?:{pattern})$"}, pattern_options=options)
+    except ValueError:
+        return None
+
+
+def _is_beneath(directory: str, path: str) -> Met:
+    top = directory.rstrip("/")
+    if not path.startswith("/") or _ANOTHER_PATH.search(path) or _ANOTHER_PATH.search(top):
+        return Met.PERHAPS
+    return Met.YES if path == top or path.startswith(f"{top}/") else Met.NO
+
+
+def _is_public(addresses: Addresses, text: str) -> Met:
+    host = _host(text)
+    if host is None:
+        return Met.PERHAPS
+    found = (host,) if is_address(host) else addresses.get(host, ())
+    return _of_all(map(_is_global, found)) if found else Met.PERHAPS
+
+
+def _is_global(address: str) -> Met:
+    try:
+        return Met.YES if is_global(ip_address(address)) else Met.NO
+    except ValueError:
+        return Met.PERHAPS
+
+
+def _host(text: str) -> str | None:
+    """The canonical host of a URL that every parser reads in the same way; None for any other text."""
+    parts = _URL.fullmatch(text) if len(text) <= _MOST_URL else None
+    try:
+        return canonical_host(parts["host"]) if parts is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,29 @@
+"""What may be asked of a language model. How many rounds and tokens a run has left is for whoever counts them."""
+
+from gloveport.model import Allow, Decision, Deny
+from gloveport.model.hub import Sample, Sampling
+from gloveport.policy.wording import FINAL, listed, shown
+
+
+def decide_sample(sampling: Sampling, action: Sample) -> Decision:
+    """Decide one question. An empty name stands for the model that the operator chose."""
+    if not sampling.enabled:
+        return Deny(
+            code="sampling_not_enabled",
+            reason="The operator does not let programs ask a language model.",
+            hint=f"Return what is to be judged, and judge it yourself. {FINAL}",
+        )
+    if action.model not in {"", sampling.model, *sampling.models}:
+        known = listed(sorted({sampling.model, *sampling.models} - {""}))
+        return Deny(
+            code="model_not_allowed",
+            reason=f"Programs may not name the model {shown(action.model)}.",
+            hint=f"Name none{f', or one of these: {known}' if known else ''}. {FINAL}",
+        )
+    if action.max_tokens > sampling.tokens:
+        return Deny(
+            code="too_many_tokens",
+            reason=f"{action.max_tokens} tokens were asked for; all answers of a run have {sampling.tokens}.",
+            hint=f"Ask for {sampling.tokens} tokens or less.",
+        )
+    return Allow(rule="sampling")
