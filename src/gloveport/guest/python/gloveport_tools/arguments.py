@@ -1,5 +1,7 @@
 """Arguments of a call: they must be JSON, and who passes something else hears where it is and what to do."""
 
+import json
+
 DEPTH = 100
 INT_BITS = 14_280  # below 4300 decimal digits, where readers of JSON stop
 INSTEAD = (  # how to make JSON of what has this attribute
@@ -99,3 +101,8 @@ def typed_by(schema):
         found |= typed_by(choice)
     values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
     return found or {KINDS[type(value)] for value in values}
+
+
+def compact(value):
+    """A value as a line of JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
