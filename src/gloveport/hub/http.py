@@ -1,0 +1,265 @@
+"""A server that speaks over HTTP, by the SDK's transports, over a client that lets nothing grow without bounds.
+
+A body and an event have a size, an answer a deadline. There is no compression, for a small body may unfold to a huge
+one; no cookie; and no broken answer is taken up again, which a server could have us do without end, long after the
+call. Nothing of the environment counts. The SDK follows redirects within the origin alone: no credential leaves it.
+"""
+
+import contextlib
+import functools
+import math
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import NoReturn, TypeAlias
+
+import anyio
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from gloveport.errors import UpstreamError
+from gloveport.hub.wire import Reading, Writing
+from gloveport.model.hub import Server
+from gloveport.policy.wording import shown
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
+
+_CONNECT_SECONDS = 10.0
+_SPARE_SECONDS = 5.0
+"""After the longest time that anybody waits for an answer. What is open still is cleared away."""
+
+_MOST_CONNECTIONS, _KEPT_CONNECTIONS = 1100, 16
+"""More than calls can be on their way; each takes one."""
+
+_SSE_EVENT_BYTES = 1 << 20
+"""What the SDK's older transport lets an event have."""
+
+_OF_RESUMPTION = (b"id", b"retry")
+"""Fields of events by which a broken stream is taken up again."""
+
+
+def connects(
+    name: str, server: Server, *, auth: httpx2.Auth | None, verify: ssl.SSLContext | None = None
+) -> tuple[Connect, ...]:
+    """The ways to connect, in the order in which to try them.
+
+    Args:
+        name: What the operator calls it.
+        server: With a URL.
+        auth: Puts credentials on requests.
+        verify: Whose certificates are believed. Default: the usual authorities.
+    """
+    ways = {"http": (_streamable,), "sse": (_older,), "auto": (_streamable, _older)}[server.transport]
+    return tuple(functools.partial(way, name, server, auth, verify) for way in ways)
+
+
+@contextlib.asynccontextmanager
+async def _streamable(
+    name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None
+) -> AsyncIterator[tuple[Reading, Writing]]:
+    most = int(server.answer_bytes)
+    async with (
+        _client(name, server, auth, verify, most) as client,
+        client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=most) as streams,
+    ):
+        yield streams
+
+
+@contextlib.asynccontextmanager
+async def _older(
+    name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None
+) -> AsyncIterator[tuple[Reading, Writing]]:
+    most = min(int(server.answer_bytes), _SSE_EVENT_BYTES)
+    async with _client(name, server, auth, verify, most) as client:
+
+        def made(
+            headers: dict[str, str] | None = None,  # noqa: ARG001 - it has its own of all these
+            timeout: httpx2.Timeout | None = None,  # noqa: ARG001
+            auth: httpx2.Auth | None = None,  # noqa: ARG001
+        ) -> httpx2.AsyncClient:
+            return client
+
+        async with sse_client(server.url, httpx_client_factory=made) as streams:
+            yield streams
+
+
+@contextlib.asynccontextmanager
+async def _client(
+    name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None, most: int
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client that ends the context with an ``UpstreamError`` when the server goes beyond its bounds."""
+    async with anyio.create_task_group() as tasks:
+
+        async def fail(error: UpstreamError) -> None:
+            raise error
+
+        def end(error: UpstreamError) -> None:
+            tasks.start_soon(fail, error)
+
+        limits = httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS)
+        bounded = _Bounded(
+            inner=httpx2.AsyncHTTPTransport(verify=verify or True, trust_env=False, limits=limits),
+            name=name,
+            most=most,
+            seconds=max(server.startup_seconds, server.call_seconds) + _SPARE_SECONDS,
+            fail=end,
+        )
+        try:
+            yield httpx2.AsyncClient(
+                transport=bounded,
+                headers={**server.headers, "Accept-Encoding": "identity"},
+                auth=auth,
+                timeout=None,
+                trust_env=False,
+                follow_redirects=False,
+            )
+        except Exception as error:
+            if bounded.status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                raise
+            raise UpstreamError(
+                "server_unavailable",
+                f"The server {shown(name)} does not accept our credentials: it answers {bounded.status}.",
+                hint=f"Look at its auth in the configuration; with OAuth, run: gloveport servers login {name}",
+            ) from error
+
+
+@dataclass(kw_only=True, eq=False)
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Sends requests, and holds their answers to the bounds. The class above is httpx2's interface.
+
+    Attributes:
+        most: Bytes of a body, or of an event.
+        seconds: From a request to the end of its answer, unless that has no end.
+        fail: Ends the connection.
+        status: Of the last answer.
+    """
+
+    inner: httpx2.AsyncHTTPTransport
+    name: str
+    most: int
+    seconds: float
+    fail: Callable[[UpstreamError], None]
+    status: int = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it. What comes too late is as if it had failed at the server: only its own call is concerned."""
+        endless = request.method == "GET" or request.headers.get("mcp-method") == "subscriptions/listen"
+        deadline = math.inf if endless else anyio.current_time() + self.seconds
+        # A timeout of httpx2's would be the end of the connection, and so of all other calls.
+        patience = {"connect": _CONNECT_SECONDS, "read": None, "write": None, "pool": None}
+        request.extensions = {**request.extensions, "timeout": patience}
+        with anyio.CancelScope(deadline=deadline):
+            response = await self.inner.handle_async_request(request)
+            self.status = response.status_code
+            try:
+                await self._check(request, response)
+            except BaseException:
+                await response.aclose()
+                raise
+            return self._bounded(response, deadline)
+        return httpx2.Response(HTTPStatus.GATEWAY_TIMEOUT, request=request)
+
+    async def _check(self, request: httpx2.Request, response: httpx2.Response) -> None:
+        coding = response.headers.get("content-encoding", "identity")
+        if coding != "identity":
+            await self.end(
+                "bad_answer", f"has sent a body in the coding {shown(coding)}, which it was not asked for", ""
+            )
+        if response.status_code == HTTPStatus.NOT_FOUND and request.method == "POST":  # noqa: SIM102
+            if "mcp-session-id" in request.headers:
+                await self.end("server_gone", "knows the session no more", "Try again: that begins another.")
+
+    def _bounded(self, response: httpx2.Response, deadline: float) -> httpx2.Response:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        headers = response.headers.copy()
+        headers.pop("set-cookie", None)  # a jar would grow without bounds
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it comes from such a transport
+        events = _Events() if kind == "text/event-stream" else None
+        stream = _Body(self, response.stream, deadline, events)
+        return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
+
+    async def end(self, code: str, what: str, hint: str) -> NoReturn:
+        """End the connection, and wait for that: nobody must take a part for the whole meanwhile."""
+        self.fail(UpstreamError(code, f"The server {shown(self.name)} {what}; the connection has ended.", hint=hint))
+        await anyio.sleep_forever()
+        raise AssertionError  # sleeping ends by being cancelled
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.inner.aclose()
+
+
+@dataclass(eq=False)
+class _Body(httpx2.AsyncByteStream):
+    """What comes of one body within the bounds. The class above is httpx2's interface."""
+
+    transport: _Bounded
+    stream: httpx2.AsyncByteStream
+    deadline: float
+    events: "_Events | None"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces, size = aiter(self.stream), 0
+        while (piece := await self._next(pieces)) is not None:
+            if self.events is None:
+                size += len(piece)
+            else:
+                piece = self.events.feed(piece)
+                size = self.events.size
+            if size > self.transport.most:
+                what = f"has sent a message of more than {self.transport.most} bytes"
+                await self.transport.end("answer_too_large", what, "Ask it for less: a page, a filter, fewer fields.")
+            yield piece
+        if self.events is not None:
+            yield self.events.rest
+
+    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
+        with anyio.CancelScope(deadline=self.deadline):
+            try:
+                return await anext(pieces, None)
+            except httpx2.TransportError as error:
+                if self.deadline == math.inf:
+                    raise  # a stream of notifications, which the SDK opens anew
+                what = f"has broken off its answer ({type(error).__name__})"
+                await self.transport.end("server_gone", what, "It is not known whether the call has had an effect.")
+        return None
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+@dataclass(kw_only=True, eq=False)
+class _Events:
+    """Leaves the fields out by which a stream is taken up again, and counts.
+
+    Attributes:
+        size: Bytes of the event that is coming, so far.
+        rest: A line that is not complete.
+    """
+
+    size: int = 0
+    rest: bytes = b""
+    _before: int = 0
+    """Bytes of the complete lines of the event that is coming."""
+
+    def feed(self, piece: bytes) -> bytes:
+        """What can be let out now."""
+        # A CR at the end may be half of a line's end.
+        cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1
+        if not cut:
+            self.rest += piece
+            self.size = self._before + len(self.rest)
+            return b""
+        lines = (self.rest + piece[:cut]).splitlines(keepends=True)
+        self.rest = piece[cut:]
+        largest = 0
+        for line in lines:
+            text = line.rstrip(b"\r\n")
+            self._before = self._before + len(text) if text else 0
+            largest = max(largest, self._before)
+        self.size = max(largest, self._before + len(self.rest))
+        return b"".join(line for line in lines if line.rstrip(b"\r\n").partition(b":")[0] not in _OF_RESUMPTION)

@@ -1,0 +1,293 @@
+"""A server that speaks over its standard streams: a process group of its own, and messages, one a line.
+
+The process gets no environment but what is listed here and what the operator gave it. No more than one message of the
+size that is allowed is ever held in memory. Whatever it does, it and what it started are gone, within seconds, when the
+context has been left; and it is killed when we are.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import IO, TypeAlias
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from gloveport.errors import UpstreamError
+from gloveport.model.hub import Server
+from gloveport.policy.wording import shown
+
+NESTED = "GLOVEPORT_NESTED"
+"""Variable by which a Gloveport knows that another one has started it."""
+
+_PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_LAUNCH = Path(__file__).with_name("launch.py")
+_CHUNK_BYTES = 1 << 16
+_GRACE_SECONDS = 2.0
+"""For each step of the way out: until its input is closed it has to end by itself, then it is asked to, then killed."""
+
+_LAST_WORDS_SECONDS = 0.5
+_LOG_PAUSE_SECONDS = 0.05
+_LOGGED_LINES, _LOGGED_CHARS = 10, 500
+"""Of what comes within one pause."""
+
+_TAIL_BYTES, _TAIL_CHARS = 4096, 1000
+
+_Received: TypeAlias = SessionMessage | Exception
+Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Received], MemoryObjectSendStream[SessionMessage]]
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    name: str,
+    server: Server,
+    *,
+    environ: Mapping[str, str],
+    secrets: Mapping[str, str],
+    clean: Callable[[str], str],
+) -> AsyncIterator[Streams]:
+    """Start the server, and speak with it until the context is left; then it is ended.
+
+    Args:
+        name: What the operator calls it.
+        server: With a command.
+        environ: The environment, of which it gets nine variables.
+        secrets: Values of the variables of ``server.secret_env``.
+        clean: Takes secrets out of what it says on its standard error, before anybody sees it.
+
+    Raises:
+        UpstreamError: It can't be started; it has ended by itself; or it has sent a message that is too large.
+    """
+    process = _start(name, server, environ, secrets)
+    # From here to the end that takes care of it there is no await: a cancel between them would leave it alone.
+    try:
+        said = _Said(name, clean)
+        to_us, inbox = anyio.create_memory_object_stream[_Received]()
+        outbox, to_it = anyio.create_memory_object_stream[SessionMessage]()
+        with to_us, inbox, outbox, to_it:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(said.read, _pipe(process.stderr))
+                tasks.start_soon(_converse, process, name, said, int(server.answer_bytes), to_us)
+                tasks.start_soon(_write, _pipe(process.stdin), to_it)
+                yield inbox, outbox
+                tasks.cancel_scope.cancel()
+    except* UpstreamError:
+        await _end(process, 0)  # what has broken the protocol, or has gone, gets no time to think
+        raise
+    finally:
+        await _end(process, _GRACE_SECONDS)
+
+
+def _start(
+    name: str, server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    env = {key: environ[key] for key in _PASSED if key in environ} | dict(server.env) | dict(secrets) | {NESTED: "1"}
+    directory = server.directory or env.get("HOME", "/")
+    command = server.command[0]
+    # An entry that is not absolute would find what lies in the directory that we were started in.
+    places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]
+    wanted = str(Path(directory, command)) if "/" in command else command
+    path = shutil.which(wanted, path=os.pathsep.join(places))
+    if path is None:
+        raise UpstreamError(
+            "server_unavailable",
+            f"The command {shown(command)} of the server {shown(name)} is not there, or can't be executed.",
+            hint="Install it, or name it by its whole path; it is looked for along PATH.",
+        )
+    launched = (sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), ",".join(env), path, *server.command)
+    try:
+        return subprocess.Popen(  # noqa: S603 - the operator's own words, and no shell
+            launched,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=directory,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        why = f"{error.strerror}: {shown(directory)}" if isinstance(error, OSError) else "a variable holds a NUL"
+        raise UpstreamError(
+            "server_unavailable",
+            f"The server {shown(name)} can't be started: {why}.",
+            hint="Look at its command, its directory and its environment in the configuration.",
+        ) from error
+
+
+def _pipe(pipe: IO[bytes] | None) -> int:
+    assert pipe is not None  # noqa: S101 - it was asked for
+    os.set_blocking(pipe.fileno(), False)
+    return pipe.fileno()
+
+
+async def _converse(
+    process: "subprocess.Popen[bytes]",
+    name: str,
+    said: "_Said",
+    most: int,
+    receiver: MemoryObjectSendStream[_Received],
+) -> None:
+    """Pass on each message, until there are no more; that is a fault, for only we end a connection."""
+    line = bytearray()
+    descriptor = _pipe(process.stdout)
+    while True:
+        await anyio.wait_readable(descriptor)  # each time: a flood must let others have their turn
+        chunk = os.read(descriptor, _CHUNK_BYTES)
+        if not chunk:
+            break
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            _append(line, piece, most, name)
+            await _deliver(line, receiver)
+            line.clear()
+        _append(line, rest, most, name)
+    await _ended(process, _LAST_WORDS_SECONDS)
+    with anyio.move_on_after(_LAST_WORDS_SECONDS):
+        await said.over.wait()
+    raise UpstreamError(
+        "server_gone",
+        f"The server {shown(name)} has ended{_status(process)}.{said.last_words}",
+        hint="Try its command by hand.",
+    )
+
+
+def _append(line: bytearray, piece: bytes, most: int, name: str) -> None:
+    if len(line) + len(piece) > most:
+        raise UpstreamError(
+            "answer_too_large",
+            f"The server {shown(name)} has sent a message of more than {most} bytes; the connection has ended.",
+            hint="Ask it for less: a page, a filter, fewer fields.",
+        )
+    line += piece
+
+
+async def _deliver(line: bytearray, receiver: MemoryObjectSendStream[_Received]) -> None:
+    if not line.strip():
+        return
+    message: _Received
+    try:
+        message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        message = error
+    await receiver.send(message)
+
+
+async def _write(descriptor: int, sender: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    """Write what is to be sent. When it reads no more, nothing is said here: it is ending, and that is noticed."""
+    with contextlib.suppress(BrokenPipeError), sender:
+        async for item in sender:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            left = memoryview(text.encode() + b"\n")
+            while left:
+                try:
+                    left = left[os.write(descriptor, left) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(descriptor)
+
+
+def _status(process: "subprocess.Popen[bytes]") -> str:
+    """How it has ended, where that is known; it is not reaped, so its number stays its own."""
+    found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return ""
+    if found.si_code == os.CLD_EXITED:
+        return f" with status {found.si_status}"
+    return f" by the signal {signal.Signals(found.si_status).name}"
+
+
+async def _end(process: "subprocess.Popen[bytes]", grace: float) -> None:
+    """Close its input, give it time, ask it to end, then kill its whole group, and wait for that."""
+    if process.returncode is not None:
+        return
+    with anyio.CancelScope(shield=True):
+        _close(process.stdin)
+        if grace and not await _ended(process, grace):
+            _signal(process, signal.SIGTERM)
+            await _ended(process, grace)
+        _signal(process, signal.SIGKILL)  # and what it has left behind
+        await _ended(process, _GRACE_SECONDS)
+    process.poll()
+    _close(process.stdout)
+    _close(process.stderr)
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
+    """To its group. It is not reaped: so its number, which is the group's, is its own, and nobody else can be hit."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    assert pipe is not None  # noqa: S101 - it was asked for
+    with contextlib.suppress(BrokenPipeError):
+        pipe.close()
+
+
+async def _ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Wait for its end, so long at most; it is not reaped."""
+    with FileIO(os.pidfd_open(process.pid)) as descriptor, anyio.move_on_after(seconds):
+        await anyio.wait_readable(descriptor)
+        return True
+    return False
+
+
+@dataclass(eq=False)
+class _Said:
+    """What a server says on its standard error: a little of it goes to the log, the end of it into what went wrong.
+
+    It is read slowly, so that a flood costs next to nothing, but all of it, so that no server waits for us.
+    """
+
+    name: str
+    clean: Callable[[str], str]
+    over: anyio.Event = field(default_factory=anyio.Event)
+    _tail: bytes = b""
+    _line: bytes = b""
+
+    async def read(self, descriptor: int) -> None:
+        while True:
+            await anyio.wait_readable(descriptor)
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+            if not chunk:
+                break
+            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+            if _log.isEnabledFor(logging.INFO):
+                self._report(chunk)
+            await anyio.sleep(_LOG_PAUSE_SECONDS)
+        self._report(b"\n")
+        self.over.set()
+
+    def _report(self, chunk: bytes) -> None:
+        whole, feed, self._line = (self._line + chunk).rpartition(b"\n")
+        if len(self._line) > _TAIL_BYTES:
+            whole, feed, self._line = self._line, b"\n", b""
+        # As a whole first: a secret may go over several lines.
+        lines = [line for line in self.clean(whole.decode(errors="replace")).split("\n") if line.strip()]
+        for line in lines[:_LOGGED_LINES]:
+            _log.info("server %s: %s", self.name, _printable(line[:_LOGGED_CHARS]))
+        if feed and len(lines) > _LOGGED_LINES:
+            _log.info("server %s: %d more lines", self.name, len(lines) - _LOGGED_LINES)
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it said, for a sentence; empty where it said nothing."""
+        # Of the cleaned text far less than was kept: a secret that the cut went through must not be shown in part.
+        text = self.clean(self._tail.decode(errors="replace")).strip()[-_TAIL_CHARS:]
+        return f" It said: {_printable(text)}" if text else ""
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)

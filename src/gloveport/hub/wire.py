@@ -1,0 +1,168 @@
+"""What passes between the SDK's client and a server, over whatever transport: what was asked for, and nothing else.
+
+The SDK makes a task of each notification and each request that a server sends, and waits for a peer that does not
+read. A server can send them without end. So no notification gets further than here but those that end or begin a
+subscription, no answer but to a question that is still open, a server's own requests are refused on the spot, and who
+sends much that was not asked for is read slowly.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias
+
+import anyio
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.inbound import mcp_param_headers
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+
+_TOOLS_CHANGED = "notifications/tools/list_changed"
+_OF_SUBSCRIPTIONS = ("notifications/subscriptions/acknowledged", "notifications/cancelled")
+_COURTESY_SECONDS = 0.5
+"""How long a message that nobody waits for may take to be sent: longer ones are dropped."""
+
+_NOISE, _PAUSE_SECONDS = 64, 0.05
+"""After so many messages that were not asked for the reading rests: 1280 a second at most."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reading(Protocol):
+    """Where messages come from. An exception stands for something that was no message."""
+
+    async def receive(self) -> SessionMessage | Exception: ...  # noqa: D102
+    async def aclose(self) -> None: ...  # noqa: D102
+
+
+class Writing(Protocol):
+    """Where messages go."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...  # noqa: D102
+    async def aclose(self) -> None: ...  # noqa: D102
+
+
+Headers: TypeAlias = Mapping[tuple[str, ...], str]
+"""Arguments of a tool that have to be repeated in headers: path in the arguments → name."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Wire:
+    """Both directions of one connection.
+
+    Attributes:
+        name: The server's.
+        on_change: Called when it says that its tools have changed.
+        on_end: Called when nothing more comes.
+        headers: By the name of the tool.
+        over: Whether nothing more comes.
+    """
+
+    name: str
+    reading: Reading
+    writing: Writing
+    on_change: Callable[[], None]
+    on_end: Callable[[], None]
+    headers: Mapping[str, Headers] = field(default_factory=dict)
+    over: bool = False
+    _open: set[RequestId] = field(default_factory=set)
+    _noise: int = 0
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Pass a message on to the server."""
+        message = item.message
+        if isinstance(message, JSONRPCRequest):
+            self._open.add(coerce_request_id(message.id))
+            self._repeat_arguments(message, item)
+        elif isinstance(message, JSONRPCNotification):
+            if message.method == "notifications/cancelled":
+                self._open.discard(coerce_request_id((message.params or {}).get("requestId", "")))
+            await self._send_if_it_can(item)
+            return
+        await self.writing.send(item)
+
+    async def receive(self) -> SessionMessage:
+        """The next message that was asked for."""
+        try:
+            while True:
+                item = await self.reading.receive()
+                if not isinstance(item, Exception) and await self._is_wanted(item):
+                    return item
+                await self._rest(item)
+        except BaseException:
+            self.over = True
+            self.on_end()
+            raise
+
+    async def _is_wanted(self, item: SessionMessage) -> bool:
+        match item.message:
+            case JSONRPCResponse(id=number) | JSONRPCError(id=number):
+                if number is None or (key := coerce_request_id(number)) not in self._open:
+                    return False
+                self._open.discard(key)
+                return True
+            case JSONRPCNotification(method=method):
+                if method == _TOOLS_CHANGED:
+                    self.on_change()
+                return method in _OF_SUBSCRIPTIONS
+            case JSONRPCRequest() as request:
+                await self._refuse(request)
+                return False
+
+    async def _refuse(self, request: JSONRPCRequest) -> None:
+        """Nothing of ours is a server's to ask for: no model, no person, no files. It may know whether we are there."""
+        answer: JSONRPCResponse | JSONRPCError
+        if request.method == "ping":
+            answer = JSONRPCResponse(jsonrpc="2.0", id=request.id, result={})
+        else:
+            error = ErrorData(code=METHOD_NOT_FOUND, message="this client answers no requests of servers")
+            answer = JSONRPCError(jsonrpc="2.0", id=request.id, error=error)
+        await self._send_if_it_can(SessionMessage(answer))
+
+    async def _send_if_it_can(self, item: SessionMessage) -> None:
+        """A server that does not read holds nobody up."""
+        with anyio.move_on_after(_COURTESY_SECONDS):
+            await self.writing.send(item)
+
+    async def _rest(self, item: SessionMessage | Exception) -> None:
+        if isinstance(item, Exception) and not self._noise:
+            _log.info("server %s: it sends what is no message of the protocol; that is passed over", self.name)
+        self._noise += 1
+        if not self._noise % _NOISE:
+            await anyio.sleep(_PAUSE_SECONDS)
+
+    def _repeat_arguments(self, message: JSONRPCRequest, item: SessionMessage) -> None:
+        params = message.params or {}
+        headers = self.headers.get(params.get("name", "")) if message.method == "tools/call" else None
+        if headers and isinstance(item.metadata, ClientMessageMetadata) and item.metadata.headers is not None:
+            item.metadata.headers.update(mcp_param_headers(headers, params.get("arguments") or {}))
+
+    async def aclose(self) -> None:  # noqa: D102
+        await self.reading.aclose()
+        await self.writing.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
