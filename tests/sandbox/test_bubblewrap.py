@@ -32,7 +32,7 @@ def test_the_whole_command_line_is_as_expected():
         *["--unshare-cgroup", "--die-with-parent", "--new-session", "--disable-userns", "--assert-userns-disabled"],
         *["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "gloveport", "--clearenv"],
         *["--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8", "--setenv", "LOGNAME", "agent"],
-        *["--setenv", "NO_COLOR", "1", "--setenv", "PATH", "/usr/bin:/usr/local/bin:/bin"],
+        *["--setenv", "NO_COLOR", "1", "--setenv", "PATH", "/usr/bin:/usr/local/bin:/bin:/opt/gloveport/shell"],
         *["--setenv", "SHELL", "/bin/bash", "--setenv", "TERM", "dumb", "--setenv", "TMPDIR", "/tmp"],
         *["--setenv", "USER", "agent"],
         *["--perms", "0444", "--file", "21", "/etc/passwd", "--perms", "0444", "--file", "22", "/etc/group"],

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 from pydantic import Field, JsonValue
 
 from gloveport.errors import SandboxError
-from gloveport.model import MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
+from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
@@ -144,12 +144,13 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     # Packages count as the one place that they lie in: Python lists it to find one.
     places = (*(bind.target for bind in shown), *{str(PurePosixPath(one.target).parent) for one in system.packages})
     _refuse_nesting([*places, *(mount.target for mount in grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
-    path = ":".join(dict.fromkeys((str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin")))
+    # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
+    commands = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
     return Plan(
         interpreter=(system.python, "-I", "-B"),
         preload=program.preload,
         env={
-            "PATH": path,
+            "PATH": ":".join(dict.fromkeys(commands)),
             "HOME": SCRATCH,
             "TMPDIR": SCRATCH,
             "LANG": "C.UTF-8",

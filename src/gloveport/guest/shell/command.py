@@ -154,7 +154,8 @@ def export(host, directory):
 def call(host, server, tool, options):
     """Call a tool with what the options say."""
     name = f"{server}/{tool}"
-    schema = host.ask(name, "describe", server=server, tool=tool)["input_schema"] if options else {}
+    needs_types = len(options) > 2 or options[:1] not in ([], ["--json"])
+    schema = host.ask(name, "describe", server=server, tool=tool)["input_schema"] if needs_types else {}
     arguments = arguments_of(options, schema, f"try: tools {server} {tool} --help")
     require_json(arguments, "")
     return ToolResult(host.ask(name, "call", server=server, tool=tool, arguments=arguments))
