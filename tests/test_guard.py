@@ -1,15 +1,20 @@
 """P13, the reference monitor: decided, written down, done, written down; else not done."""
 
+import dataclasses
+import hashlib
 import json
 from typing import get_args
 
+import anyio
 import pytest
 
+from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.errors import AuditError, Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
+from gloveport.model.hub import CallTool, Sample, Sampling, ServerPolicy, Toolbox, ToolRule
 
 ACTION = Execute(language="python", code_bytes=3, code_sha256="0" * 64)
 FETCH = Fetch(method="GET", scheme="https", host="api.example.com", port=443, path="/items")
@@ -18,7 +23,17 @@ API = Api(
     hosts=("api.example.com", "tcp://db.example.com:5432"),
     rules=(Rule(action="ask", methods=("DELETE",)), Rule(action="allow")),
 )
-GRANT = Grant(languages={"python"}, egress=Egress(apis={"service": API}))
+TOOLBOX = Toolbox(servers={"files": ServerPolicy(rules=(ToolRule(action="allow", tools=("read_*",)),))})
+CALL = CallTool(
+    server="files", tool="read_file", arguments={"path": "/secret-plan"}, addresses={"a.test": ("192.0.2.1",)}
+)
+SAMPLE = Sample(model="small", prompt_bytes=10, max_tokens=100)
+GRANT = Grant(
+    languages={"python"},
+    egress=Egress(apis={"service": API}),
+    toolbox=TOOLBOX,
+    sampling=Sampling(enabled=True, models=("small",)),
+)
 
 
 @pytest.fixture
@@ -32,9 +47,9 @@ def written(tmp_path):
     return [json.loads(line) for line in lines]
 
 
-def test_an_allowed_action_is_written_down_before_and_after(guard, tmp_path):
+async def test_an_allowed_action_is_written_down_before_and_after(guard, tmp_path):
     """T6."""
-    with guard.admit(ACTION) as ending:
+    async with guard.admit(ACTION) as ending:
         assert [record["kind"] for record in written(tmp_path)] == ["execute.admitted"]
         ending.fields["status"] = "ok"
     before, after = written(tmp_path)
@@ -47,28 +62,30 @@ def test_an_allowed_action_is_written_down_before_and_after(guard, tmp_path):
     assert (after["kind"], after["status"]) == ("execute.ended", "ok")
 
 
-def test_a_denied_action_is_written_down_and_not_done(guard, tmp_path):
+async def test_a_denied_action_is_written_down_and_not_done(guard, tmp_path):
     """T1, T6: ``Grant()`` may do nothing."""
     nothing = Guard(grant=Grant(), audit=guard.audit, caller="me", run_id="run-1")
-    with pytest.raises(Denied) as caught, nothing.admit(ACTION):
-        pytest.fail("it was done")
+    with pytest.raises(Denied) as caught:
+        async with nothing.admit(ACTION):
+            pytest.fail("it was done")
     assert caught.value.code == "language_not_allowed"
     assert [(record["kind"], record["code"]) for record in written(tmp_path)] == [
         ("execute.denied", "language_not_allowed")
     ]
 
 
-def test_a_refusal_on_the_way_is_written_down(guard, tmp_path):
-    with pytest.raises(Denied), guard.admit(ACTION):
-        raise Denied("queue_full", "too many")
+async def test_a_refusal_on_the_way_is_written_down(guard, tmp_path):
+    with pytest.raises(Denied):
+        async with guard.admit(ACTION):
+            raise Denied("queue_full", "too many")
     assert written(tmp_path)[-1]["kind"] == "execute.denied"
     assert written(tmp_path)[-1]["code"] == "queue_full"
 
 
-@pytest.mark.parametrize("action", [ACTION, FETCH, CONNECT], ids=lambda action: action.kind)
-def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, action):
+@pytest.mark.parametrize("action", [ACTION, FETCH, CONNECT, SAMPLE], ids=lambda action: action.kind)
+async def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, action):
     """T6: each of its fields, as plain JSON."""
-    with guard.admit(action):
+    async with guard.admit(action):
         pass
     (before, after), kind = written(tmp_path), action.kind
     assert (before["kind"], after["kind"]) == (f"{kind}.admitted", f"{kind}.ended")
@@ -79,54 +96,136 @@ def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, action):
 
 
 def test_no_kind_of_action_is_left_out_above():
-    assert {type(action) for action in (ACTION, FETCH, CONNECT)} == set(get_args(Action))
+    assert {type(action) for action in (ACTION, FETCH, CONNECT, SAMPLE, CALL)} == set(get_args(Action))
 
 
-def test_what_the_owner_is_to_be_asked_about_is_written_down_and_not_done(guard, tmp_path):
-    """T1, T6."""
-    with pytest.raises(Denied) as caught, guard.admit(FETCH.model_copy(update={"method": "DELETE"})):
-        pytest.fail("it was done")
+async def test_of_a_calls_arguments_the_log_has_size_and_digest_alone(guard, tmp_path):
+    """A1, H5: they may hold anything."""
+    async with guard.admit(CALL):
+        pass
+    before = written(tmp_path)[0]
+    assert (before["server"], before["tool"], before["addresses"]) == ("files", "read_file", {"a.test": ["192.0.2.1"]})
+    text = json.dumps(dict(CALL.arguments), separators=(",", ":")).encode()
+    assert before["arguments"] == {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+    assert "secret-plan" not in json.dumps(written(tmp_path))
+
+
+class Person:
+    """Somebody who answers every question alike."""
+
+    def __init__(self, verdict, clock):
+        self.verdict, self.clock, self.asked, self.stood = verdict, clock, [], []
+
+    async def ask(self, text, **about):
+        self.stood.append(self.clock.stands)
+        self.asked.append((text, about))
+        return self.verdict
+
+
+@pytest.fixture
+def asking(guard):
+    """The guard of a run that can ask a person who says this."""
+
+    def make(**verdict):
+        person = Person(Verdict(**verdict), guard.clock)
+        return person, dataclasses.replace(guard, asker=person, session="mine")
+
+    return make
+
+
+DELETE = FETCH.model_copy(update={"method": "DELETE"})
+
+
+async def test_where_nobody_can_be_asked_the_answer_is_no(guard, tmp_path):
+    """T1, T6, H8."""
+    with pytest.raises(Denied) as caught:
+        async with guard.admit(DELETE):
+            pytest.fail("it was done")
     (record,) = written(tmp_path)
-    assert caught.value.code == record["code"] == "approval_required"
+    assert caught.value.code == record["code"] == "approval_denied"
     assert (record["kind"], record["rule"], record["method"]) == ("fetch.denied", "api.service.rules[0]", "DELETE")
 
 
-def test_a_request_that_failed_says_why_and_what_was_known_until_then(guard, tmp_path):
+async def test_what_a_person_allows_is_done_and_written_down_with_who_said_so(asking, tmp_path):
+    """H8, T6: the question, the answer, the end; the run's clock stands meanwhile and goes on then."""
+    person, guard = asking(allowed=True, by="queue (uid 0)", scope="run")
+    async with guard.admit(DELETE):
+        assert not guard.clock.stands
+    asked, admitted, _ = written(tmp_path)
+    assert (asked["kind"], admitted["kind"]) == ("fetch.asked", "fetch.admitted")
+    assert (admitted["by"], admitted["scope"]) == ("queue (uid 0)", "run")
+    assert person.stood == [True]
+    ((_, about),) = person.asked
+    assert about["subject"].startswith("fetch DELETE https://api.example.com")
+    assert (about["run"], about["caller"], about["session"]) == ("run-1", "me", "mine")
+
+
+async def test_what_a_person_does_not_allow_is_not_done(asking, tmp_path):
+    """H8."""
+    _, guard = asking(allowed=False, by="timeout")
+    with pytest.raises(Denied) as caught:
+        async with guard.admit(DELETE):
+            pytest.fail("it was done")
+    assert "timeout" in caught.value.reason
+    assert [record["kind"] for record in written(tmp_path)] == ["fetch.asked", "fetch.denied"]
+
+
+async def test_a_question_that_the_end_of_a_run_interrupts_is_written_down_as_over(guard, tmp_path):
+    """T6."""
+
+    class Nobody:
+        async def ask(self, _text, **_about):
+            await anyio.sleep_forever()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        async with dataclasses.replace(guard, asker=Nobody()).admit(DELETE):
+            pytest.fail("it was done")
+    assert [record["kind"] for record in written(tmp_path)] == ["fetch.asked", "fetch.ended"]
+    assert written(tmp_path)[-1]["status"] == "cancelled"
+
+
+async def test_a_request_that_failed_says_why_and_what_was_known_until_then(guard, tmp_path):
     def act(ending):
         ending.fields["api"] = "service"
         raise UpstreamError("upstream_timeout", "too late")
 
-    with pytest.raises(UpstreamError), guard.admit(FETCH) as ending:
-        act(ending)
+    with pytest.raises(UpstreamError):
+        async with guard.admit(FETCH) as ending:
+            act(ending)
     record = written(tmp_path)[-1]
     assert (record["kind"], record["status"], record["code"]) == ("fetch.ended", "failed", "upstream_timeout")
     assert record["api"] == "service"
 
 
 @pytest.mark.parametrize(("error", "status"), [(OSError("disk"), "failed"), (KeyboardInterrupt(), "cancelled")])
-def test_however_an_action_ends_its_end_is_written_down(guard, tmp_path, error, status):
-    with pytest.raises(type(error)), guard.admit(ACTION):
-        raise error
+async def test_however_an_action_ends_its_end_is_written_down(guard, tmp_path, error, status):
+    with pytest.raises(type(error)):
+        async with guard.admit(ACTION):
+            raise error
     assert (written(tmp_path)[-1]["kind"], written(tmp_path)[-1]["status"]) == ("execute.ended", status)
 
 
-def test_what_can_not_be_written_down_is_not_done(guard):
+async def test_what_can_not_be_written_down_is_not_done(guard):
     """A1, T3: an unwritable log stops new runs."""
     guard.audit.close()
-    with pytest.raises(AuditError), guard.admit(ACTION):
-        pytest.fail("it was done")
+    with pytest.raises(AuditError):
+        async with guard.admit(ACTION):
+            pytest.fail("it was done")
 
 
-def test_an_ending_that_can_not_be_written_down_is_an_error_to_whoever_waits(guard):
-    with pytest.raises(AuditError), guard.admit(ACTION):
-        guard.audit.close()
+async def test_an_ending_that_can_not_be_written_down_is_an_error_to_whoever_waits(guard):
+    with pytest.raises(AuditError):
+        async with guard.admit(ACTION):
+            guard.audit.close()
 
 
-def test_an_ending_that_can_not_be_written_down_does_not_hide_how_it_ended(guard):
+async def test_an_ending_that_can_not_be_written_down_does_not_hide_how_it_ended(guard):
     def act():
         guard.audit.close()
         raise OSError("disk")
 
-    with pytest.raises(AuditError) as caught, guard.admit(ACTION):
-        act()
+    with pytest.raises(AuditError) as caught:
+        async with guard.admit(ACTION):
+            act()
     assert str(caught.value.__context__) == "disk"

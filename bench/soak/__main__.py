@@ -26,7 +26,7 @@ from bench.processes import rss_bytes, settled
 from bench.soak.mix import KINDS, PANDAS, Run, runs
 from bench.soak.traces import MEMORY, count
 from bench.subjects import WARM
-from gloveport.engine import Engine
+from gloveport.engine.execution import Engine
 from gloveport.server.app import assemble
 
 _RUNS = 20_000

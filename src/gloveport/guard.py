@@ -1,22 +1,46 @@
 """The reference monitor of one execution: every action is decided, written down, and only then done.
 
 Nothing else may carry out an action. An action that can't be written down is not done; an ending that can't be written
-down is an error to whoever waits for it.
+down is an error to whoever waits for it. Where a person has to say, the run's clock stands until they have.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Protocol
 
 from pydantic import JsonValue
 
+from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
 from gloveport.model import Action, Allow, Ask, Deny, Grant
+from gloveport.model.hub import CallTool
 from gloveport.policy.decide import decide
+from gloveport.policy.subjects import subject_of
+from gloveport.sandbox.clock import Clock
 
-_ASKED = "approval_required"
+_DETAIL_CHARACTERS = 4000
+_NOBODY = Verdict(allowed=False, by="nobody to ask")
+
+
+class Asker(Protocol):
+    """Whoever can ask a person."""
+
+    async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
+        """Ask, and wait for the answer. No answer is a denial.
+
+        Args:
+            text: The question, in words.
+            subject: What would be done, in one line that approvals are compared by.
+            run: The run that asks.
+            caller: Who began it.
+            session: Whose approvals count; opaque.
+            detail: What exactly would be done. Printable.
+        """
 
 
 @dataclass(kw_only=True)
@@ -28,20 +52,29 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """Decides and records for one execution."""
+    """Decides and records for one execution.
+
+    Attributes:
+        session: Whose approvals count; opaque.
+        asker: Who asks a person; without one, what would be asked about is denied.
+        clock: The execution's.
+    """
 
     grant: Grant
     audit: AuditLog
     caller: str
     run_id: str
+    session: str = ""
+    asker: Asker | None = None
+    clock: Clock = field(default_factory=Clock)
 
-    def admit(self, action: Action) -> AbstractContextManager[Ending]:
-        """Let an action happen inside the context, if the grant allows it.
+    def admit(self, action: Action) -> AbstractAsyncContextManager[Ending]:
+        """Let an action happen inside the context, if the grant allows it and, where they are asked, a person does.
 
         Entering decides and writes down; leaving writes down how it ended.
 
         Raises:
-            Denied: The grant does not allow it, or the body was refused something on the way; both are recorded.
+            Denied: It is not allowed, or the body was refused something on the way; both are recorded.
             AuditError: It can't be written down; nothing was done, or its ending is lost.
         """
         return _Admission(self, action)
@@ -66,23 +99,19 @@ class _Admission:
         self._action = action
         self._ending = Ending()
 
-    def __enter__(self) -> Ending:
-        action = self._action
-        # Not ``model_dump``, which takes ten times as long: actions are flat, and the log refuses what is no JSON.
-        facts: dict[str, JsonValue] = {**vars(action)}
-        del facts["kind"]
-        match decide(self._guard.grant, action):
+    async def __aenter__(self) -> Ending:
+        facts = _facts(self._action)
+        match decide(self._guard.grant, self._action):
             case Allow(rule=rule):
                 self._record("admitted", {**facts, "rule": rule})
             case Deny(code=code, reason=reason, hint=hint):
                 self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
-            case Ask(rule=rule, question=question):  # there is nobody to ask yet
-                self._record("denied", {**facts, "status": "denied", "code": _ASKED, "rule": rule})
-                raise Denied(_ASKED, question, hint="this needs the owner's approval, which can't be asked for yet")
+            case Ask(rule=rule, question=question):
+                await self._ask(question, {**facts, "rule": rule})
         return self._ending
 
-    def __exit__(
+    async def __aexit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         fields = self._ending.fields
@@ -98,8 +127,63 @@ class _Admission:
             case _:  # the caller has gone or cancelled: the sandbox is dead by now
                 self._record("ended", {**fields, "status": "cancelled"})
 
+    async def _ask(self, question: str, facts: Mapping[str, JsonValue]) -> None:
+        verdict = _NOBODY
+        if self._guard.asker is not None:
+            self._record("asked", facts)
+            try:
+                verdict = await self._answer(self._guard.asker, question)
+            except BaseException:  # the run is over: nobody needs to know any more
+                self._record("ended", {**facts, "status": "cancelled"})
+                raise
+        said: dict[str, JsonValue] = {**facts, "by": verdict.by, "scope": verdict.scope}
+        if verdict.allowed:
+            self._record("admitted", said)
+            return
+        self._record("denied", {**said, "status": "denied", "code": "approval_denied"})
+        raise Denied(
+            "approval_denied",
+            f"{question} The owner has not allowed it ({verdict.by}).",
+            hint="Do without it, or tell the owner what it is for. Retrying does not help.",
+        )
+
+    async def _answer(self, asker: Asker, question: str) -> Verdict:
+        guard = self._guard
+        with guard.clock.stopped():
+            return await asker.ask(
+                question,
+                subject=subject_of(self._action),
+                run=guard.run_id,
+                caller=guard.caller,
+                session=guard.session,
+                detail=_detail(self._action),
+            )
+
     def _record(self, event: str, fields: Mapping[str, JsonValue]) -> None:
         _record(self._guard, f"{self._action.kind}.{event}", fields)
+
+
+def _facts(action: Action) -> dict[str, JsonValue]:
+    """What is written down of an action. Of a call's arguments their size and digest: they may hold anything."""
+    # Not ``model_dump``, which takes ten times as long: actions are flat, and the log refuses what is no JSON.
+    facts: dict[str, JsonValue] = {**vars(action)}
+    del facts["kind"]
+    if isinstance(action, CallTool):
+        arguments = json.dumps(dict(action.arguments), ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "surrogatepass"
+        )
+        facts["arguments"] = {"bytes": len(arguments), "sha256": hashlib.sha256(arguments).hexdigest()}
+        facts["addresses"] = {host: list(addresses) for host, addresses in action.addresses.items()}
+    return facts
+
+
+def _detail(action: Action) -> str:
+    """What a person is shown besides the question, in printable characters alone."""
+    if not isinstance(action, CallTool):
+        return ""
+    text = json.dumps(dict(action.arguments), indent=2, ensure_ascii=True)
+    more = len(text) - _DETAIL_CHARACTERS
+    return f"{text[:_DETAIL_CHARACTERS]}\n… {more} characters more" if more > 0 else text
 
 
 def _record(guard: Guard, kind: str, fields: Mapping[str, JsonValue]) -> None:

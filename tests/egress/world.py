@@ -11,7 +11,7 @@ from tests.far_side.listening import HOST
 from gloveport.audit import read
 from gloveport.audit.record import Record
 from gloveport.config import Config
-from gloveport.engine import Engine
+from gloveport.engine.execution import Engine
 from gloveport.model import Language, Request, Result
 from gloveport.server.app import assemble
 

@@ -21,7 +21,7 @@ from tests.escape.warm import Warm
 
 from gloveport.config import Config
 from gloveport.config.schema import Pool
-from gloveport.engine import Engine
+from gloveport.engine.execution import Engine
 from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Result
 from gloveport.policy.grant import grant_for

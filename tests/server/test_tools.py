@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from gloveport.config import Config, Sandboxing
-from gloveport.limits import Admission
+from gloveport.limits.admission import Admission
 from gloveport.model import Limits, Mount, Policy
 from gloveport.server.protocol import INSTRUCTIONS, make_server
 
@@ -106,7 +106,9 @@ async def test_a_wrong_argument_is_named_and_runs_nothing(client, records, argum
     result = await client.call_tool("execute_code", arguments)
     assert result.is_error
     assert expected in text_of(result)
-    assert text_of(result).endswith("hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis")
+    assert text_of(result).endswith(
+        "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, wait_seconds"
+    )
     assert "pydantic" not in text_of(result)
     assert records() == []
 

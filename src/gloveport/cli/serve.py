@@ -1,5 +1,6 @@
 """``gloveport serve``: the MCP server. Standard output belongs to the protocol, all else goes to standard error."""
 
+import os
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gloveport.cli.options import ConfigOption, loaded
+from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
     import logging
@@ -29,8 +31,15 @@ def serve(
 
     import anyio
 
+    from gloveport.model.hub import NESTED
+
     if port is not None and not http:
         raise typer.BadParameter("--port is for --http")
+    if os.environ.get(NESTED):
+        raise ConfigError(
+            "this Gloveport was started by another one, as one of its servers: it would call itself",
+            hint="take it out of [servers] of the configuration",
+        )
     # Before the SDK sets up its own, which decorates.
     logging.basicConfig(level=logging.WARNING)
     for handler in logging.getLogger().handlers:
@@ -41,7 +50,6 @@ def serve(
 async def _serve(given: Path | None, port: int | None) -> int:
     """Check the host, then serve: over HTTP on this port, or over stdio."""
     import gc
-    import os
     import resource
 
     from gloveport.server import app

@@ -62,7 +62,7 @@ async def exchange(
     reason = None
     try:
         outlet.require_budget()
-        with outlet.guard.admit(visit.action()) as ending:
+        async with outlet.guard.admit(visit.action()) as ending:
             await visit.make(ending)
         code = None
     except (Denied, UpstreamError) as error:

@@ -29,7 +29,7 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
     count = _Count()
     try:
         outlet.require_budget()
-        with outlet.guard.admit(Connect(host=host, port=port)) as ending:
+        async with outlet.guard.admit(Connect(host=host, port=port)) as ending:
             ending.fields["api"] = name
             try:
                 route = Route(

@@ -101,6 +101,8 @@ class Server(Value):
     """Headers of every request to it, which are no secrets."""
     auth: tuple[ServerAuth, ...] = ()
     """Credentials for its URL."""
+    ca_file: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    """PEM file of the authorities to trust for its URL, instead of the system's. Default: the system's."""
     rules: tuple[ToolRule, ...] = ()
     """Of the rules the first that speaks of a call decides. A call of which none speaks is allowed where the server
     says that the tool only reads, and else asked about."""

@@ -145,7 +145,7 @@ class Attendant:
 
     async def _wait(self) -> None:
         """Until something is ready, or it is time to look after the limits."""
-        self._next_look = min(self._next_look, self.watch.deadline)
+        self._next_look = min(self._next_look, time.monotonic() + max(0.0, self.watch.seconds_left))
         with anyio.move_on_after(max(0, min(self._ends, self._next_look) - time.monotonic())):
             await anyio.wait_readable(self._events)
 

@@ -16,6 +16,7 @@ from pydantic import Field, JsonValue
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
+from gloveport.sandbox.clock import Clock
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
@@ -297,8 +298,12 @@ class Child(Protocol):
     def placeholders(self) -> Mapping[str, str]:
         """What each of the plan's ``placeholders`` holds in it."""
 
-    async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
+    async def run(
+        self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink, clock: Clock | None = None
+    ) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.
+
+        ``clock``: what the wall-clock limit is counted by, from now; whoever has it may stop it for a while.
 
         A cancelled call leaves the killing to the context the child came from.
         """

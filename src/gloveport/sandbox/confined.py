@@ -6,7 +6,6 @@ import os
 import secrets
 import select
 import socket
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from gloveport.model import Program
 from gloveport.sandbox import cgroup, frames
 from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
+from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.watch import Watch
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
@@ -149,9 +149,14 @@ class Confined:
             self.group.lower(self.plan.limits, plan.limits)
         self.plan = plan
 
-    async def run(self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink) -> Outcome:
+    async def run(
+        self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink, clock: Clock | None = None
+    ) -> Outcome:
         """See ``sandbox.base.Child``."""
-        watch = Watch(limits=self.plan.limits, group=self.group, inner=self.inner.fileno(), spent=self._spent)
+        clock = clock or Clock()
+        clock.restart()
+        inner = self.inner.fileno()
+        watch = Watch(limits=self.plan.limits, clock=clock, group=self.group, inner=inner, spent=self._spent)
         try:
             if self._stdin is None:
                 await self._hand_over(program, value_bytes, {})
@@ -185,7 +190,7 @@ class Confined:
             exit_code=exit_code,
             killed_by=watch.broken,
             report=report,
-            wall_seconds=time.monotonic() - watch.started,
+            wall_seconds=clock.seconds,
             cpu_seconds=counters.cpu_seconds - self._spent if counters else None,
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
             refused_forks=counters.refused_forks if counters else None,

@@ -3,12 +3,12 @@
 import contextlib
 import math
 import signal
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
 from gloveport.sandbox import cgroup
+from gloveport.sandbox.clock import Clock
 
 
 @dataclass(kw_only=True)
@@ -16,29 +16,30 @@ class Watch:
     """Watches one run.
 
     Attributes:
+        clock: What the run's wall-clock limit is counted by.
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
         spent: Processor seconds that were spent before the program came.
         broken: The limit for which the sandbox was killed.
     """
 
     limits: Limits
+    clock: Clock
     group: cgroup.Group | None
     inner: int
     spent: float = 0.0
-    started: float = field(default_factory=time.monotonic)
     broken: LimitName | None = None
     _ended: bool = False
 
     @property
-    def deadline(self) -> float:
-        """When it has to end by the clock of ``time.monotonic``; infinity when it has ended."""
-        return math.inf if self._ended else self.started + self.limits.wall_seconds
+    def seconds_left(self) -> float:
+        """Until it has to end, if the clock does not stop before; infinity where it stands, or the run has ended."""
+        return math.inf if self._ended or self.clock.stands else self.limits.wall_seconds - self.clock.seconds
 
     def look(self) -> None:
         """End the run if it has broken a limit."""
         if self._ended:
             return
-        if time.monotonic() >= self.deadline:
+        if self.seconds_left <= 0:
             self.kill("wall_seconds")
         elif self.group is not None:
             try:

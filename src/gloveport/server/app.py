@@ -11,20 +11,31 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
+from gloveport.approvals.desk import Desk
+from gloveport.approvals.store import Store
 from gloveport.audit.log import AuditLog
-from gloveport.config import Config, audit_directory
+from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.authority import Authority
 from gloveport.egress.credentials import references_of
 from gloveport.egress.inject import Injector
+from gloveport.egress.lookups import Lookups
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.outlet import Gateway
-from gloveport.egress.reach import Reach
 from gloveport.egress.upstream import Upstreams
-from gloveport.engine import Engine
+from gloveport.engine.execution import Engine
+from gloveport.engine.reach import Reach
+from gloveport.engine.runs import running
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError
-from gloveport.limits import Admission
+from gloveport.hub import hub
+from gloveport.hub.calls import LookUp
+from gloveport.hub.connect import Connector
+from gloveport.hub.logins import Logins
+from gloveport.hub.pins import Pins
+from gloveport.limits.admission import Admission
 from gloveport.model import LANGUAGES, Grant, Language, Program
+from gloveport.policy.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python
+from gloveport.sampling.provider import Provider
 from gloveport.sandbox import cgroup, delegation, host, probe
 from gloveport.sandbox.base import Network, Plan, System, make_plan
 from gloveport.sandbox.booter import Booter
@@ -66,15 +77,26 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
         system = _system(config, tree)
         backend = _bubblewrap(config, tree)
         authority = Authority()
-        reach = Reach(config.way_out, authority.certificate)
+        reach = _reach(config, authority)
         pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes, reach.network))
-        async with Upstreams() as upstreams, pool.open():
-            vault = Vault(Sources(environ))
+        vault, state = Vault(Sources(environ)), state_directory(environ)
+        logins = Logins(directory=state / "oauth", environ=environ)
+        ways = Connector(vault=vault, logins=logins, environ=environ).ways
+        connected = hub.opened(config.servers, pins=Pins(state / "servers"), ways=ways, record=audit.append)
+        store = Store(state / "approvals")
+        store.create()
+        desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
+        async with Upstreams() as upstreams, connected as tools, pool.open(), running() as runs:
             injector = Injector(vault, Tokens(vault, upstreams.post))
             yield Engine(
                 policy=config.policy,
                 reach=reach,
                 gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
+                hub=tools,
+                look_up=_look_up(Lookups()),
+                runs=runs,
+                desk=desk,
+                provider=Provider(settings=config.sampling) if config.sampling.provider else None,
                 sandbox=pool,
                 system=system,
                 runtimes=runtimes,
@@ -88,7 +110,7 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
 
 def adopt(engine: Engine, config: Config) -> None:
     """Let what programs may reach be as ``config`` says, for all that begin from now on."""
-    engine.reach = Reach(config.way_out, engine.gateway.authority.certificate)
+    engine.reach = _reach(config, engine.gateway.authority)
     if isinstance(engine.sandbox, Pool) and isinstance(engine.sandbox.cold, Bubblewrap):
         pool, network = engine.sandbox, engine.reach.network
         pool.restock(stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, network))
@@ -105,7 +127,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             sandbox = _bubblewrap(config, tree)
             checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
             system = await anyio.to_thread.run_sync(_system, config, tree)
-            network = Reach(config.way_out, Authority().certificate).network
+            network = _reach(config, Authority()).network
             plan = functools.partial(make_plan, grant=_whole_grant(config), system=system, network=network)
             checks += await probe.walls(sandbox, plan(Program(name="probe")))
             checks += await _language_checks(config, sandbox, plan)
@@ -234,7 +256,25 @@ def _whole_grant(config: Config) -> Grant:
         unix_sockets=policy.unix_sockets,
         limits=policy.limits,
         egress=config.way_out,
+        toolbox=toolbox_of(config.servers),
+        sampling=config.sampling,
     )
+
+
+def _reach(config: Config, authority: Authority) -> Reach:
+    return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
+
+
+def _look_up(lookups: Lookups) -> LookUp:
+    """The addresses of a host, for the hub, which decides about URLs among arguments."""
+
+    async def look_up(host: str) -> tuple[str, ...]:
+        try:
+            return tuple(str(address) for address in await lookups.find(host, 0))
+        except OSError:
+            return ()
+
+    return look_up
 
 
 def _spool() -> Path:

@@ -15,7 +15,7 @@ from anyio import to_thread
 from gloveport.config import Loaded
 from gloveport.config.reload import Reloaded, reload
 from gloveport.config.watch import changes
-from gloveport.engine import Engine
+from gloveport.engine.execution import Engine
 from gloveport.errors import ConfigError
 from gloveport.server import app
 

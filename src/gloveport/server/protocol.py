@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config
-from gloveport.engine import Engine
+from gloveport.engine.execution import Engine
 from gloveport.server import app
 from gloveport.server.arguments import ArgumentCheck
 from gloveport.server.tools import Tools, Transport, describe

@@ -19,22 +19,34 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ByteSize, Field
 from starlette.requests import Request as HttpRequest
 
-from gloveport.engine import Engine
+from gloveport.engine.execution import Company, Engine
+from gloveport.engine.runs import Run
 from gloveport.errors import AuditError, GloveportError
+from gloveport.hub.discovery import Detail, search
 from gloveport.model import MIB, Language, Narrowing, Request, Result, Value
 from gloveport.model.egress import ApiName
+from gloveport.model.hub import ToolPattern
 from gloveport.sandbox.probe import Check
 from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
+from gloveport.server.attend import Attendance, Reply
+from gloveport.server.found import found_text
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
+from gloveport.server.sampling import can_sample
 from gloveport.server.schema import lean
 
 Transport: TypeAlias = Literal["stdio", "http"]
+RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
+
+WAIT_SECONDS = 50.0
+"""How long an answer waits for a run. Clients give up on a call after a minute."""
 
 _CLAIM_CHARACTERS = 64
 _PRESENCE_SECONDS = 0.5
 _OFFSET = re.compile(r"[0-9]{1,15}")
+_READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 _GONE = failed("the client closed the connection")
 
 
@@ -64,8 +76,9 @@ class Tools:
     inspect: Callable[[], Awaitable[list[Check]]]
     transport: Transport
     _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
+    _deaf: set[str] = field(default_factory=set)
 
-    async def execute_code(
+    async def execute_code(  # noqa: PLR0913, PLR0917 - they are the tool's
         self,
         ctx: Context[Any, Any],
         language: Language,
@@ -74,35 +87,81 @@ class Tools:
         memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None,
         ansi: Literal["strip", "keep"] = "strip",
         apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None,
-    ) -> Annotated[wire.CallToolResult, Result]:
+        tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None,
+        wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
+    ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
         """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
         Python and TypeScript allow top-level await. The network leads to the APIs of `list_apis` alone, with any HTTP
         client; credentials are added on the way. `apis` narrows it to those and loads their types. /tmp is writable;
-        nothing is kept between runs.
+        nothing is kept between runs. After wait_seconds the answer is a run id for `wait_run`.
         """
+        if ctx.request_state is not None:
+            return await self._again(ctx)
         limits = Narrowing(
             wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
         )
         names = None if apis is None else tuple(apis)
-        request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names)
-        asked = "progress_token" in (ctx.request_context.meta or ())
-        progress = Progress(send=ctx.report_progress) if asked else None
-        reply = _GONE
-        async with _beside(progress, ctx.request_context.request):
-            try:
-                result = await self.engine.execute(
-                    request,
-                    caller=self._caller(ctx),
-                    share=self._share(ctx),
-                    on_output=None if progress is None else progress.add,
-                )
-            except GloveportError as error:
-                reply = failed("the program was not run, or what became of it is not known", str(error))
-            else:
-                reply = _reply(result)
+        wanted = None if tools is None else tuple(tools)
+        request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted)
+        caller, share, progress = self._caller(ctx), self._share(ctx), _progress(ctx)
+        on_output = None if progress is None else progress.add
+
+        async def execute(run: Run) -> Result:
+            company = Company(
+                run_id=run.id,
+                asker=self.engine.desk.asker(run.stir),
+                ask_client=run.ask_model if can_sample(ctx) else None,
+            )
+            return await self.engine.execute(request, caller=caller, share=share, on_output=on_output, company=company)
+
+        run = self.engine.runs.begin(share, language, execute)
+        reply: Reply = _GONE
+        try:
+            reply = await self._attend(ctx, run, wait_seconds, progress)
+        finally:
+            if reply is _GONE:  # the request has ended without an answer, so nobody knows of the run
+                run.cancel()
         return reply
+
+    async def wait_run(
+        self,
+        ctx: Context[Any, Any],
+        run_id: RunId,
+        wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        """Wait for a run that an answer gave as `running` or `waiting`, and return its result."""
+        if ctx.request_state is not None:
+            return await self._again(ctx)
+        run = self.engine.runs.find(run_id, self._share(ctx))
+        if run is None:
+            return _unknown_run(run_id)
+        return await self._attend(ctx, run, wait_seconds, _progress(ctx))
+
+    async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
+        """End a run: its sandbox is killed."""
+        run = self.engine.runs.find(run_id, self._share(ctx))
+        if run is None:
+            return _unknown_run(run_id)
+        run.cancel()
+        while not run.is_over:
+            await run.stirs(_PRESENCE_SECONDS)
+        return self._told(run)
+
+    async def search_tools(
+        self,
+        query: Annotated[str, Field(max_length=500)] = "",
+        detail: Detail = "signatures",
+        limit: Annotated[int, Field(ge=1, le=50)] = 10,
+    ) -> wire.CallToolResult:
+        """Find tools that programs may call: in Python `tools.SERVER.TOOL(name=value)`, in TypeScript
+        `await tools.SERVER.TOOL({name: value})`, in shell `tools SERVER TOOL --name value`. Best first; results are
+        plain data, failures raise `ToolError`.
+        """
+        hub, toolbox = self.engine.hub, self.engine.reach.toolbox
+        text = found_text(hub, await search(hub, toolbox, query, limit), detail)
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=self.engine.clean(text))])
 
     async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
         """What programs may reach: hosts, what may be asked of them, and how credentials get there.
@@ -146,6 +205,49 @@ class Tools:
         text, following = page
         return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
 
+    async def _again(self, ctx: Context[Any, Any]) -> Reply:
+        """A client on 2026-07-28 comes back with the answer to what a run has asked. The SDK has unsealed the state."""
+        run_id = (ctx.request_state or "").partition(" ")[0]
+        run = self.engine.runs.find(run_id, self._share(ctx))
+        if run is None:
+            return _unknown_run(run_id)
+        self._attendance(ctx, run).take()
+        return await self._attend(ctx, run, WAIT_SECONDS, _progress(ctx))
+
+    async def _attend(self, ctx: Context[Any, Any], run: Run, seconds: float, progress: Progress | None) -> Reply:
+        """Attend to a run for so long, and tell what came of it, or how it stands."""
+        reply: Reply = _GONE
+        async with _beside(progress, ctx.request_context.request):
+            needed = await self._attendance(ctx, run).attend(seconds)
+            reply = needed or self._told(run)
+        return reply  # noqa: RET504 - the context may have ended what was in it
+
+    def _attendance(self, ctx: Context[Any, Any], run: Run) -> Attendance:
+        return Attendance(ctx=ctx, run=run, desk=self.engine.desk, deaf=self._deaf)
+
+    def _told(self, run: Run) -> wire.CallToolResult:
+        if isinstance(run.failure, GloveportError):
+            return failed("the program was not run, or what became of it is not known", str(run.failure))
+        if run.failure is not None:
+            raise run.failure
+        if run.result is not None:
+            return _reply(run.result)
+        if run.is_over:
+            return _reply(Result(run_id=run.id, language=run.language, status="cancelled"))
+        ids = tuple(question.id for question in self.engine.desk.pending(run.id))
+        hint = f"call wait_run with run_id {run.id}"
+        if ids:
+            hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
+        return _reply(
+            Result(
+                run_id=run.id,
+                language=run.language,
+                status="waiting" if ids else "running",
+                approvals=ids,
+                hint=hint,
+            )
+        )
+
     def _caller(self, ctx: Context[Any, Any]) -> str:
         """Who asks. The name is what the client says of itself: nothing is decided by it."""
         params = ctx.session.client_params
@@ -177,29 +279,15 @@ class Tools:
 
 def describe(tools: Tools) -> list[Tool]:
     """The tools as a client is told of them."""
-    execute = Tool.from_function(
-        tools.execute_code,
-        title="Run code in a sandbox",
-        annotations=wire.ToolAnnotations(
-            read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True
-        ),
-    )
-    health = Tool.from_function(
-        tools.health,
-        title="Health of the sandbox",
-        annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
-    )
-    apis = Tool.from_function(
-        tools.list_apis,
-        title="APIs that programs may call",
-        annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
-    )
-    for tool in (execute, apis, health):
-        tool.parameters = lean(tool.parameters)
-        if tool.fn_metadata.output_schema is not None:
-            tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema, opaque=frozenset({"grant"}))
-        tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
-        tool.description = " ".join(tool.description.split())
+    execute = _described(tools.execute_code, "Run code in a sandbox", _ACTS)
+    offered = [
+        execute,
+        _described(tools.wait_run, "Wait for a run", _ACTS),
+        _described(tools.cancel_run, "Cancel a run", _ACTS),
+        _described(tools.search_tools, "Search tools that programs may call", _READS),
+        _described(tools.list_apis, "APIs that programs may call", _READS),
+        _described(tools.health, "Health of the sandbox", _READS),
+    ]
     policy = tools.engine.policy
     # The operator's numbers: what is asked above them is lowered to them without a word.
     execute.description += (
@@ -208,7 +296,28 @@ def describe(tools: Tools) -> list[Tool]:
     )
     if policy.mounts:
         execute.description += f" Files of the owner to read: {', '.join(mount.target for mount in policy.mounts)}."
-    return [execute, apis, health]
+    return offered
+
+
+def _described(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
+    tool = Tool.from_function(function, title=title, annotations=annotations)
+    tool.parameters = lean(tool.parameters)
+    if tool.fn_metadata.output_schema is not None:
+        tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema, opaque=frozenset({"grant"}))
+    tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
+    tool.description = " ".join(tool.description.split())
+    return tool
+
+
+def _progress(ctx: Context[Any, Any]) -> Progress | None:
+    asked = "progress_token" in (ctx.request_context.meta or ())
+    return Progress(send=ctx.report_progress) if asked else None
+
+
+def _unknown_run(run_id: str) -> wire.CallToolResult:
+    return failed(
+        f"there is no run {run_id} of yours, or no longer", "hint: run the program again; results are kept for a while"
+    )
 
 
 @contextlib.asynccontextmanager

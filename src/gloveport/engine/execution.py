@@ -12,15 +12,20 @@ from typing import Literal, TypeAlias, TypeVar
 import pydantic_core
 from pydantic import JsonValue
 
-from gloveport import door
+from gloveport import door, rpc
+from gloveport.approvals.desk import Desk
 from gloveport.audit.log import AuditLog
 from gloveport.egress.outlet import Gateway, Journal, Outlet
 from gloveport.egress.output import ScrubbedSink, without_secrets
 from gloveport.egress.proxy import answer
-from gloveport.egress.reach import Reach
+from gloveport.engine.reach import Reach
+from gloveport.engine.runs import Runs
 from gloveport.errors import Denied
-from gloveport.guard import Guard
-from gloveport.limits import Admission
+from gloveport.guard import Asker, Guard
+from gloveport.hub.calls import Calls, Ledger, LookUp
+from gloveport.hub.discovery import Discovery
+from gloveport.hub.hub import Hub
+from gloveport.limits.admission import Admission
 from gloveport.model import (
     Execute,
     Failure,
@@ -35,9 +40,13 @@ from gloveport.model import (
     Result,
     Usage,
 )
+from gloveport.model.hub import DOOR
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
+from gloveport.sampling.provider import Provider
+from gloveport.sampling.sampler import AskClient, Sampler
 from gloveport.sandbox.base import Child, Outcome, Plan, Sandbox, System, make_plan
+from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.output import Archive, Capture
 from gloveport.sandbox.verdict import judge
 from gloveport.secrets.scrub import scrub_text
@@ -52,12 +61,26 @@ Made = TypeVar("Made")
 _MOST_REMEMBERED = 64
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
-_REQUESTS: tuple[LimitName, ...] = ("requests",)
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
     "queue_full": "queue_length",
     "queue_timeout": "queue_seconds",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Company:
+    """Whom one run may ask while it goes on.
+
+    Attributes:
+        run_id: What it is called.
+        asker: Who asks a person.
+        ask_client: Asks the client's model.
+    """
+
+    run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
+    asker: Asker | None = None
+    ask_client: AskClient | None = None
 
 
 @dataclass(kw_only=True)
@@ -66,7 +89,12 @@ class Engine:
 
     Attributes:
         reach: What they can reach; may be replaced at any time, and counts for what begins then.
-        gateway: Their way out.
+        gateway: Their way out over HTTP.
+        hub: Their way out to tools.
+        look_up: Tells the addresses of a host.
+        runs: Those of them that may outlive their requests.
+        desk: Where a person is asked.
+        provider: The model that the operator has configured.
         runtimes: The languages this host can run.
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
@@ -75,6 +103,11 @@ class Engine:
     policy: Policy
     reach: Reach
     gateway: Gateway
+    hub: Hub
+    look_up: LookUp
+    runs: Runs
+    desk: Desk
+    provider: Provider | None
     sandbox: Sandbox
     system: System
     runtimes: Mapping[Language, Runtime]
@@ -84,11 +117,19 @@ class Engine:
     admission: Admission
     archive: Archive
     # Not init: a copy with another policy must not have them.
-    _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None], Grant] = field(default_factory=dict, init=False)
+    _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
+        default_factory=dict, init=False
+    )
     _plans: dict[tuple[Reach, Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
 
     async def execute(
-        self, request: Request, *, caller: str, share: str | None = None, on_output: OnOutput | None = None
+        self,
+        request: Request,
+        *,
+        caller: str,
+        share: str | None = None,
+        on_output: OnOutput | None = None,
+        company: Company | None = None,
     ) -> Result:
         """Run one program to its end. A program that fails, and a refusal, are results.
 
@@ -97,21 +138,33 @@ class Engine:
             caller: Who asks, for the audit log.
             share: Whose fair share of the places the run takes; without it, the caller's. Callers must not choose it.
             on_output: Called with the program's output as it comes.
+            company: Whom the run may ask; without it, nobody.
 
         Raises:
             SandboxError: The host can't build the sandbox.
             AuditError: The run can't be written down.
         """
-        run_id = f"run-{os.urandom(8).hex()}"
-        guard = functools.partial(Guard, audit=self.audit, caller=caller, run_id=run_id)
+        company = company or Company()
+        run_id, clock = company.run_id, Clock()
+        guard = functools.partial(
+            Guard,
+            audit=self.audit,
+            caller=caller,
+            run_id=run_id,
+            session=share or caller,
+            asker=company.asker,
+            clock=clock,
+        )
         try:
             grant = self._grant(request)
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
             return _refusal(run_id, request, Grant(), denial)
-        run = _Run(id=run_id, request=request, reach=self.reach, guard=guard(grant=grant), on_output=on_output)
+        run = _Run(
+            id=run_id, request=request, reach=self.reach, guard=guard(grant=grant), on_output=on_output, company=company
+        )
         try:
-            with run.guard.admit(_action(request)) as ending:
+            async with run.guard.admit(_action(request)) as ending:
                 result = await self._run(run, share or caller)
                 ending.fields.update(_facts(result))
                 return result
@@ -137,7 +190,7 @@ class Engine:
                     stored=limits.stored_output_bytes,
                     directory=self.spool,
                     notify=functools.partial(run.on_output, stream) if run.on_output else None,
-                    clean=self._clean,
+                    clean=self.clean,
                 )
                 for stream in _STREAMS
             }
@@ -160,25 +213,44 @@ class Engine:
             redactions=run.reach.redactions,
             journal=run.journal,
         )
-        async with door.opened(child.doors, functools.partial(answer, outlet)):
+        run_program = functools.partial(child.run, program, value_bytes=value_bytes, clock=run.guard.clock)
+        doors = dict(zip(run.reach.network.doors, child.doors, strict=True))
+        hub = [doors.pop(DOOR)] if DOOR in doors else []
+        async with (
+            door.opened([*doors.values()], functools.partial(answer, outlet)),
+            door.opened(hub, functools.partial(rpc.answer, self._tools(run) if hub else {})),
+        ):
             if not run.reach.has_secrets and not self.gateway.vault.needles:
-                return await child.run(
-                    program, value_bytes=value_bytes, stdout=streams["stdout"], stderr=streams["stderr"]
-                )
+                return await run_program(stdout=streams["stdout"], stderr=streams["stderr"])
             sinks = {stream: ScrubbedSink(capture, self.gateway.vault) for stream, capture in streams.items()}
-            outcome = await child.run(program, value_bytes=value_bytes, stdout=sinks["stdout"], stderr=sinks["stderr"])
+            outcome = await run_program(stdout=sinks["stdout"], stderr=sinks["stderr"])
             for sink in sinks.values():
                 sink.finish()
             return outcome.model_copy(update={"report": without_secrets(outcome.report, self.gateway.vault)})
 
+    def _tools(self, run: "_Run") -> Mapping[str, rpc.Handler]:
+        """What the program may ask on the door of the tools."""
+        calls = Calls(hub=self.hub, guard=run.guard, clean=self.clean, look_up=self.look_up, ledger=run.ledger)
+        sampler = Sampler(
+            guard=run.guard, vault=self.gateway.vault, provider=self.provider, ask_client=run.company.ask_client
+        )
+        return {**Discovery(hub=self.hub, calls=calls).handlers(), "sample": sampler.sample}
+
     def _grant(self, request: Request) -> Grant:
-        """``grant_for``, remembered: of a request, a grant depends on nothing but the limits and the APIs."""
-        key = self.reach, request.limits, request.apis
-        return _remembered(self._grants, key, lambda: grant_for(self.policy, self.reach.egress, request))
+        """``grant_for``, remembered: of a request, a grant depends on its limits, APIs and tools alone."""
+        reach = self.reach
+        key = reach, request.limits, request.apis, request.tools
+        return _remembered(
+            self._grants,
+            key,
+            lambda: grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling),
+        )
 
     def _prepare(self, runtime: Runtime, run: "_Run") -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
-        grant = run.guard.grant.model_copy(update={"egress": run.reach.egress})
+        reach = run.reach
+        whole = {"egress": reach.egress, "toolbox": reach.toolbox, "sampling": reach.sampling}
+        grant = run.guard.grant.model_copy(update=whole)
         apis = run.reach.egress.apis
         types = "\n".join(apis[name].types for name in run.request.apis or () if apis[name].types)
         return runtime.prepare(run.request.code, grant, types)
@@ -189,12 +261,12 @@ class Engine:
         grant, network = run.guard.grant, run.reach.network
         return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system, network))
 
-    def _clean(self, text: str) -> str:
-        """A secret may have been hidden between escapes that are gone now."""
+    def clean(self, text: str) -> str:
+        """The text without secrets: one may have been hidden between escapes that are gone now."""
         return scrub_text(self.gateway.vault.needles, text)
 
     def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
-        request, journal, limits = run.request, run.journal, run.guard.grant.limits
+        request, journal = run.request, run.journal
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
             handle = f"output://{run.id}/{name}"
@@ -219,7 +291,7 @@ class Engine:
             stderr=shown["stderr"],
             error=verdict.error,
             exit_code=verdict.exit_code,
-            limits_hit=(*verdict.limits_hit, *_REQUESTS) if journal.begun > limits.requests else verdict.limits_hit,
+            limits_hit=(*verdict.limits_hit, *run.spent),
             hint=verdict.hint,
             usage=Usage(
                 wall_ms=round(outcome.wall_seconds * 1000),
@@ -228,6 +300,8 @@ class Engine:
             ),
             requests=tuple(journal.listed),
             requests_total=journal.begun,
+            tool_calls=tuple(run.ledger.listed),
+            tool_calls_total=run.ledger.begun,
             grant=run.guard.grant,
         )
 
@@ -241,7 +315,20 @@ class _Run:
     reach: Reach
     guard: Guard
     on_output: OnOutput | None
+    company: Company
     journal: Journal = field(default_factory=Journal)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def spent(self) -> tuple[LimitName, ...]:
+        """The limits of what it may do through its doors that it has run into."""
+        limits = self.guard.grant.limits
+        counted: tuple[tuple[LimitName, int, int], ...] = (
+            ("requests", self.journal.begun, limits.requests),
+            ("tool_calls", self.ledger.begun, limits.tool_calls),
+            ("tool_bytes", self.ledger.bytes, limits.tool_bytes),
+        )
+        return tuple(name for name, used, most in counted if used > most)
 
 
 def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
@@ -284,6 +371,7 @@ def _facts(result: Result) -> dict[str, JsonValue]:
         "stdout_bytes": result.stdout.total_bytes,
         "stderr_bytes": result.stderr.total_bytes,
         "requests": result.requests_total,
+        "tool_calls": result.tool_calls_total,
         "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
     }
 

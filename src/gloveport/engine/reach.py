@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from gloveport.egress.network import names_of, network_of
+from gloveport.hub.network import with_hub
 from gloveport.model.egress import Egress
+from gloveport.model.hub import Sampling, Server, Toolbox
+from gloveport.policy.tools import toolbox_of
 from gloveport.sandbox.base import Network
 from gloveport.secrets.scrub import Needles
 
@@ -13,13 +16,19 @@ class Reach:
     """Immutable; each is equal to itself alone.
 
     Attributes:
-        egress: What the operator's policy says.
+        egress: What the operator's policy says of HTTP and TCP.
+        servers: What it says of other MCP servers.
+        toolbox: What programs may do with their tools.
+        sampling: What it says of language models.
         network: The network of every sandbox under it.
     """
 
-    def __init__(self, egress: Egress, certificate: str) -> None:
+    def __init__(self, egress: Egress, certificate: str, servers: Mapping[str, Server], sampling: Sampling) -> None:
         self.egress = egress
-        self.network: Network = network_of(egress, certificate)
+        self.servers = servers
+        self.toolbox: Toolbox = toolbox_of(servers)
+        self.sampling = sampling
+        self.network: Network = with_hub(network_of(egress, certificate), self.toolbox, sampling)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -34,4 +43,8 @@ class Reach:
     @cached_property
     def has_secrets(self) -> bool:
         """Whether anything that is secret can come back."""
-        return any(api.active and api.auth for api in self.egress.apis.values())
+        return (
+            any(api.active and api.auth for api in self.egress.apis.values())
+            or any(server.active and (server.secret_env or server.auth) for server in self.servers.values())
+            or self.sampling.secret is not None
+        )

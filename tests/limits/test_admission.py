@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import Denied
-from gloveport.limits import Admission
+from gloveport.limits.admission import Admission
 
 QUEUE_SECONDS = 10.0
 

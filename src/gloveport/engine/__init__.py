@@ -1,0 +1,1 @@
+"""One execution, from request to result, and those that outlive their requests."""

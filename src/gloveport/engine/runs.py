@@ -1,0 +1,164 @@
+"""Runs that may outlive the requests that began them: begun, attended to, awaited, cancelled.
+
+A run is bound to whom it was begun for: nobody else learns that it exists. What it asks for while it goes on, a word of
+a person's or of a model's, it asks whoever attends to it just then. Nothing here survives the server.
+"""
+
+import contextlib
+import os
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gloveport.errors import UpstreamError
+from gloveport.model import Language, Result
+from gloveport.sampling.question import Answer, Question
+
+_KEPT_SECONDS = 600.0
+_MOST_KEPT = 128
+
+
+@dataclass(eq=False, kw_only=True)
+class Need:
+    """A question to the client's model, which waits for its answer."""
+
+    id: str
+    question: Question
+    _answer: Answer | UpstreamError | None = None
+    _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    def settle(self, answer: Answer | UpstreamError) -> None:
+        """Answer it. What comes after the first answer means nothing."""
+        self._answer = self._answer or answer
+        self._answered.set()
+
+    async def answer(self) -> Answer:
+        """The answer, when it is there.
+
+        Raises:
+            UpstreamError: There is none.
+        """
+        await self._answered.wait()
+        if isinstance(self._answer, Answer):
+            return self._answer
+        raise self._answer or UpstreamError("client_failed", "The client's model has not answered.")
+
+
+@dataclass(eq=False, kw_only=True)
+class Run:
+    """One run, going on or over.
+
+    Attributes:
+        owner: For whom it was begun; opaque.
+        language: Of its program.
+        result: What came of it; None while it goes on, or when it failed.
+        failure: Why there is no result.
+    """
+
+    id: str
+    owner: str
+    language: Language
+    result: Result | None = None
+    failure: Exception | None = None
+    ended: float = 0.0
+    needs: list[Need] = field(default_factory=list)
+    """Questions to the client's model that wait."""
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _stirred: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.ended > 0
+
+    def stir(self) -> None:
+        """Wake those who attend to it: there is something new."""
+        self._stirred.set()
+        self._stirred = anyio.Event()
+
+    async def stirs(self, seconds: float) -> bool:
+        """Wait until there is something new; tell whether there is. To be asked before one looks, for none is missed.
+
+        What is new is looked up by whoever has waited: nothing may be awaited between the look and this.
+        """
+        with anyio.move_on_after(max(0.0, seconds)) as waiting:
+            await self._stirred.wait()
+        return not waiting.cancelled_caught
+
+    async def ask_model(self, question: Question) -> Answer:
+        """Ask the model of whoever attends to this.
+
+        Raises:
+            UpstreamError: There is no answer.
+        """
+        need = Need(id=f"ask-{os.urandom(8).hex()}", question=question)
+        self.needs.append(need)
+        self.stir()
+        try:
+            return await need.answer()
+        finally:
+            self.needs.remove(need)
+            self.stir()
+
+    def cancel(self) -> None:
+        """End it: its sandbox dies."""
+        self._scope.cancel()
+
+
+class Runs:
+    """The runs of one server."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+
+    def begin(self, owner: str, language: Language, execute: Callable[[Run], Awaitable[Result]]) -> Run:
+        """Begin a run. It goes on until it ends by itself, is cancelled, or the server ends."""
+        run = Run(id=f"run-{os.urandom(8).hex()}", owner=owner, language=language)
+        self._forget()
+        self._runs[run.id] = run
+        self._tasks.start_soon(self._go, run, execute)
+        return run
+
+    def find(self, run_id: str, owner: str) -> Run | None:
+        """The run of this id, if it was begun for this owner and is remembered."""
+        run = self._runs.get(run_id)
+        return run if run is not None and run.owner == owner else None
+
+    async def _go(self, run: Run, execute: Callable[[Run], Awaitable[Result]]) -> None:
+        try:
+            with run._scope:  # noqa: SLF001 - its own
+                run.result = await execute(run)
+        except Exception as error:  # noqa: BLE001 - no other run ends with it; who attends to it raises it
+            run.failure = error
+        finally:
+            run.ended = time.monotonic()
+            run.stir()
+
+    def _forget(self) -> None:
+        """What is over and nobody has fetched is not kept for ever."""
+        now = time.monotonic()
+        over = [run for run in self._runs.values() if run.is_over]
+        surplus = len(self._runs) - _MOST_KEPT
+        for number, run in enumerate(over):
+            if number < surplus or now - run.ended > _KEPT_SECONDS:
+                del self._runs[run.id]
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Runs]:
+    """Room for runs. On leaving, those that go on are ended."""
+    failure = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield Runs(tasks)
+        except Exception as error:  # noqa: BLE001 - whoever has the room shall not see it wrapped in a group
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

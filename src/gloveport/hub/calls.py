@@ -1,0 +1,228 @@
+"""One call of a tool by a program: found, checked, decided, counted, written down, done, scrubbed.
+
+Of what a program asks nothing is believed but its shape.
+"""
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import mcp_types as wire
+import pydantic_core
+from pydantic import JsonValue
+
+from gloveport.errors import Denied, UpstreamError
+from gloveport.guard import Ending, Guard
+from gloveport.hub.arguments import expected, faults
+from gloveport.hub.definition import Definition
+from gloveport.hub.hub import Hub
+from gloveport.hub.names import split_legacy
+from gloveport.hub.results import error_text, result_of
+from gloveport.model.hub import CallTool, ToolCall
+from gloveport.policy.tools import hosts_to_look_up, is_visible
+from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.rpc import Asked
+
+LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
+"""The addresses that a host has just now; none where it can't be looked up."""
+
+_MOST_LISTED = 50
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """What a run's answer says of its calls.
+
+    Attributes:
+        begun: How many there were, the refused ones among them.
+        bytes: Size of the arguments and the results together.
+        listed: The first of those that are over.
+    """
+
+    begun: int = 0
+    bytes: int = 0
+    listed: list[ToolCall] = field(default_factory=list)
+
+    def add(self, call: ToolCall) -> None:
+        """Note one that is over, or refused."""
+        if len(self.listed) < _MOST_LISTED:
+            self.listed.append(call)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """The calls of one execution.
+
+    Attributes:
+        clean: Takes the secrets out of a text.
+    """
+
+    hub: Hub
+    guard: Guard
+    clean: Callable[[str], str]
+    look_up: LookUp
+    ledger: Ledger = field(default_factory=Ledger)
+
+    async def call(self, asked: Asked) -> JsonValue:
+        """Call a tool: ``{server, tool, arguments}`` → ``{kind, value, blocks}``.
+
+        Raises:
+            Denied: It is not allowed, or was not called rightly.
+            UpstreamError: There is no answer, or the tool says that it has failed.
+        """
+        server, tool, arguments = self.named(asked)
+        started = time.monotonic()
+        code: str | None = "cancelled"
+        reason: str | None = None
+        try:
+            value = await self._call(server, tool, arguments)
+            code = None
+        except (Denied, UpstreamError) as error:
+            code, reason = error.code, self.clean(f"{error.args[0]} {error.hint}".rstrip())
+            raise
+        finally:
+            self.ledger.add(
+                ToolCall(
+                    tool=shown_name(self.clean(f"{server}/{tool}")),
+                    duration_ms=round((time.monotonic() - started) * 1000),
+                    code=code,
+                    reason=reason,
+                )
+            )
+        return value
+
+    def named(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
+        """Own name of the server, name of the tool, and arguments, as far as they can be told.
+
+        Raises:
+            Denied: What was asked has another shape.
+        """
+        server, tool, arguments = asked.get("server", ""), asked.get("tool"), asked.get("arguments", {})
+        if not isinstance(server, str) or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise Denied("malformed_call", "A call has a server, a tool and an object of arguments.", hint=FINAL)
+        granted = self.guard.grant.toolbox.servers
+        if not server:
+            for first, second in split_legacy(tool):
+                own = first if first in granted else self.hub.names.get(first, first)
+                if own in granted:
+                    return own, second, arguments
+        return (server if server in granted else self.hub.names.get(server, server)), tool, arguments
+
+    async def definition(self, server: str, tool: str) -> Definition:
+        """A tool that this execution may know of.
+
+        Raises:
+            Denied: There is no such one, or it is held back.
+            UpstreamError: Its server can't be asked.
+        """
+        toolbox = self.guard.grant.toolbox
+        if server not in toolbox.servers:
+            names = sorted(toolbox.servers)
+            raise Denied(
+                "tool_not_granted",
+                f"There is no server {shown(server)} that this program may use.",
+                hint=f"There are: {listed(names)}. {FINAL}" if names else f"There is none. {FINAL}",
+            )
+        found = await self.hub.find(server, tool)
+        if found is None or not is_visible(toolbox, server, found.name, found.read_only, found.destructive):
+            known = [
+                own
+                for own, other in self.hub.shelves[server].tools.items()
+                if is_visible(toolbox, server, own, other.read_only, other.destructive)
+            ]
+            raise Denied(
+                "unknown_tool",
+                f"The server {shown(server)} has no tool {shown(tool)} that this program may call.",
+                hint=f"There are: {listed(sorted(known))}." if known else "It has none.",
+            )
+        return found
+
+    async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
+        definition, action = await self._prepared(server, tool, arguments)
+        async with self.guard.admit(action) as ending:
+            result = await self._made(definition, arguments, ending)
+        if result.is_error:  # out here: what a server says goes into no log
+            raise UpstreamError("tool_error", self.clean(error_text(result)), hint=expected(definition))
+        return result_of(result, definition, self.clean)
+
+    async def _prepared(
+        self, server: str, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> tuple[Definition, CallTool]:
+        """What is to be called, and the action that it would be. What is refused before that is written down too."""
+        facts: dict[str, JsonValue] = {"server": self.clean(server), "tool": self.clean(tool)}
+        try:
+            self._require_budget(len(pydantic_core.to_json(arguments)))
+        except Denied as denial:
+            if self.ledger.begun <= self.guard.grant.limits.tool_calls + 1:  # to fill the log must not stop it
+                self.guard.deny("call", denial, facts)
+            raise
+        try:
+            definition = await self.definition(server, tool)
+            _require_right(definition, arguments)
+        except (Denied, UpstreamError) as error:
+            said = Denied(error.code, self.clean(str(error.args[0])), hint=error.hint)
+            self.guard.deny("call", said, facts)
+            raise
+        hosts = hosts_to_look_up(self.guard.grant.toolbox, server, definition.name, arguments)
+        action = CallTool(
+            server=server,
+            tool=definition.name,
+            read_only=definition.read_only,
+            destructive=definition.destructive,
+            arguments=arguments,
+            addresses={host: await self.look_up(host) for host in sorted(hosts)},
+        )
+        return definition, action
+
+    async def _made(
+        self, definition: Definition, arguments: Mapping[str, JsonValue], ending: Ending
+    ) -> wire.CallToolResult:
+        started = time.monotonic()
+        try:
+            result = await self.hub.call(definition, arguments)
+        finally:
+            ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
+        body = pydantic_core.to_json(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        self.ledger.bytes += len(body)
+        ending.fields |= {
+            "outcome": "error" if result.is_error else "ok",
+            "result_bytes": len(body),
+            "result_sha256": hashlib.sha256(body).hexdigest(),
+        }
+        if self.ledger.bytes > self.guard.grant.limits.tool_bytes:
+            raise _too_many_bytes(self.guard)
+        return result
+
+    def _require_budget(self, size: int) -> None:
+        ledger, limits = self.ledger, self.guard.grant.limits
+        ledger.begun += 1
+        if ledger.begun > limits.tool_calls:
+            raise Denied(
+                "too_many_calls",
+                f"A run may make {limits.tool_calls} calls of tools.",
+                hint="Ask for more at once, or do the work in several runs.",
+            )
+        ledger.bytes += size
+        if ledger.bytes > limits.tool_bytes:
+            raise _too_many_bytes(self.guard)
+
+
+def _require_right(definition: Definition, arguments: Mapping[str, JsonValue]) -> None:
+    if wrong := faults(definition, arguments):
+        raise Denied("invalid_arguments", "\n".join(wrong), hint="Nothing was called.")
+
+
+def _too_many_bytes(guard: Guard) -> Denied:
+    most = int(guard.grant.limits.tool_bytes)
+    return Denied(
+        "too_many_tool_bytes",
+        f"The calls of a run may send and bring {most} bytes together.",
+        hint="Ask for less: a page, a filter, fewer fields.",
+    )
+
+
+def shown_name(name: str) -> str:
+    """A name that a program has sent, printable and short."""
+    return shown(name)[1:-1]

@@ -1,0 +1,86 @@
+"""How a server of the configuration is reached: by its process or its URL, with its secrets, which it alone gets.
+
+Secrets are resolved at each connect, so that one that was renewed counts.
+"""
+
+import contextlib
+import functools
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from anyio import to_thread
+
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.hub import http, stdio
+from gloveport.hub.auth import auth_of
+from gloveport.hub.logins import Logins
+from gloveport.hub.upstream import Connect
+from gloveport.hub.wire import Reading, Writing
+from gloveport.model.hub import Server
+from gloveport.policy.wording import shown
+from gloveport.secrets.scrub import scrub_text
+from gloveport.secrets.vault import Vault
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connector:
+    """Reaches servers.
+
+    Attributes:
+        vault: Has the secrets, and learns the tokens.
+        logins: Where tokens are kept.
+        environ: Our own environment, of which a server gets a few harmless variables.
+    """
+
+    vault: Vault
+    logins: Logins
+    environ: Mapping[str, str]
+
+    def ways(self, name: str, server: Server) -> tuple[Connect, ...]:
+        """The ways to connect, in the order in which to try them."""
+        if server.command:
+            return (functools.partial(self._process, name, server),)
+        several = ("http", "sse") if server.transport == "auto" else (server.transport,)
+        return tuple(
+            functools.partial(self._url, name, server.model_copy(update={"transport": transport}))
+            for transport in several
+        )
+
+    @contextlib.asynccontextmanager
+    async def _process(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
+        try:
+            secrets = {
+                variable: await self.vault.get(f"servers.{name}.{variable}", ref)
+                for variable, ref in server.secret_env.items()
+            }
+        except ConfigError as error:
+            raise UpstreamError(
+                "secret_unavailable",
+                f"A secret of the server {shown(name)} can't be had.",
+                hint="The owner has to repair it; `gloveport doctor` tells why.",
+            ) from error
+        async with stdio.connect(name, server, environ=self.environ, secrets=secrets, clean=self._clean) as streams:
+            yield streams
+
+    @contextlib.asynccontextmanager
+    async def _url(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
+        tls = await to_thread.run_sync(_context, name, server)
+        auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls)
+        (way,) = http.connects(name, server, auth=auth, verify=tls)
+        async with way() as streams:
+            yield streams
+
+    def _clean(self, text: str) -> str:
+        return scrub_text(self.vault.needles, text)
+
+
+def _context(name: str, server: Server) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=server.ca_file)
+    except OSError as error:
+        raise UpstreamError(
+            "server_unavailable",
+            f"The certificates for the server {shown(name)} can't be read.",
+            hint=f"The owner has to look at its ca_file: {error.strerror or error}.",
+        ) from error

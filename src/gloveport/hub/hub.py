@@ -1,0 +1,233 @@
+"""All upstream servers of this one: what they offer, what of it has been accepted, and one call of a tool.
+
+Nothing is started before somebody asks for it. What a server says of a tool is taken as it was when it was accepted; a
+tool that is new or says something else is held back until a person has accepted it, and reported. A server that is
+dead, slow or lying delays nobody but those who wait for it.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import anyio
+import mcp_types as wire
+from pydantic import JsonValue
+
+from gloveport.errors import ConfigError, Denied, UpstreamError
+from gloveport.hub.catalog import Catalog
+from gloveport.hub.definition import Definition
+from gloveport.hub.names import exposed_names
+from gloveport.hub.pins import Pins
+from gloveport.hub.upstream import Connect, Upstream
+from gloveport.limits.bucket import Bucket
+from gloveport.model.hub import Server
+
+Record: TypeAlias = Callable[[str, Mapping[str, JsonValue]], object]
+"""Writes down what has happened, of which kind, and facts about it."""
+
+_MINUTE_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class Shelf:
+    """One server's tools.
+
+    Attributes:
+        exposed: The server's name in programs.
+        tools: Those that are accepted, by their own names.
+        names: Own name of each by the name that it has in programs.
+        held: Why a tool is held back, by its own name.
+        known: Whether it is known what the server offers: it has said so, now or in an earlier life of ours.
+    """
+
+    server: Server
+    exposed: str
+    upstream: Upstream
+    bucket: Bucket
+    tools: dict[str, Definition] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+    known: bool = False
+
+
+class Hub:
+    """The upstream servers of one configuration. Made by ``opened``."""
+
+    def __init__(self, shelves: Mapping[str, Shelf], pins: Pins, record: Record) -> None:
+        """Args:
+        shelves: By the servers' own names.
+        pins: What has been accepted of the servers' tools.
+        record: Writes to the audit log.
+        """
+        self.shelves = shelves
+        self.catalog = Catalog()
+        self._pins, self._record = pins, record
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Own name of each server by the name that it has in programs."""
+        return {shelf.exposed: name for name, shelf in self.shelves.items()}
+
+    async def learn(self, servers: Sequence[str], seconds: float) -> dict[str, str]:
+        """Ask those servers of which nothing is known yet what they offer, all at once.
+
+        Returns:
+            Why it is still not known what a server offers, by its name.
+        """
+        missing: dict[str, str] = {}
+
+        async def ask(name: str) -> None:
+            missing[name] = "it has not answered yet; search again in a while"
+            try:
+                await self.shelves[name].upstream.tools()
+            except UpstreamError as error:
+                missing[name] = str(error.args[0])
+            else:
+                del missing[name]
+
+        unknown = [name for name in servers if not self.shelves[name].known]
+        if unknown:
+            with anyio.move_on_after(seconds):
+                async with anyio.create_task_group() as tasks:
+                    for name in unknown:
+                        tasks.start_soon(ask, name)
+        return missing
+
+    async def find(self, server: str, tool: str) -> Definition | None:
+        """The tool of this name, as it is now. A server that is not connected is connected first.
+
+        Raises:
+            Denied: It is held back.
+            UpstreamError: The server can't be asked.
+        """
+        shelf = self.shelves[server]
+        await shelf.upstream.tools()
+        name = tool if tool in shelf.tools or tool in shelf.held else shelf.names.get(tool, tool)
+        if name in shelf.held:
+            self.recall(server)  # perhaps it has been accepted by now
+        if name in shelf.held:
+            raise Denied(
+                "tool_held_back",
+                f"The tool {name!a} of the server {server!a} is held back: it is {shelf.held[name]}.",
+                hint=f"The owner has to look at it: gloveport servers review {server}. Retrying does not help.",
+            )
+        return shelf.tools.get(name)
+
+    async def call(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
+        """Call a tool.
+
+        Raises:
+            Denied: Too many calls have been made this minute.
+            UpstreamError: There is no answer.
+        """
+        shelf = self.shelves[definition.server]
+        if wait := shelf.bucket.take():
+            raise Denied(
+                "too_many_calls_a_minute",
+                f"The server {definition.server!a} is called {shelf.server.calls_per_minute} times a minute at most.",
+                hint=f"Wait {wait:.0f} s, or ask for more at once.",
+            )
+        return await shelf.upstream.call(definition.name, arguments)
+
+    def recall(self, name: str) -> None:
+        """Take what has been accepted of a server as what it offers, until it says what it offers now."""
+        shelf = self.shelves[name]
+        try:
+            accepted = self._pins.load(name, identity_of(shelf.server))
+        except ConfigError as error:
+            _log.warning("%s", error)
+            return
+        if accepted is None:
+            return
+        if shelf.upstream.offered is not None:
+            self.take_offer(name, shelf.upstream.offered)
+        else:
+            self._show(shelf, name, accepted, {})
+
+    def take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
+        """A server has said what it offers."""
+        shelf, identity = self.shelves[name], identity_of(self.shelves[name].server)
+        try:
+            accepted = self._pins.load(name, identity)
+            if accepted is None:
+                self._pins.accept_all(name, identity, offered)
+                digests: JsonValue = {tool.name: tool.digest for tool in offered}
+                self._record("server.tools_accepted", {"server": name, "first_sight": True, "tools": digests})
+                accepted = offered
+            offer = self._pins.compare(accepted, offered)
+            held = {tool.name: "new" for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
+            if held and held != shelf.held:
+                self._pins.hold(name, identity, offered)
+                self._record("server.tools_held_back", {"server": name, "tools": dict(held)})
+                _log.warning(
+                    "server %s: %d of its tools are new or changed and held back; see: gloveport servers review %s",
+                    name,
+                    len(held),
+                    name,
+                )
+        except ConfigError as error:  # what was accepted can't be read or written: nothing counts as accepted
+            _log.error("%s", error)
+            self._show(shelf, name, (), {tool.name: "not known to be accepted" for tool in offered})
+            return
+        self._show(shelf, name, offer.known, held)
+
+    def _show(self, shelf: Shelf, name: str, tools: Sequence[Definition], held: Mapping[str, str]) -> None:
+        shelf.tools = {tool.name: tool for tool in tools}
+        shelf.names = exposed_names(shelf.tools)
+        shelf.held = dict(held)
+        shelf.known = True
+        self.catalog.replace(name, shelf.server.description, tools)
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    servers: Mapping[str, Server],
+    *,
+    pins: Pins,
+    ways: Callable[[str, Server], Sequence[Connect]],
+    record: Record,
+) -> AsyncIterator[Hub]:
+    """The hub to these servers; what was accepted of them before is known. On leaving, each is let go of.
+
+    Args:
+        servers: By name; those that are not active are passed over.
+        pins: What of them has been accepted.
+        ways: How a server is reached.
+        record: Writes to the audit log.
+    """
+    active = {name: server for name, server in servers.items() if server.active}
+    shelves: dict[str, Shelf] = {}
+    hub = Hub(shelves, pins, record)
+    failure = None
+    async with anyio.create_task_group() as tasks:
+        for exposed, name in exposed_names(active).items():
+            server, on_tools = active[name], functools.partial(hub.take_offer, name)
+            shelves[name] = Shelf(
+                server=server,
+                exposed=exposed,
+                upstream=Upstream(name, server, ways(name, server), tasks=tasks, on_tools=on_tools),
+                bucket=Bucket(capacity=server.calls_per_minute, seconds=_MINUTE_SECONDS),
+            )
+            hub.recall(name)
+        try:
+            yield hub
+        except Exception as error:  # noqa: BLE001 - whoever has the hub shall not see it wrapped in a group
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def identity_of(server: Server) -> str:
+    """What makes a server the one whose tools were accepted: the program or the place that it is reached by."""
+    told = json.dumps([*server.command] or server.url)
+    return hashlib.sha256(told.encode()).hexdigest()

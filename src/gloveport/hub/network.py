@@ -1,0 +1,17 @@
+"""What a sandbox is shown of the tools: where their door is. Pure."""
+
+from gloveport.model.hub import DOOR, Sampling, Toolbox
+from gloveport.sandbox.base import Network
+
+VARIABLE = "GLOVEPORT_HUB"
+"""Environment variable that tells the stubs of ``guest`` where the door is."""
+
+
+def with_hub(network: Network, toolbox: Toolbox, sampling: Sampling) -> Network:
+    """The network with a door to the tools and the language model, where there are any."""
+    if not toolbox.servers and not sampling.enabled:
+        return network
+    address = f"{DOOR[0]}:{DOOR[1]}"
+    return network.model_copy(
+        update={"doors": (*network.doors, DOOR), "env": {**network.env, VARIABLE: address}},
+    )

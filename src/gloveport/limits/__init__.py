@@ -1,0 +1,1 @@
+"""How much may go on at once, and how often."""
