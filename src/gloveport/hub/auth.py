@@ -1,0 +1,222 @@
+"""The owner's credentials for a server that is reached by URL, put into each request to it, and to it alone.
+
+A secret is resolved for each request, so that one that was renewed counts at once; and once more when the server has
+refused it. Whatever is sent is known to the scrubber before.
+"""
+
+import base64
+import logging
+import ssl
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TypeAlias
+
+import httpx2
+
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.hub.logins import Login, Logins
+from gloveport.hub.oauth import Renewed, StoredLogin, client_of, refused_by, unavailable
+from gloveport.hub.tokens import Client, Endpoint, Refusal, Token, failed
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
+from gloveport.model.hub import OAuthLogin, Server, ServerAuth
+from gloveport.secrets.vault import Vault
+
+_Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
+"""Gives a header's name and value; told which value was refused, another where there is one."""
+
+_log = logging.getLogger(__name__)
+
+
+async def auth_of(
+    name: str, server: Server, *, vault: Vault, logins: Logins, tls: ssl.SSLContext
+) -> httpx2.Auth | None:
+    """What puts a server's credentials into the requests to it; None where it has none. Asked for at each connect.
+
+    Args:
+        name: The server's.
+        server: Has a URL.
+        vault: Has the secrets, and learns the tokens.
+        logins: Where tokens are kept.
+        tls: Whom to believe.
+
+    Raises:
+        UpstreamError: A credential can't be had: ``login_required``, ``oauth_failed``, ``secret_unavailable``; or it
+            would leave in clear text: ``plain_http``.
+    """
+    if not server.auth:
+        return None
+    if not is_private(httpx2.URL(server.url)):
+        raise UpstreamError(
+            "plain_http",
+            f"The server {name} has a credential, which never leaves without encryption.",
+            hint="The owner has to give it an https URL.",
+        )
+    keeper = _Keeper(name=name, server=server, vault=vault, logins=logins, tls=tls)
+    credentials = _Credentials(name, server.url, keeper.sources())
+    await credentials.check()
+    return credentials
+
+
+def is_private(url: httpx2.URL) -> bool:
+    """Whether nobody on the way reads what is sent there."""
+    if url.scheme == "https" or url.host == "localhost" or url.host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(url.host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Credentials(httpx2.Auth):
+    def __init__(self, name: str, url: str, sources: tuple[_Source, ...]) -> None:
+        self._name = name
+        self._origin = _origin(httpx2.URL(url))
+        self._sources = sources
+
+    async def check(self) -> None:
+        """Have everything once: what can't be had is said in its own words now, not in those of a broken connection."""
+        await self._headers(["" for _ in self._sources])
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if _origin(request.url) != self._origin:  # whoever has led us there
+            raise UpstreamError(
+                "misdirected", f"The server {self._name} leads elsewhere, where its credentials don't go."
+            )
+        sent = await self._headers(["" for _ in self._sources])
+        request.headers.update(sent)
+        response = yield request
+        if response.status_code != 401:
+            return
+        others = await self._headers([value for _, value in sent])
+        if others != sent:
+            _put(request, others)
+            response = yield request
+        if response.status_code == 401:
+            raise UpstreamError(
+                "credential_refused",
+                f"The server {self._name} refuses its credential.",
+                hint="The owner has to renew it. Retrying does not help.",
+            )
+
+    async def _headers(self, refused: list[str]) -> list[tuple[str, str]]:
+        try:
+            return [await source(value) for source, value in zip(self._sources, refused, strict=True)]
+        except ConfigError as error:
+            _log.warning("no request to %s: %s", self._name, error)
+            raise unavailable(self._name) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Keeper:
+    """Knows where a server's credentials come from."""
+
+    name: str
+    server: Server
+    vault: Vault
+    logins: Logins
+    tls: ssl.SSLContext
+
+    def sources(self) -> tuple[_Source, ...]:
+        """One for each, in their order. Each has a name of its own, under which it is scrubbed."""
+        seen, sources = Counter[str](), []
+        for auth in self.server.auth:
+            seen[auth.kind] += 1
+            number = "" if seen[auth.kind] == 1 else f"-{seen[auth.kind]}"
+            sources.append(self._source(f"servers.{self.name}.{auth.kind}{number}", auth))
+        return tuple(sources)
+
+    def _source(self, label: str, auth: ServerAuth) -> _Source:
+        match auth:
+            case Bearer():
+                return self._fixed(label, auth.secret, "authorization", lambda secret: f"Bearer {secret}")
+            case Basic():
+                return self._fixed(label, auth.secret, "authorization", lambda secret: _basic(auth, secret))
+            case Header():
+                return self._fixed(label, auth.secret, auth.name.lower(), lambda secret: f"{auth.prefix}{secret}")
+            case ClientCredentials():
+                return _bearing(Renewed(self.name, _Granted(keeper=self, label=label, grant=auth).obtain))
+            case OAuthLogin():
+                return _bearing(Renewed(self.name, self._stored(label, auth).obtain))
+
+    def _fixed(self, label: str, ref: Secret, header: str, written: Callable[[str], str]) -> _Source:
+        async def source(refused: str) -> tuple[str, str]:
+            if refused:
+                self.vault.forget(ref)
+            return header, written(await self.vault.get(label, ref))
+
+        return source
+
+    def _stored(self, label: str, auth: OAuthLogin) -> StoredLogin:
+        async def endpoint(login: Login) -> Endpoint:
+            secret = await self.vault.get(f"{label}.client", auth.client_secret) if auth.client_secret else ""
+            return Endpoint(owner=self.name, url=login.token_endpoint, client=client_of(login, secret), tls=self.tls)
+
+        def remember(login: Login) -> None:
+            self.remember(f"{label}.token", login.access_token)
+            self.remember(f"{label}.refresh", login.refresh_token)
+            self.remember(f"{label}.client", login.client_secret)
+
+        storage = self.logins.of(self.name, self.server.url, auth.tokens)
+        return StoredLogin(name=self.name, storage=storage, endpoint=endpoint, remember=remember)
+
+    def remember(self, label: str, secret: str) -> None:
+        """Scrub it from here on.
+
+        Raises:
+            UpstreamError: It can't be told from ordinary text.
+        """
+        try:
+            if secret:
+                self.vault.remember(label, secret)
+        except ValueError as error:
+            raise failed(self.name, f"gives a token that can't be kept out of answers: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Granted:
+    """The token that a client gets for its own credentials (RFC 6749, 4.4)."""
+
+    keeper: _Keeper
+    label: str
+    grant: ClientCredentials
+
+    async def obtain(self, _refused: str) -> Token:
+        keeper, grant = self.keeper, self.grant
+        secret = await keeper.vault.get(f"{self.label}.client", grant.client_secret)
+        client = Client(
+            id=grant.client_id,
+            secret=secret,
+            auth="client_secret_basic" if grant.client_auth == "basic" else "client_secret_post",
+        )
+        endpoint = Endpoint(owner=keeper.name, url=grant.token_url, client=client, tls=keeper.tls)
+        fields = {"grant_type": "client_credentials", "scope": " ".join(grant.scopes), "audience": grant.audience}
+        answer = await endpoint.token({name: value for name, value in fields.items() if value})
+        match answer:
+            case Refusal():
+                keeper.vault.forget(grant.client_secret)
+                raise refused_by(keeper.name, answer)
+            case Token():
+                keeper.remember(f"{self.label}.token", answer.access)
+                return answer
+
+
+def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
+    request.headers.update([(name.encode(), value.encode()) for name, value in headers])
+
+
+def _bearing(token: Renewed) -> _Source:
+    async def source(refused: str) -> tuple[str, str]:
+        return "authorization", f"Bearer {await token.get(refused.removeprefix('Bearer '))}"
+
+    return source
+
+
+def _basic(auth: Basic, secret: str) -> str:
+    halves = (secret, auth.username) if auth.secret_is == "username" else (auth.username, secret)  # noqa: S105 - which half it is
+    return f"Basic {base64.b64encode(':'.join(halves).encode()).decode()}"
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

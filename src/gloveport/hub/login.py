@@ -1,0 +1,329 @@
+"""A person logs in to a server: OAuth 2.1, authorization code with PKCE, by the SDK's own provider.
+
+The server says where the authorization server is, so it is believed in nothing: no request leaves in clear text, no
+answer is large, none is repeated but in a short printable line, and a server that names another authorization server
+than at the login before gets no further. Nothing of this runs in the server's process.
+"""
+
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.hub.auth import is_private
+from gloveport.hub.logins import Login, Logins
+from gloveport.hub.loopback import Callback, callback
+from gloveport.hub.oauth import client_of
+from gloveport.hub.tokens import ClientAuth, Endpoint, lifetime
+from gloveport.hub.wording import line
+from gloveport.model.hub import OAuthLogin, Server
+from gloveport.secrets.sources import Sources
+
+Outcome: TypeAlias = Literal["nobody", "forgotten", "revoked"]
+"""Of a logout: nobody was logged in; the tokens are no longer kept; the authorization server has ended them too."""
+
+_PROTOCOL = "2025-11-25"
+_MOST_BYTES = 1 << 20
+_MOST_WORDS = 200
+_REQUEST_SECONDS = 30.0
+_SDK = "mcp.client.auth.oauth2"
+_METHODS: tuple[ClientAuth, ...] = ("client_secret_basic", "client_secret_post")
+_THEIRS = "ask whoever runs the server"
+_KNOCK = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": {"name": "gloveport", "version": "0"}},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginDesk:
+    """Where a person logs in and out.
+
+    Attributes:
+        logins: Where tokens are kept.
+        sources: Where the secrets of clients come from.
+        tls: Whom to believe.
+        show: Shows the person the URL to open.
+        seconds: How long they may take.
+    """
+
+    logins: Logins
+    sources: Sources
+    tls: ssl.SSLContext
+    show: Callable[[str], None]
+    seconds: float = 300.0
+
+    async def login(self, name: str, server: Server) -> Login:
+        """Log in to a server, and keep what comes of it.
+
+        Raises:
+            ConfigError: The configuration has no such login for it; or the tokens can't be kept.
+            UpstreamError: It came to nothing: ``login_failed``, ``login_refused``, ``login_timeout``,
+                ``issuer_changed``.
+        """
+        auth = oauth_of(name, server)
+        storage = self.logins.of(name, server.url, auth.tokens)
+        former = await storage.load()
+        secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
+        try:
+            with anyio.fail_after(self.seconds), _quiet():
+                async with callback() as waiting:
+                    flow = _Flow(name=name, server=server, auth=auth, secret=secret, waiting=waiting, desk=self)
+                    made = await flow.go("" if former is None else former.issuer)
+        except TimeoutError:
+            raise UpstreamError(
+                "login_timeout", f"Nobody has logged in within {self.seconds:g} s.", hint="start it again"
+            ) from None
+        async with storage.locked():
+            await storage.save(made)
+        return made
+
+    async def logout(self, name: str, server: Server) -> Outcome:
+        """Keep the tokens of a server no longer, and have them ended where the authorization server offers that.
+
+        Raises:
+            ConfigError: The configuration has no such login for it; or the tokens can't be removed.
+        """
+        auth = oauth_of(name, server)
+        storage = self.logins.of(name, server.url, auth.tokens)
+        async with storage.locked():
+            try:
+                login = await storage.load()
+            except ConfigError:  # whatever it is: it goes
+                login = None
+                await storage.forget()
+                return "forgotten"
+            await storage.forget()
+        if login is None:
+            return "nobody"
+        return "revoked" if await self._revoked(name, auth, login) else "forgotten"
+
+    async def _revoked(self, name: str, auth: OAuthLogin, login: Login) -> bool:
+        if not login.revocation_endpoint:
+            return False
+        try:
+            secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
+            endpoint = Endpoint(
+                owner=name, url=login.revocation_endpoint, client=client_of(login, secret), tls=self.tls
+            )
+            kind = "refresh_token" if login.refresh_token else "access_token"
+            token = login.refresh_token or login.access_token
+            status, _ = await endpoint.send({"token": token, "token_type_hint": kind})
+        except (ConfigError, UpstreamError):
+            return False
+        return status == 200
+
+
+def oauth_of(name: str, server: Server) -> OAuthLogin:
+    """How a person logs in to a server.
+
+    Raises:
+        ConfigError: They don't.
+    """
+    for auth in server.auth:
+        if isinstance(auth, OAuthLogin):
+            return auth
+    raise ConfigError(
+        f"the server {name} has no login", hint=f'write [[servers.{name}.auth]] with kind = "oauth", if it needs one'
+    )
+
+
+@dataclass(eq=False, kw_only=True)
+class _Flow:
+    """One login: what the SDK's provider asks for on its way. To it, this is an empty storage."""
+
+    name: str
+    server: Server
+    auth: OAuthLogin
+    secret: str
+    waiting: Callback
+    desk: LoginDesk
+    tokens: OAuthToken | None = None
+
+    async def go(self, former_issuer: str) -> Login:
+        url = httpx2.URL(self.server.url)
+        if not is_private(url):
+            raise _failed("is reached without encryption", hint="write https in its url")
+
+        async def redirect(target: str) -> None:
+            self._check(provider.context.oauth_metadata, former_issuer)
+            self._name_client(provider.context)
+            self.waiting.state = parse_qs(urlsplit(target).query)["state"][0]
+            self.desk.show(target)
+
+        provider = OAuthClientProvider(
+            server_url=self.server.url,
+            client_metadata=OAuthClientMetadata(
+                redirect_uris=[AnyUrl(self.waiting.uri)],
+                client_name="Gloveport",
+                scope=" ".join(self.auth.scopes) or None,
+            ),
+            storage=self,
+            redirect_handler=redirect,
+            callback_handler=self.waiting.answer,
+        )
+        try:
+            status = await self._knock(provider)
+        except OAuthFlowError as error:
+            raise _failed("leads to no login", hint=f"{_THEIRS}: {line(str(error), _MOST_WORDS)}") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError, ArithmeticError) as error:
+            raise _failed(f"can't be asked ({type(error).__name__})", hint=_THEIRS) from None
+        if self.tokens is None:
+            raise _failed(f"asks for no login: it answers with status {status}", hint='take its kind = "oauth" away')
+        if status in {401, 403}:
+            raise _failed(f"refuses, with status {status}, the token that the login has brought", hint=_THEIRS)
+        return self._login(provider.context, self.tokens)
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        if not self.auth.client_id:
+            return None  # then it registers, each time anew: who comes back does so to another port
+        return OAuthClientInformationFull(client_id=self.auth.client_id, client_secret=self.secret or None)
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        pass
+
+    async def _knock(self, provider: OAuthClientProvider) -> int:
+        """Ask the server for something, so that it asks for a login; the status of its last answer."""
+        status = 0
+        client = httpx2.AsyncClient(
+            auth=provider,
+            verify=self.desk.tls,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=_REQUEST_SECONDS,
+            event_hooks={"request": [self._require_private], "response": [self._take]},
+        )
+        headers = {
+            **self.server.headers,
+            "accept": "application/json, text/event-stream",
+            "accept-encoding": "identity",
+            "mcp-protocol-version": _PROTOCOL,
+        }
+        async with client:
+            for method in ("GET",) if self.server.transport == "sse" else ("POST", "GET"):
+                body = _KNOCK if method == "POST" else None
+                async with client.stream(method, self.server.url, json=body, headers=headers) as response:
+                    status = response.status_code
+                if self.tokens is not None:
+                    break
+        return status
+
+    async def _require_private(self, request: httpx2.Request) -> None:
+        self._require(str(request.url))
+
+    def _require(self, target: str) -> None:
+        """Only a server on this very host may lead to others on it, without encryption."""
+        url, server = httpx2.URL(target), httpx2.URL(self.server.url)
+        if url.scheme != "https" and not (server.scheme == "http" and is_private(url)):
+            raise _failed(f"leads to {line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
+
+    async def _take(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise _failed("compresses an answer, though it was not asked to", hint=_THEIRS)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - of an asynchronous client
+        response.stream = _Bounded(response.stream)
+        if response.status_code == 401 and self.auth.scopes:
+            # The SDK asks for the scopes of the challenge, and has no other place for those of the owner.
+            challenge = response.headers.get("www-authenticate", "Bearer")
+            response.headers["www-authenticate"] = f'Bearer scope="{" ".join(self.auth.scopes)}", {challenge}'
+
+    def _check(self, metadata: OAuthMetadata | None, former_issuer: str) -> None:
+        if metadata is None:
+            raise _failed("does not say where its authorization server is", hint=_THEIRS)
+        if "S256" not in (metadata.code_challenge_methods_supported or ()):
+            raise _failed("has an authorization server without PKCE, which is not safe", hint=_THEIRS)
+        for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.revocation_endpoint):
+            if endpoint is not None:
+                self._require(str(endpoint))
+        if former_issuer not in {"", str(metadata.issuer)}:
+            raise UpstreamError(
+                "issuer_changed",
+                f"The server {self.name} names another authorization server than at the login before: "
+                f"{line(str(metadata.issuer), _MOST_WORDS)} instead of {line(former_issuer, _MOST_WORDS)}.",
+                hint=f"if that is right: gloveport servers logout {self.name}, and log in again",
+            )
+
+    def _name_client(self, context: OAuthContext) -> None:
+        """Choose how a client with a secret of its owner's names itself: as the authorization server has it."""
+        if context.client_info is not None and self.auth.client_id:
+            known = (
+                context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
+            ) or _METHODS
+            method = next((method for method in _METHODS if method in known), _METHODS[0])
+            context.client_info.token_endpoint_auth_method = method if self.secret else "none"
+
+    def _login(self, context: OAuthContext, tokens: OAuthToken) -> Login:
+        metadata, client = context.oauth_metadata, context.client_info
+        assert metadata is not None  # noqa: S101 - it was checked
+        assert client is not None  # noqa: S101 - it has a token
+        now = time.time()
+        try:
+            return Login(
+                issuer=str(metadata.issuer),
+                token_endpoint=str(metadata.token_endpoint),
+                revocation_endpoint=str(metadata.revocation_endpoint or ""),
+                resource=context.get_resource_url(),
+                client_id=client.client_id,
+                client_secret="" if self.auth.client_id else client.client_secret or "",
+                client_auth=client.token_endpoint_auth_method or "none",
+                access_token=tokens.access_token,
+                refresh_token=tokens.refresh_token or "",
+                scope=tokens.scope or "",
+                obtained=now,
+                expires=None if tokens.expires_in is None else now + lifetime(tokens.expires_in),
+            )
+        except ValueError:  # whose text would quote the tokens
+            raise _failed("leads to tokens that can't be sent", hint=_THEIRS) from None
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """An answer that may have so many bytes, and no more."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise _failed(f"leads to an answer of more than {_MOST_BYTES} bytes", hint=_THEIRS)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the SDK's log to itself meanwhile: it quotes what servers send, as it is."""
+    logger = logging.getLogger(_SDK)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _failed(problem: str, *, hint: str) -> UpstreamError:
+    return UpstreamError("login_failed", f"The server {problem}.", hint=hint)

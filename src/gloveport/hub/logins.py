@@ -1,0 +1,271 @@
+"""Keeps what a login to a server has brought: in a file that only its owner can read, or in the keyring.
+
+Several processes may share a login. Who exchanges its tokens holds its lock, and reads it anew before: to send a
+refresh token twice looks like theft to a server, which then ends the login. It belongs to a server's name and URL
+together, so that a changed URL gets nobody's tokens.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Protocol
+
+import anyio
+from anyio import to_thread
+from pydantic import Field, ValidationError
+
+from gloveport.errors import ConfigError
+from gloveport.model import Value
+from gloveport.secrets import commands
+
+_MOST_BYTES = 1 << 16
+_LOCK_SECONDS = 20.0
+_POLL_SECONDS = 0.02
+_KEYRING_SECONDS = 30.0
+_SERVICE = "gloveport"
+_PASSED = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+_OWNER_ONLY = "make it this user's alone, or remove it and log in again"
+
+
+class Login(Value):
+    """A person's consent, and what goes on from it. Times are seconds since the epoch."""
+
+    issuer: str
+    """The authorization server; tokens go to it and to the server, nowhere else."""
+    token_endpoint: str
+    revocation_endpoint: str = ""
+    resource: str
+    """What the tokens are for (RFC 8707)."""
+    client_id: str
+    client_secret: str = ""
+    """Of a client that registered itself; one that the owner has registered keeps its secret elsewhere."""
+    client_auth: Literal["none", "client_secret_basic", "client_secret_post"]
+    """How the client names itself to the token endpoint."""
+    access_token: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
+    refresh_token: Annotated[str, Field(pattern=r"^[\x21-\x7e]*$")] = ""
+    scope: str = ""
+    obtained: float
+    expires: float | None = None
+
+
+class Storage(Protocol):
+    """Where one login is kept."""
+
+    def locked(self) -> AbstractAsyncContextManager[None]:
+        """Nobody else exchanges its tokens meanwhile.
+
+        Raises:
+            ConfigError: Somebody does so for too long.
+        """
+
+    async def load(self) -> Login | None:
+        """What is kept; None for nothing.
+
+        Raises:
+            ConfigError: It is damaged, or others than this user could have read or written it.
+        """
+
+    async def save(self, login: Login) -> None:
+        """Keep a login in the place of the former one.
+
+        Raises:
+            ConfigError: It can't be kept.
+        """
+
+    async def forget(self) -> None:
+        """Keep nothing.
+
+        Raises:
+            ConfigError: It can't be removed.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logins:
+    """Where the logins of all servers are kept.
+
+    Attributes:
+        directory: Of the files; made when one is written.
+        environ: Our own environment, of which the keyring gets what it needs.
+    """
+
+    directory: Path
+    environ: Mapping[str, str]
+
+    def of(self, name: str, url: str, kind: Literal["keyring", "file"]) -> Storage:
+        """Where the login to a server is kept."""
+        key = hashlib.sha256(f"{name}\0{url}".encode()).hexdigest()
+        file = _File(self.directory, key)
+        return file if kind == "file" else _Keyring(file, key, self.environ)
+
+
+@dataclass(frozen=True)
+class _File:
+    directory: Path
+    key: str
+
+    @contextlib.asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        with _opened(self.directory) as directory:
+            with _told(self.directory):
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                descriptor = os.open(f"{self.key}.lock", flags, 0o600, dir_fd=directory)
+            try:
+                await _lock(descriptor)
+                yield
+            finally:
+                os.close(descriptor)
+
+    async def load(self) -> Login | None:
+        return await to_thread.run_sync(_read, self.directory / f"{self.key}.json")
+
+    async def save(self, login: Login) -> None:
+        content = login.model_dump_json().encode()
+        await to_thread.run_sync(_write, self.directory, f"{self.key}.json", content)
+
+    async def forget(self) -> None:
+        path = self.directory / f"{self.key}.json"
+        with _told(path), contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+@dataclass(frozen=True)
+class _Keyring:
+    """The system's keyring, asked in processes of their own: a backend may hang, or ask a person."""
+
+    lock: _File
+    key: str
+    environ: Mapping[str, str]
+
+    def locked(self) -> AbstractAsyncContextManager[None]:
+        return self.lock.locked()
+
+    async def load(self) -> Login | None:
+        try:
+            with anyio.fail_after(_KEYRING_SECONDS):
+                text = await commands.ask_keyring(_SERVICE, self.key, self.environ)
+        except TimeoutError:
+            raise ConfigError("the keyring does not answer", hint="unlock it") from None
+        except ConfigError:  # nothing is there, or it is locked: nobody tells which
+            return None
+        return _login("the keyring's entry", text.encode())
+
+    async def save(self, login: Login) -> None:
+        if await self._run("set", login.model_dump_json()):
+            raise ConfigError(
+                "the keyring does not take the tokens", hint='unlock it, or write tokens = "file" for this server'
+            )
+
+    async def forget(self) -> None:
+        if await self.load() is not None and await self._run("del", ""):
+            raise ConfigError("the keyring does not give up the tokens", hint="unlock it")
+
+    async def _run(self, operation: str, said: str) -> int:
+        try:
+            with anyio.fail_after(_KEYRING_SECONDS):
+                done = await anyio.run_process(
+                    [sys.executable, "-P", "-X", "utf8", "-m", "keyring", operation, "--", _SERVICE, self.key],
+                    input=said.encode(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    check=False,
+                    cwd="/",
+                    env={name: self.environ[name] for name in _PASSED if name in self.environ},
+                    start_new_session=True,
+                )
+        except TimeoutError:
+            raise ConfigError("the keyring does not answer", hint="unlock it") from None
+        return done.returncode
+
+
+def _read(path: Path) -> Login | None:
+    try:
+        # O_NONBLOCK: a FIFO under the name must not hang anybody.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{str(path)!a} can't be read: {error.strerror}", hint=_OWNER_ONLY) from error
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{str(path)!a} is no regular file", hint=_OWNER_ONLY)
+        _require_own(path, status)
+        return _login(ascii(str(path)), file.read(_MOST_BYTES))
+
+
+def _write(parent: Path, name: str, content: bytes) -> None:
+    """Write a file whole or not at all, so that it lasts: a refresh token that is lost is a login that is lost."""
+    temporary = f".{name}.{secrets.token_hex(8)}"
+    with _opened(parent) as directory, _told(parent / name):
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+
+
+async def _lock(descriptor: int) -> None:
+    """Wait for the lock without a thread, which could not be called off."""
+    with anyio.move_on_after(_LOCK_SECONDS):
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                await anyio.sleep(_POLL_SECONDS)
+            else:
+                return
+    raise ConfigError("another process has been exchanging the tokens for too long", hint="end it, and try again")
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    """A descriptor of the directory, which is this user's alone."""
+    with _told(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(descriptor)
+        _require_own(directory, status)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "make the state directory writable for this user"
+        raise ConfigError(f"{str(path)!a} can't be written: {error.strerror}", hint=hint) from error
+
+
+def _require_own(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise ConfigError(f"{str(path)!a} belongs to user id {status.st_uid}, not to this user", hint=_OWNER_ONLY)
+    if status.st_mode & 0o077:
+        raise ConfigError(f"{str(path)!a} is open to others than its owner", hint=_OWNER_ONLY)
+
+
+def _login(where: str, content: bytes) -> Login:
+    try:
+        return Login.model_validate_json(content)
+    except ValidationError:  # whose text would quote the tokens
+        raise ConfigError(f"{where} is damaged", hint=_OWNER_ONLY) from None
