@@ -1,9 +1,10 @@
 /**
  * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
  *
- * The job comes on standard input as JSON `{source, name, language, types, value_bytes}` and is read to its end; the report goes
- * to the file that the first argument names, a line each time there is one, of which the last counts. Its shape is that of
- * `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the program.
+ * The job comes on standard input as JSON `{source, name, language, types, value_bytes, hub}` and is read to its end; the
+ * report goes to the file that the first argument names, a line each time there is one, of which the last counts. Its shape is
+ * that of `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the
+ * program. `hub` is where tools can be called, or empty; where there are some, `tools.mjs` puts them among the globals.
  * With `wait` as the second argument this goes once through all that a program needs, writes a line that is no report, and the
  * byte "R" to standard output, and only then reads. No job at all is the quiet end of one that waits in vain.
  *
@@ -13,8 +14,8 @@
  * What code there is in `types`, declarations in TypeScript that are not the program's own, stands before it.
  * What acorn can't read (decorators) runs as it is, without a value.
  *
- * Invariants: nothing of this module is reachable from the program's globals but its listeners, which Deno shows, and what the
- * report needs is taken from the globals before the program is loaded. A program finds the same whether this has waited or not,
+ * Invariants: nothing of this module is reachable from the program's globals but its listeners, which Deno shows (and tools,
+ * where there are any), and what the report needs is taken from the globals before the program is loaded. A program finds the same whether this has waited or not,
  * but for its clocks, node's modules, which are loaded already, and `Deno.args` of its workers. The program shares this process,
  * so the report is worth no more than its word.
  *
@@ -42,6 +43,7 @@ const decode = decoder.decode.bind(decoder);
 
 let stripTypeScriptTypes; // node's, once it is needed: to import it again would take a turn of the event loop
 
+const OWN = new URL(".", import.meta.url).href;
 const DEPTH = 100;
 const TEXT_BYTES = 16 * 1024;
 const NEVER = "Top-level await promise never resolved";
@@ -361,9 +363,9 @@ function trace(error, depth) {
   return error.cause === undefined ? text : `${text}Caused by: ${trace(error.cause, depth + 1)}`;
 }
 
-/** Tell whether a line of a stack is a frame of Deno's own code or of this module. */
+/** Tell whether a line of a stack is a frame of Deno's own code or of the modules here. */
 function isForeign(line) {
-  return /^\s+at /.test(line) && (/[ (](ext|node|checkin):/.test(line) || line.includes(import.meta.url));
+  return /^\s+at /.test(line) && (/[ (](ext|node|checkin):/.test(line) || line.includes(OWN));
 }
 
 /** Show the program's line of the first frame above the frames, and point at the column, as Deno does. */
@@ -484,6 +486,7 @@ async function main(path, ready, leave) {
   job = readJob(readStdin);
   url = job.name;
   try {
+    if (job.hub) (await import("./tools.mjs")).install(job.hub);
     job.source = job.source.replace(/^\uFEFF/, "");
     const module = await compile(job);
     job.ahead = module.ahead;
@@ -558,9 +561,10 @@ async function warmUp() {
   } catch { /* so nothing is printed */ }
 }
 
-/** Get ready, say so, and run the program that comes. */
-async function wait(path) {
+/** Get ready, say so, and run the program that comes. `hub`: where it may find tools. */
+async function wait(path, hub) {
   await warmUp();
+  if (hub) await (await import("./tools.mjs")).warmUp();
   const { EventEmitter } = await import("node:events");
   new EventEmitter().on("exit", () => {}).emit("exit", 0);
   // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
@@ -579,6 +583,6 @@ async function wait(path) {
 
 // The arguments are taken away before node's process copies them. This module must end before a program begins, as "load"
 // tells.
-const [path, mode] = args.splice(0);
-if (mode === "wait") wait(path);
+const [path, mode, hub] = args.splice(0);
+if (mode === "wait") wait(path, hub);
 else main(path, () => {}, () => {});

@@ -1,0 +1,313 @@
+/**
+ * What a program has to call tools of other MCP servers, and to ask a language model. `run.mjs` puts it among the globals:
+ *
+ *     await tools.github.create_issue({ title: "x" })    one function a tool; names are exposed or original ones
+ *     await tools["my-server"]["do-it"].blocks({...})    the same, but always a ToolResult with all that came
+ *     await listTools(server?)                           the servers, or one of them with its tools
+ *     await searchTools(query, limit | { limit, detail: "names" | "signatures" | "full" })
+ *     await getToolSchema("mcp__server__tool")           what a tool takes and returns, or null
+ *     await discoverMCPTools({ search: [...] })          the same of all tools, or of those found
+ *     await callMCPTool("mcp__server__tool", {...})      the text of the first block, or else the whole MCP result
+ *     await llm.ask(prompt, { systemPrompt, maxTokens, model, stream })
+ *     await llm.think({ messages, systemPrompt, maxTokens, model, stream })
+ *
+ * A call returns structured content, else parsed JSON, else text; with other blocks, such as images, a ToolResult. What
+ * is refused or fails throws ToolError. `then` and `toJSON` are no tools, or a promise or JSON of `tools` would call
+ * one: callMCPTool reaches tools of these names.
+ *
+ * Invariant, of `host.mjs` and `errors.mjs` too: what they need of the globals they take before the program is loaded.
+ * A worker of the program has nothing of this.
+ */
+import { entry, Failure, ToolError } from "./errors.mjs";
+import { rehearsal, requester } from "./host.mjs";
+
+const { stringify } = JSON;
+const { connect, inspect, writeFile } = Deno;
+const { create, defineProperties, defineProperty, entries, freeze, setPrototypeOf } = Object;
+const { get: reflectGet } = Reflect;
+const { isArray } = Array;
+const { isFinite } = Number;
+const { Proxy, TypeError, Uint8Array } = globalThis;
+const { warn } = console;
+const classOf = Function.prototype.call.bind(Object.prototype.toString);
+const encoder = new TextEncoder();
+const encode = encoder.encode.bind(encoder);
+const fromBase64 = Uint8Array.fromBase64.bind(Uint8Array);
+
+const DEPTH = 100; // of JSON; the host's parser has a limit too
+const ALL = 10_000; // tools, where no limit is named
+const MAX_TOKENS = 1000;
+const INSPECT = Symbol.for("Deno.customInspect");
+const NAMES = freeze({ [Symbol.toStringTag]: "tools" }); // what `tools` and `tools.server` are
+const NOT_TOOLS = new Set(["then", "toJSON"]);
+const UNKNOWN = new Set(["unknown_tool", "tool_not_granted"]);
+const ADVICE = new Map([
+  ["bigint", "Number or String"],
+  ["Map", "Object.fromEntries"],
+  ["Promise", "await"],
+  ["Set", "Array.from"],
+  ["Uint8Array", "toBase64"],
+]);
+
+// -- Arguments --------------------------------------------------------------------------------------------------------
+
+/** A copy in plain JSON types of what `name` stands for. Throws a Failure that names the path to what is no JSON. */
+function plain(given, name) {
+  const [path, around] = [[], []];
+  const refuse = (why) => {
+    throw new Failure(`${name}${path.map(memberOf).join("")} ${why}`);
+  };
+  const text = (value) => value.isWellFormed() ? value : refuse("has half a surrogate pair, which is no JSON");
+  const member = (key, value) => {
+    path.push(key);
+    const copied = copy(value);
+    path.pop();
+    return copied;
+  };
+  const copy = (unasked) => {
+    const value = typeof unasked?.toJSON === "function" ? unasked.toJSON() : unasked;
+    if (value === null || typeof value === "boolean") return value;
+    if (typeof value === "string") return text(value);
+    if (typeof value === "number" && isFinite(value)) return value;
+    if (!isArray(value) && classOf(value) !== "[object Object]") refuse(`is ${describe(value)}, which is no JSON`);
+    if (around.includes(value)) refuse("contains itself");
+    if (around.length === DEPTH) refuse("is nested too deep");
+    around.push(value);
+    const copied = setPrototypeOf(isArray(value) ? [] : {}, null); // so that no `toJSON` is asked again
+    for (let at = 0; isArray(value) && at < value.length; at++) copied[at] = member(at, value[at]);
+    for (const [key, one] of isArray(value) ? [] : entries(value)) {
+      if (one !== undefined) copied[text(key)] = member(key, one);
+    }
+    around.pop();
+    return copied;
+  };
+  return copy(given);
+}
+
+/** In words, with what to do about it. */
+function describe(value) {
+  if (value === undefined || typeof value === "number") return `${value}`;
+  const kind = typeof value === "object" ? classOf(value).slice(8, -1) : typeof value;
+  return `a ${kind}${ADVICE.has(kind) ? ` (use ${ADVICE.get(kind)})` : ""}`;
+}
+
+/** How a member of this name is reached. */
+function memberOf(name) {
+  if (typeof name === "number") return `[${name}]`;
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? `.${name}` : `[${stringify(name)}]`;
+}
+
+// -- Results ----------------------------------------------------------------------------------------------------------
+
+/** One content block of a result: text, or a handle of what an image, a sound or a resource holds. */
+class Block {
+  #base64;
+  #bytes = null;
+
+  constructor({ type, data, resource, ...rest }) {
+    const { uri = null, name = null, mimeType = null, text = null } = { ...rest, ...resource };
+    this.type = type;
+    this.mimeType = mimeType;
+    this.uri = uri;
+    this.name = name;
+    this.text = text;
+    this.#base64 = data ?? resource?.blob ?? null;
+    freeze(this);
+  }
+
+  /** How many bytes it holds; null for a link. */
+  get size() {
+    if (this.#base64 === null) return this.text === null ? null : encode(this.text).length;
+    return Math.floor(this.#base64.replace(/[=\s]/g, "").length * 3 / 4);
+  }
+
+  /** What it holds, a Uint8Array; null for a link. */
+  get data() {
+    if (this.#base64 === null) return this.text === null ? null : encode(this.text);
+    return this.#bytes ??= fromBase64(this.#base64);
+  }
+
+  /** Write what it holds to a file. */
+  async save(path) {
+    const { data } = this;
+    if (data === null) throw new TypeError(`a link to ${this.uri} holds nothing`);
+    await writeFile(path, data);
+  }
+
+  toJSON() {
+    const { type, mimeType, uri, name, text, size } = this;
+    return { type, mimeType, uri, name, text, size };
+  }
+
+  [INSPECT]() {
+    if (this.type === "text") return `[text ${inspect(this.text)}]`;
+    const size = this.size === null ? "" : `${this.size} bytes`;
+    return `[${[this.type, this.mimeType, this.uri, size].filter((part) => part).join(" ")}]`;
+  }
+}
+
+/** All that a call has returned. */
+class ToolResult {
+  /** `value` is what the call returns by itself where there are no other blocks than text. */
+  constructor({ value, blocks }) {
+    this.value = value;
+    this.text = blocks.filter(({ type }) => type === "text").map(({ text }) => text).join("\n");
+    this.blocks = blocks.map((block) => new Block(block));
+  }
+}
+
+// -- What a program has -----------------------------------------------------------------------------------------------
+
+/** All of it, by name. `dial` opens a socket to the host. */
+function surface(dial) {
+  const request = requester(dial);
+  const call = (about, server, tool, given) => {
+    const asked = given === undefined ? {} : plain(given, `${about}: arguments`);
+    if (classOf(asked) !== "[object Object]") {
+      throw new Failure(`${about}: takes one object of arguments, such as { title: "x" }`);
+    }
+    return request(about, { op: "call", server, tool, arguments: asked });
+  };
+  const discovery = discoveryOf(request);
+  const callMCPTool = entry("callMCPTool", async (name, given) => {
+    const { kind, value, blocks } = await call(`${name}`, "", `${name}`, given);
+    if (blocks[0]?.type === "text") return blocks[0].text;
+    return { content: blocks, ...(kind === "structured" && { structuredContent: value }), isError: false };
+  });
+  return {
+    tools: toolsOf(call),
+    llm: modelOf(request),
+    ToolError,
+    ToolResult,
+    callMCPTool,
+    call_mcp_tool: callMCPTool,
+    ...discovery,
+    discover_mcp_tools: discovery.discoverMCPTools,
+    get_tool_schema: discovery.getToolSchema,
+    search_tools: discovery.searchTools,
+  };
+}
+
+/** An object, shown as `text`, whose members `member` makes from their names: no name costs a round trip. */
+function named(text, member) {
+  const shown = { value: () => text };
+  const target = freeze(create(NAMES, { [INSPECT]: shown, [Symbol.toPrimitive]: shown }));
+  return new Proxy(target, {
+    get: (_, name) =>
+      typeof name === "symbol" ? reflectGet(target, name) : NOT_TOOLS.has(name) ? undefined : member(name),
+  });
+}
+
+function toolsOf(call) {
+  return named("[tools: `await listTools()` names the servers]", (server) => {
+    const list = `await listTools(${stringify(server)})`;
+    return named(`[tools${memberOf(server)}: \`${list}\` names its tools]`, (tool) => {
+      const about = `${server}/${tool}`;
+      const one = entry(tool, async (...given) => {
+        const result = await call(about, server, tool, only(about, given));
+        return result.kind === "blocks" ? new ToolResult(result) : result.value;
+      });
+      const blocks = entry("blocks", async (...given) =>
+        new ToolResult(await call(about, server, tool, only(about, given)))
+      );
+      return defineProperties(one, {
+        blocks: { value: blocks },
+        [INSPECT]: { value: () => `[tool ${about}]` },
+      });
+    });
+  });
+}
+
+/** The only argument. */
+function only(about, given) {
+  if (given.length > 1) throw new Failure(`${about}: takes one object of arguments, and there are ${given.length}`);
+  return given[0];
+}
+
+/** What finds tools. A schema is `{ name, call, description, parameters?, outputSchema?, typescript? }`. */
+function discoveryOf(request) {
+  const search = async (about, query, detail, limit) => {
+    const asked = plain({ query, detail, limit }, `${about}: arguments`);
+    const { tools, missing } = await request(about, { op: "search", ...asked });
+    if (missing.length) {
+      warn(`${about}: not searched: ${missing.map(({ server, reason }) => `${server} (${reason})`).join(", ")}`);
+    }
+    return tools.map(schemaOf);
+  };
+  return {
+    listTools: entry("listTools", async (server) => {
+      const asked = plain({ server }, "listTools: arguments");
+      return (await request("listTools", { op: "tree", ...asked })).servers;
+    }),
+    searchTools: entry("searchTools", (query, options = {}) => {
+      const { limit = 10, detail = "full" } = typeof options === "number" ? { limit: options } : options;
+      return search("searchTools", query, detail, limit);
+    }),
+    discoverMCPTools: entry("discoverMCPTools", ({ search: terms = [] } = {}) =>
+      search("discoverMCPTools", [terms].flat().join(" "), "full", ALL)
+    ),
+    getToolSchema: entry("getToolSchema", async (name) => {
+      try {
+        return schemaOf(await request("getToolSchema", { op: "describe", server: "", tool: `${name}` }));
+      } catch (error) {
+        if (UNKNOWN.has(error.fields?.code)) return null;
+        throw error;
+      }
+    }),
+  };
+}
+
+function schemaOf({ server, name, description, typescript, input_schema: parameters, output_schema: outputSchema }) {
+  const schema = { name: `mcp__${server}__${name}`, call: `tools${memberOf(server)}${memberOf(name)}`, description };
+  if (parameters) schema.parameters = parameters;
+  if (outputSchema) schema.outputSchema = outputSchema;
+  if (typescript) schema.typescript = typescript;
+  return schema;
+}
+
+function modelOf(request) {
+  const sample = (name, messages, { systemPrompt = "", maxTokens = MAX_TOKENS, model = "", stream = false } = {}) => {
+    const answer = entry(name, async () => {
+      const asked = plain({ messages, system: systemPrompt, max_tokens: maxTokens, model }, `llm.${name}: arguments`);
+      return (await request(`llm.${name}`, { op: "sample", ...asked })).text;
+    });
+    return stream ? pieces(answer) : answer();
+  };
+  return freeze({
+    ask: (prompt, options) => sample("ask", [{ role: "user", content: prompt }], options),
+    think: (asked, options) => isArray(asked) ? sample("think", asked, options) : sample("think", asked.messages, asked),
+  });
+}
+
+/** The host sends an answer whole: it is one piece. */
+async function* pieces(answer) {
+  yield await answer();
+}
+
+/** Put what a program has among its globals. `hub` is where the host listens, `address:port`. */
+export function install(hub) {
+  const [hostname, port] = hub.split(":");
+  for (const [name, value] of entries(surface(() => connect({ hostname, port: Number(port) })))) {
+    defineProperty(globalThis, name, { value, writable: true, configurable: true });
+  }
+}
+
+// -- Wait -------------------------------------------------------------------------------------------------------------
+
+/** Go once through what most programs will do here, without a connection. Nothing may be left of it. */
+export async function warmUp() {
+  const block = { type: "text", text: "x" };
+  const answers = [
+    { value: { kind: "structured", value: {}, blocks: [block] } },
+    { value: { kind: "text", value: "x", blocks: [block] } },
+    { value: { tools: [{ server: "a", name: "b", description: "", input_schema: {} }], missing: [] } },
+    { error: { code: "x", message: "x", hint: "x" } },
+  ];
+  const { tools, callMCPTool, searchTools } = surface(async () => rehearsal(answers));
+  await tools.a.b({ c: [1, "x", { d: null }] });
+  await callMCPTool("mcp__a__b", {});
+  await searchTools("x");
+  try {
+    await tools.a.b();
+  } catch { /* as answered */ }
+}
