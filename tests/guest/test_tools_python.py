@@ -435,7 +435,7 @@ help(tools.github.create_issue)
     assert report["error"] is None, report["error"]["traceback"]
     doc = "Create an issue. In any repository.\n\ndef create_issue(*, title: str, body: str | None = ...) -> dict: ..."
     signature = (
-        "(arguments: dict, /, *, title: str, body: None | str = Ellipsis, labels: list = Ellipsis, "
+        "(arguments: dict, /, *, title: str, body: str = Ellipsis, labels: list = Ellipsis, "
         "count: int = Ellipsis, dry_run: bool = Ellipsis)"
     )
     assert report["value"] == [
@@ -459,6 +459,24 @@ help(tools.github.create_issue)
     )
     assert "<tools.gitlab: gitlab: There is no server 'gitlab'.\nhint: There are: github.>" in out
     assert "In any repository." in out
+
+
+async def test_a_schema_of_no_shape_has_a_signature_all_the_same(value_of, host, monkeypatch):
+    """H2: what a server says of a tool may be anything."""
+    schemas = iter(
+        [
+            {"properties": ["x"], "required": 5},
+            {"properties": {"a": 1, "b": {"type": [5], "anyOf": None}, "class": {}, "c": {"enum": ["x", 1, None]}}},
+        ]
+    )
+
+    async def describe(_asked):
+        return {"description": "", "python": "", "input_schema": next(schemas)}
+
+    monkeypatch.setattr(host, "describe", describe)
+    code = "import inspect\n[str(inspect.signature(tools.github[name])) for name in 'ab']"
+    expected = "(arguments: dict, /, *, a=Ellipsis, b=Ellipsis, c: int | str = Ellipsis)"
+    assert await value_of(code) == ["(**arguments)", expected]
 
 
 async def test_the_tree_can_be_imported(value_of):

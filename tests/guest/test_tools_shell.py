@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.guest.conftest import TOLD
 
 pytestmark = pytest.mark.anyio
 
@@ -50,8 +51,8 @@ async def test_help_shows_what_a_tool_takes(run):
     assert out == (
         "usage: tools github create-issue [--NAME VALUE]…\n\n"
         "Create an issue. In any repository.\n\n"
-        "  --body     null|string\n"
-        "  --title    string       required\n"
+        "  --body     string\n"
+        "  --title    string   required\n"
         "  --labels   array\n"
         "  --count    integer\n"
         "  --dry_run  boolean\n"
@@ -79,6 +80,21 @@ async def test_options_become_arguments_by_the_schema(run):
     code, out, err = await run("\n".join(f"tools github create_issue {options}" for options in CALLS))
     assert (code, err) == (0, "")
     assert [json.loads(line) for line in out.splitlines()] == list(CALLS.values())
+
+
+async def test_a_schema_of_no_shape_is_no_obstacle(run, host, monkeypatch):
+    async def describe(_asked):
+        odd = {"type": 5, "anyOf": None, "enum": 3, "description": [7]}
+        return {**TOLD["full"], "input_schema": {"properties": {"a": odd, "b": None}, "required": 5}}
+
+    monkeypatch.setattr(host, "describe", describe)
+    assert await run("tools github create_issue --a 1 --b '[' --no-a x") == (
+        USAGE,
+        "",
+        "tools: there is no parameter --no-a; there are: --a, --b\nhint: try: tools github create_issue --help\n",
+    )
+    code, out, err = await run("tools github create_issue --a 1 --b '['; tools github create_issue --help")
+    assert (code, out.splitlines()[0], "[7]" in out, err) == (0, '{"a":1,"b":"["}', True, "")
 
 
 async def test_without_a_schema_any_option_is_taken(run):

@@ -4,11 +4,11 @@ import functools
 import json
 
 import pytest
+from tests.sandbox.test_doors import outcome_of
 
 from gloveport import door, rpc
 from gloveport.model import GUEST, Grant
 from gloveport.sandbox.base import Network
-from tests.sandbox.test_doors import outcome_of
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from gloveport_tools.arguments import compact, require_json, typed_by
+from gloveport_tools.arguments import compact, listed, properties_of, require_json, typed_by
 from gloveport_tools.channel import Channel
 from gloveport_tools.host import Host
 from gloveport_tools.results import ToolError, ToolResult
@@ -121,10 +121,10 @@ def search(host, words):
 def usage_of(tool):
     """How a tool is called."""
     schema = tool["input_schema"]
-    required = schema.get("required", ())
+    required = listed(schema.get("required"))
     rows = [
         (f"--{name}", "|".join(sorted(typed_by(one))), "required" if name in required else "", about(one))
-        for name, one in schema.get("properties", {}).items()
+        for name, one in properties_of(schema).items()
     ]
     yield f"usage: tools {tool['server']} {tool['name']} [--NAME VALUE]…\n\n{tool['description']}".rstrip()
     if rows:
@@ -134,7 +134,7 @@ def usage_of(tool):
 
 def about(schema):
     """What a parameter's schema says in words, on one line."""
-    return " ".join(schema.get("description", "").split()) if isinstance(schema, dict) else ""
+    return " ".join(str(schema.get("description", "")).split()) if isinstance(schema, dict) else ""
 
 
 def export(host, directory):
@@ -179,11 +179,11 @@ def arguments_of(options, schema, hint):
             arguments |= object_of(text if equals else following(rest, option, hint))
             continue
         parameter, negated = parameter_of(name, schema, hint)
-        if not equals and (negated or typed_by(schema.get("properties", {}).get(parameter)) == {"boolean"}):
+        kinds = typed_by(properties_of(schema).get(parameter))
+        if not equals and (negated or kinds == {"boolean"}):
             arguments[parameter] = not negated
         else:
-            text = text if equals else following(rest, option, hint)
-            arguments[parameter] = value_of(text, typed_by(schema.get("properties", {}).get(parameter)), option)
+            arguments[parameter] = value_of(text if equals else following(rest, option, hint), kinds, option)
     return arguments
 
 
@@ -196,7 +196,7 @@ def following(rest, option, hint):
 
 def parameter_of(name, schema, hint):
     """Which parameter an option names, ``-`` and ``_`` being the same, and whether it says no to it."""
-    parameters = schema.get("properties", {})
+    parameters = properties_of(schema)
     if name in parameters:
         return name, False
     alike = {parameter.replace("-", "_"): parameter for parameter in parameters}
@@ -212,7 +212,7 @@ def parameter_of(name, schema, hint):
 
 def value_of(text, kinds, option):
     """What a text stands for, where these types are allowed; all of them, where that is not said."""
-    if kinds - {"null"} == {"string"}:
+    if kinds == {"string"}:
         return text
     try:
         return json.loads(text)

@@ -91,16 +91,27 @@ KINDS = {
 }
 
 
+def properties_of(schema):
+    """The schemas of a tool's parameters by name. None where its server has described it in a shape of its own."""
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
 def typed_by(schema):
-    """The JSON types that a schema allows, as far as it says so plainly: ``{"string", "null"}``."""
+    """The JSON types that a schema allows besides null, as far as it says so plainly: ``{"string", "integer"}``."""
     if not isinstance(schema, dict):
         return set()
     kinds = schema.get("type", ())
-    found = {kinds} if isinstance(kinds, str) else set(kinds)
-    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+    found = {kinds} if isinstance(kinds, str) else {kind for kind in listed(kinds) if isinstance(kind, str)}
+    for choice in (*listed(schema.get("anyOf")), *listed(schema.get("oneOf"))):
         found |= typed_by(choice)
-    values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
-    return found or {KINDS[type(value)] for value in values}
+    values = [*listed(schema.get("enum")), *([schema["const"]] if "const" in schema else ())]
+    return (found or {KINDS[type(value)] for value in values}) - {"null"}
+
+
+def listed(value):
+    """What should be a list, if it is one."""
+    return value if isinstance(value, list) else []
 
 
 def compact(value):

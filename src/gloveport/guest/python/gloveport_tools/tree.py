@@ -4,13 +4,15 @@ Nothing is asked before it is needed: a plain call is one request, whatever its 
 a program looks: ``dir``, ``repr``, ``help``, ``inspect.signature``.
 """
 
+import functools
+import operator
 from keyword import iskeyword
 from types import ModuleType
 
-from gloveport_tools.arguments import require_json, typed_by
+from gloveport_tools.arguments import listed, properties_of, require_json, typed_by
 from gloveport_tools.results import ToolError, ToolResult
 
-TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict, "null": None}
+TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
 
 
 class Tools(ModuleType):
@@ -165,7 +167,7 @@ def signature_of(schema):
     """What a call takes, as Python says it: what must be passed first. ``...`` is the default of all that need not."""
     from inspect import Parameter, Signature
 
-    properties, required = schema.get("properties", {}), schema.get("required", ())
+    properties, required = properties_of(schema), listed(schema.get("required"))
     plain = [name for name in properties if name.isidentifier() and not iskeyword(name)]
     parameters = [
         Parameter(
@@ -177,8 +179,7 @@ def signature_of(schema):
         for name in sorted(plain, key=lambda name: name not in required)
     ]
     if len(plain) < len(properties):
-        awkward = Parameter("arguments", Parameter.POSITIONAL_ONLY, annotation=dict)
-        parameters.insert(0, awkward)
+        parameters.insert(0, Parameter("arguments", Parameter.POSITIONAL_ONLY, annotation=dict))
     if not properties and schema.get("additionalProperties") is not False:
         parameters.append(Parameter("arguments", Parameter.VAR_KEYWORD))
     return Signature(parameters)
@@ -189,7 +190,4 @@ def annotation_of(schema):
     from inspect import Parameter
 
     kinds = [TYPES[kind] for kind in sorted(typed_by(schema)) if kind in TYPES]
-    annotation = Parameter.empty
-    for kind in kinds:
-        annotation = kind if annotation is Parameter.empty else annotation | kind
-    return annotation
+    return functools.reduce(operator.or_, kinds) if kinds else Parameter.empty
