@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gloveport.errors import Denied
 from gloveport.model import LANGUAGES, Grant, Limits, Mount, Narrowing, Policy, Request
 from gloveport.model.egress import Api, Egress, Rule
+from gloveport.model.hub import Sampling
 from gloveport.policy import grant_for
 
 SECONDS = st.floats(min_value=0.001, max_value=86_400)
@@ -84,7 +85,15 @@ def everything(policy: Policy, egress: Egress) -> Grant:
 
 
 def test_the_order_speaks_of_every_field_of_a_grant():
-    assert set(Grant.model_fields) == {"languages", "mounts", "unix_sockets", "limits", "egress"}
+    assert set(Grant.model_fields) == {
+        "languages",
+        "mounts",
+        "unix_sockets",
+        "limits",
+        "egress",
+        "toolbox",  # tests/policy/test_tools.py
+        "sampling",
+    }
 
 
 def test_whatever_can_be_narrowed_is_a_limit():
@@ -143,7 +152,7 @@ def test_a_stricter_policy_never_grants_more(policy, request, ceiling):
 @given(policy=POLICIES, request=REQUESTS)
 def test_a_grant_is_valid_by_the_rules_of_its_own_type(policy, request):
     grant = grant_for(policy, Egress(), request)
-    assert Grant.model_validate(grant.model_dump(exclude={"egress"})) == grant
+    assert Grant.model_validate(grant.model_dump(exclude={"egress", "toolbox", "sampling"})) == grant
 
 
 def test_a_request_that_names_no_wall_time_gets_the_operators_default():
@@ -226,3 +235,11 @@ def test_an_api_that_is_not_there_or_not_active_is_denied_with_those_that_are(na
     assert caught.value.hint == "There are: one, two. Retrying does not help."
     with pytest.raises(Denied, match="There are none"):
         grant_for(Policy(), Egress(), asking(name))
+
+
+def test_what_may_be_asked_of_a_model_is_the_operators_alone():
+    """T1 H7."""
+    request = Request(language="python", code="")
+    assert not grant_for(Policy(), Egress(), request).sampling.enabled
+    sampling = Sampling(enabled=True, rounds=3)
+    assert grant_for(Policy(), Egress(), request, sampling=sampling).sampling is sampling

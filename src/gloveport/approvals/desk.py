@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.2
 _SESSIONS = 1024
 """Sessions whose approvals are remembered."""
 _TEXT = 1000
-_DETAIL = 200_000
+_DETAIL = 40_000
 _REMEMBERED = Verdict(allowed=True, by="remembered: the run or session")
 _TIMEOUT = Verdict(allowed=False, by="timeout")
 _CANCELLED = Verdict(allowed=False, by="cancelled")
@@ -94,7 +94,7 @@ class Asker:
             session=session,
             subject=subject,
             text=printable(text)[:_TEXT],
-            detail="\n".join(map(printable, detail[:_DETAIL].split("\n"))),
+            detail="\n".join(map(printable, detail[:_DETAIL].split("\n")))[:_DETAIL],
             asked=now,
             expires=now + timedelta(seconds=self.desk.timeout_seconds),
         )
@@ -117,6 +117,8 @@ class Desk:
     _pending: dict[str, Pending] = field(default_factory=dict, init=False)
     _sessions: OrderedDict[str, set[str]] = field(default_factory=OrderedDict, init=False)
     _looking: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    # One at a time: threads that wait for each other's locks in SQLite do so in long steps.
+    _thread: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1), init=False)
 
     @property
     def asks_clients(self) -> bool:
@@ -164,11 +166,11 @@ class Desk:
 
     async def _verdict(self, pending: Pending) -> Verdict:
         question = pending.question
-        _, patterns = await _in_thread(partial(self.store.news, ()))
+        _, patterns = await self._in_thread(partial(self.store.news, ()))
         if (known := _remembered(patterns, question)) is not None:
             return known
         try:
-            await _in_thread(partial(self.store.put, question, in_queue="queue" in self.channels))
+            await self._in_thread(partial(self.store.put, question, in_queue="queue" in self.channels))
             pending.shown = True
             pending.asker.changed()
             await self._wait(pending)
@@ -186,7 +188,7 @@ class Desk:
 
     async def _settled(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
         """Write down how a question has ended. Somebody may have been faster: their verdict stands."""
-        return await _in_thread(partial(self.store.settle, pending.question.id, status, verdict))
+        return await self._in_thread(partial(self.store.settle, pending.question.id, status, verdict))
 
     async def _wait(self, pending: Pending) -> None:
         with anyio.move_on_after(self.timeout_seconds):
@@ -202,13 +204,17 @@ class Desk:
                 await anyio.sleep(_POLL_SECONDS)
                 asked = [one.question.id for one in self._open() if one.shown]
                 try:
-                    verdicts, patterns = await _in_thread(partial(self.store.news, asked))
+                    verdicts, patterns = await self._in_thread(partial(self.store.news, asked))
                 except ConfigError:
                     verdicts, patterns = dict.fromkeys(asked, _UNAVAILABLE), ()
                 for one in self._open():
                     verdict = verdicts.get(one.question.id) or _remembered(patterns, one.question)
                     if verdict is not None and one.shown:
                         _settle(one, verdict)
+
+    async def _in_thread(self, work: Callable[[], Made]) -> Made:
+        # Never given up half-way: a row must not appear when nobody waits for it any more.
+        return await to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._thread)
 
     def _open(self) -> list[Pending]:
         return [one for one in self._pending.values() if one.verdict is None]
@@ -255,8 +261,3 @@ def _settle(pending: Pending, verdict: Verdict) -> None:
 def _remembered(patterns: Iterable[str], question: Question) -> Verdict | None:
     found = (pattern for pattern in patterns if is_about(pattern, question.subject))
     return next((Verdict(allowed=True, by=f"remembered: {pattern}") for pattern in found), None)
-
-
-async def _in_thread(work: Callable[[], Made]) -> Made:
-    # Never given up half-way: a row must not appear when nobody waits for it any more.
-    return await to_thread.run_sync(work, abandon_on_cancel=False)

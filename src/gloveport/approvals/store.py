@@ -26,6 +26,9 @@ from gloveport.policy.wording import shown
 Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelled", "gone"]
 """``gone``: its server has died before anybody answered."""
 
+MOST_KEPT = 500
+"""Questions that are over. A program that asks and goes away, again and again, fills no disk."""
+
 _KEPT = timedelta(days=7)
 _SHORTEST = 4
 """Digits of an id that has been cut short."""
@@ -84,10 +87,15 @@ class Store:
         create(self.directory)
 
     def put(self, question: Question, *, in_queue: bool) -> None:
-        """Keep a new question of this process; forget what was over a week ago."""
+        """Keep a new question of this process; forget what has been over for a week, or is too much."""
         pid = os.getpid()
         with transaction(self.directory) as database:
             database.execute("DELETE FROM questions WHERE expires < ?", [(_now() - _KEPT).timestamp()])
+            database.execute(
+                "DELETE FROM questions WHERE status != 'pending' AND id NOT IN"
+                " (SELECT id FROM questions WHERE status != 'pending' ORDER BY rowid DESC LIMIT ?)",
+                [MOST_KEPT],
+            )
             database.execute(
                 "INSERT INTO questions (id, question, expires, queue, pid, birth) VALUES (?, ?, ?, ?, ?, ?)",
                 [question.id, question.model_dump_json(), question.expires.timestamp(), in_queue, pid, birth_of(pid)],

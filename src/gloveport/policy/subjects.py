@@ -21,8 +21,9 @@ _PLAIN = "/:@+,="
 _LONGEST = 512
 _ARGUMENTS = 64
 _NAME = 100
-_HEAD, _TAIL = 1500, 500
-"""Characters of a long argument that a person is shown."""
+_DETAIL = 12_000
+"""Characters that the arguments share."""
+_LEAST = 200
 
 
 def subject_of(action: Action) -> str:
@@ -51,7 +52,8 @@ def is_about(pattern: str, subject: str) -> bool:
 def detail_of(action: Action) -> str:
     """The arguments of a call, one a line: printable ASCII, each of a bounded length. Empty where there are none.
 
-    Each is cut on its own, in the middle: a long one can't hide those after it, nor its own end.
+    All have the same room, and each is cut on its own, in the middle: a long one can't hide those after it, nor its
+    own end.
     """
     return "\n".join(_lines(action)) if isinstance(action, CallTool) else ""
 
@@ -75,20 +77,21 @@ def _host(host: str) -> str:
 
 
 def _lines(action: CallTool) -> Iterator[str]:
+    room = max(_LEAST, _DETAIL // max(1, len(action.arguments)))
     for number, (name, value) in enumerate(action.arguments.items()):
         if number == _ARGUMENTS:
             yield f"({len(action.arguments) - _ARGUMENTS} arguments more are not shown)"
             return
-        yield f"{_cut(_json(name), _NAME, _NAME)}: {_cut(_json(value), _HEAD, _TAIL)}"
+        yield f"{_cut(_json(name), _NAME)}: {_cut(_json(value), room)}"
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
-def _cut(text: str, head: int, tail: int) -> str:
-    more = len(text) - head - tail
+def _cut(text: str, room: int) -> str:
+    more = len(text) - room
     if more <= 0:
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return f"{text[:head]} (... {more} characters are not shown; SHA-256 of all: {digest} ...) {text[-tail:]}"
+    digest, tail = hashlib.sha256(text.encode()).hexdigest(), room // 4
+    return f"{text[: room - tail]} (... {more} characters are not shown; SHA-256 of all: {digest} ...) {text[-tail:]}"

@@ -1,0 +1,307 @@
+"""Whether conditions on arguments are met."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from gloveport.model.hub import CallTool, Condition
+from gloveport.policy.conditions import Met, hosts_of, in_words, met
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=10,
+)
+PUBLIC = {"a.example": ("93.184.216.34",), "both.example": ("93.184.216.34", "10.0.0.1"), "in.example": ("127.0.0.1",)}
+
+
+def outcome(condition, path="x", addresses=PUBLIC, **arguments: JsonValue):
+    action = CallTool(server="s", tool="t", arguments=arguments, addresses=addresses)
+    return met({path: condition}, action)
+
+
+def test_without_conditions_they_are_met():
+    assert met({}, CallTool(server="s", tool="t", arguments={})) is Met.YES
+
+
+def test_several_conditions_are_met_as_far_as_the_least_of_them():
+    both = {"x": Condition(prefix="a"), "y": Condition(prefix="b")}
+    for x, y, said in (("a", "b", Met.YES), ("a", 1, Met.PERHAPS), (1, "c", Met.NO), ("a", None, Met.NO)):
+        assert met(both, CallTool(server="s", tool="t", arguments={"x": x, "y": y})) is said
+
+
+TEXTS = (
+    Condition(equals="a"),
+    Condition(one_of=("a", "b")),
+    Condition(prefix="a"),
+    Condition(pattern="a+"),
+    Condition(beneath="/a"),
+    Condition(url="public"),
+)
+
+
+@pytest.mark.parametrize("condition", TEXTS)
+def test_what_is_not_there_meets_none_and_what_has_another_type_perhaps(condition):
+    """H5: a server may read 1 as "1" and take what it needs out of an object."""
+    assert outcome(condition) is Met.NO
+    for nothing in (None, [], [[]], [None]):
+        assert outcome(condition, x=nothing) is Met.NO
+    for other in (1, 0.5, False, {}, {"path": "a"}, [1], [{"path": "a"}]):
+        assert outcome(condition, x=other) is Met.PERHAPS
+
+
+def test_a_condition_of_which_nothing_is_set_is_never_surely_met():
+    assert outcome(Condition(), x="a") is Met.PERHAPS
+
+
+@pytest.mark.parametrize(
+    ("expected", "value", "said"),
+    [
+        (True, True, Met.YES),
+        (True, 1, Met.PERHAPS),
+        (True, "true", Met.PERHAPS),
+        (1, True, Met.PERHAPS),
+        (1, 1.0, Met.YES),
+        (1, 2, Met.NO),
+        (0, False, Met.PERHAPS),
+        (False, False, Met.YES),
+        ("1", 1, Met.PERHAPS),
+        ("a", "A", Met.NO),
+        ("a", ["a", "a"], Met.YES),
+        ("a", ["a", "b"], Met.PERHAPS),
+        ("a", ["b"], Met.NO),
+        (["a"], ["a"], Met.YES),
+        (["a"], ["b"], Met.NO),
+        (["a"], "a", Met.PERHAPS),
+        ([True], [1], Met.NO),
+        ({"a": 1}, {"a": 1.0}, Met.YES),
+        ({"a": 1}, {"a": True}, Met.NO),
+        ({"a": 1}, {"a": 1, "b": 2}, Met.NO),
+        ({}, [], Met.NO),
+    ],
+)
+def test_equality_is_that_of_json(expected, value, said):
+    """H5: `equals`."""
+    assert outcome(Condition(equals=expected), x=value) is said
+    assert outcome(Condition(one_of=(expected,)), x=value) is said
+
+
+@given(value=JSON)
+def test_every_value_equals_itself(value):
+    assert outcome(Condition(one_of=(value,)), x=value) is Met.YES
+
+
+def test_one_of_several_values():
+    """H5: `one_of`."""
+    condition = Condition(one_of=("a", "b"))
+    assert outcome(condition, x="b") is Met.YES
+    assert outcome(condition, x=["a", "b"]) is Met.YES
+    assert outcome(condition, x="c") is Met.NO
+    assert outcome(Condition(one_of=("a", 1)), x="1") is Met.PERHAPS
+
+
+def test_text_that_begins_so():
+    """H5: `prefix`."""
+    assert outcome(Condition(prefix="repo/"), x="repo/a") is Met.YES
+    assert outcome(Condition(prefix="repo/"), x=" repo/a") is Met.NO
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "said"),
+    [
+        ("a|b", "b", Met.YES),
+        ("a|b", "ab", Met.NO),
+        ("a|b", "b\n", Met.NO),
+        ("a|b", "x\nb", Met.NO),
+        (".", "\n", Met.NO),
+        ("[^/]*", "a\n", Met.YES),
+        ("a)|(?:.*", "x", Met.PERHAPS),
+        ("(", "(", Met.PERHAPS),
+        ("(?=a)a", "a", Met.PERHAPS),
+        (r"(a)\1", "aa", Met.PERHAPS),
+        ("(?:a{1000}){1000}", "a", Met.PERHAPS),
+        (".*", "\ud800", Met.PERHAPS),
+        (".*", "a" * ((1 << 20) + 1), Met.PERHAPS),
+    ],
+)
+def test_an_expression_matches_the_whole_text_or_not_at_all(pattern, text, said):
+    """H5: `pattern`; an expression that is none says nothing for sure."""
+    assert outcome(Condition(pattern=pattern), x=text) is said
+
+
+def test_no_text_makes_an_expression_slow():
+    """H5: linear time, whatever expression the operator wrote."""
+    began = time.monotonic()
+    assert outcome(Condition(pattern="(a+)+(a|aa)*b"), x="a" * 1_000_000) is Met.NO
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/ws", Met.YES),
+        ("/ws/", Met.YES),
+        ("/ws/a/b.txt", Met.YES),
+        ("/ws/..a/.b/c~", Met.YES),
+        ("/wsx", Met.NO),
+        ("/", Met.NO),
+        ("/etc/passwd", Met.NO),
+        ("/WS/a", Met.NO),
+        ("", Met.PERHAPS),
+        ("ws/a", Met.PERHAPS),
+        ("a", Met.PERHAPS),
+        ("~/a", Met.PERHAPS),
+        ("file:///ws/a", Met.PERHAPS),
+        ("//ws/a", Met.PERHAPS),
+        ("/ws//a", Met.PERHAPS),
+        ("/ws/.", Met.PERHAPS),
+        ("/ws/./a", Met.PERHAPS),
+        ("/ws/..", Met.PERHAPS),
+        ("/ws/../etc", Met.PERHAPS),
+        ("/etc/../ws", Met.PERHAPS),
+        ("/ws/.. /etc", Met.PERHAPS),
+        ("/ws/~root", Met.PERHAPS),
+        ("/ws/a\x00", Met.PERHAPS),
+        ("/ws/a\n", Met.PERHAPS),
+        ("/ws\\..\\etc", Met.PERHAPS),
+        ("/ws/%2e%2e/etc", Met.PERHAPS),
+        ("/ws/%2E./etc", Met.PERHAPS),
+        ("/ws/..%2fetc", Met.PERHAPS),
+        ("/ws/%252e%252e/etc", Met.PERHAPS),
+    ],
+)
+def test_a_path_is_beneath_a_directory_only_in_the_plainest_spelling(path, said):
+    """H5: `beneath`."""
+    assert outcome(Condition(beneath="/ws"), x=path) is said
+    assert outcome(Condition(beneath="/ws/"), x=path) is said
+
+
+def test_everything_absolute_is_beneath_the_root_and_nothing_beneath_a_directory_that_is_none():
+    assert outcome(Condition(beneath="/"), x="/a/b") is Met.YES
+    assert outcome(Condition(beneath="/"), x="/a/../b") is Met.PERHAPS
+    assert outcome(Condition(beneath="/a/../b"), x="/b") is Met.PERHAPS
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://a.example/x?y#z", Met.YES),
+        ("http://a.example", Met.YES),
+        ("http://A.Example:8080/", Met.YES),
+        ("https://a.example./", Met.YES),
+        ("https://8.8.8.8/", Met.YES),
+        ("https://[2606:4700::1]:443/", Met.YES),
+        ("https://in.example/", Met.NO),
+        ("http://127.0.0.1/", Met.NO),
+        ("http://169.254.169.254/latest/meta-data", Met.NO),
+        ("http://100.64.0.1/", Met.NO),
+        ("http://[::1]/", Met.NO),
+        ("http://[::ffff:10.0.0.1]/", Met.NO),
+        ("http://[64:ff9b::a00:1]/", Met.NO),
+        ("https://both.example/", Met.PERHAPS),
+        ("https://unknown.example/", Met.PERHAPS),
+        ("http://127.1/", Met.PERHAPS),
+        ("http://0x7f.1/", Met.PERHAPS),
+        ("http://2130706433/", Met.PERHAPS),
+        ("http://0177.0.0.1/", Met.PERHAPS),
+        ("http://a.example@127.0.0.1/", Met.PERHAPS),
+        ("http://127.0.0.1#@a.example/", Met.PERHAPS),
+        ("http://a.example?@127.0.0.1/", Met.PERHAPS),
+        ("http://a.example\\@127.0.0.1/", Met.PERHAPS),
+        ("http://a.example/\\..", Met.PERHAPS),
+        (" http://a.example/", Met.PERHAPS),
+        ("http://a.example/ x", Met.PERHAPS),
+        ("http://a.example\t.evil/", Met.PERHAPS),
+        ("http:\n//a.example/", Met.PERHAPS),
+        ("http:/a.example/", Met.PERHAPS),
+        ("//a.example/", Met.PERHAPS),
+        ("a.example", Met.PERHAPS),
+        ("HTTP://a.example/", Met.PERHAPS),
+        ("file:///etc/passwd", Met.PERHAPS),
+        ("ftp://a.example/", Met.PERHAPS),
+        ("gopher://127.0.0.1:6379/_x", Met.PERHAPS),
+        ("http://\uff41.example/", Met.PERHAPS),
+        ("http://a\u3002example/", Met.PERHAPS),
+        ("http://[fe80::1%25eth0]/", Met.PERHAPS),
+        ("http://a.example:/", Met.PERHAPS),
+        ("http://a.example/" + "a" * 9000, Met.PERHAPS),
+        ("", Met.PERHAPS),
+    ],
+)
+def test_a_url_is_public_when_every_parser_reads_it_alike_and_every_address_is_global(url, said):
+    """H5 N4: `url`."""
+    assert outcome(Condition(url="public"), x=url) is said
+
+
+def test_a_host_without_addresses_is_not_known_to_be_public():
+    for addresses in ({}, {"a.example": ()}, {"a.example": ("no address",)}):
+        assert outcome(Condition(url="public"), addresses=addresses, x="https://a.example/") is Met.PERHAPS
+
+
+def test_a_list_meets_a_condition_as_its_elements_do():
+    condition = Condition(beneath="/ws")
+    assert outcome(condition, x=["/ws/a", ["/ws/b"]]) is Met.YES
+    assert outcome(condition, x=["/etc/a", "/etc/b"]) is Met.NO
+    assert outcome(condition, x=["/ws/a", "/etc/b"]) is Met.PERHAPS
+    assert outcome(condition, x=["/ws/a", None]) is Met.PERHAPS
+
+
+def test_a_path_leads_into_objects_and_through_lists():
+    """H5: `a.b` is a member of an object."""
+    condition = Condition(equals=1)
+    assert outcome(condition, "a.b", a={"b": 1}) is Met.YES
+    assert outcome(condition, "a.b", a={"b": 2}) is Met.NO
+    assert outcome(condition, "a.b", a={"c": 1}) is Met.NO
+    assert outcome(condition, "a.b", a=[{"b": 1}, {"b": 1}]) is Met.YES
+    assert outcome(condition, "a.b", a=[{"b": 1}, {"b": 2}]) is Met.PERHAPS
+    assert outcome(condition, "a.b", a=[{"b": 1}, {}]) is Met.PERHAPS
+    assert outcome(condition, "a.b.c", a={"b": {"c": 1}}) is Met.YES
+
+
+def test_what_should_be_an_object_and_is_none_may_be_read_as_one():
+    for value in ('{"b": 1}', 1, True):
+        assert outcome(Condition(equals=1), "a.b", a=value) is Met.PERHAPS
+    assert outcome(Condition(equals=1), "a.b", a=None) is Met.NO
+
+
+def test_a_dot_in_a_name_hides_nothing():
+    condition = Condition(equals=1)
+    assert outcome(condition, "a.b", **{"a.b": 1}) is Met.YES
+    assert outcome(condition, "a.b", **{"a.b": 2, "a": {"b": 1}}) is Met.PERHAPS
+    assert outcome(condition, "a.b.c", **{"a.b": {"c": 1}}) is Met.YES
+    assert outcome(condition, "a.b.c", a={"b.c": 1}) is Met.YES
+
+
+def test_the_names_of_hosts_are_found_in_every_url_of_an_argument():
+    arguments: dict[str, JsonValue] = {
+        "x": [{"u": "https://B.example/"}, {"u": ["http://a.example", "http://10.0.0.1/", "no", 1, None]}, "y", 2]
+    }
+    assert sorted(hosts_of("x.u", arguments)) == ["a.example", "b.example"]
+    assert not [*hosts_of("y", arguments)]
+
+
+@given(
+    condition=st.sampled_from(
+        [
+            Condition(equals=[1]),
+            Condition(prefix="a"),
+            Condition(pattern="a"),
+            Condition(beneath="/"),
+            Condition(url="public"),
+        ]
+    ),
+    path=st.sampled_from(["a", "a.b", "a.b.c", ".", ""]),
+    arguments=st.dictionaries(st.sampled_from(["a", "b", "a.b", ""]), JSON, max_size=3),
+)
+def test_whatever_is_sent_gets_an_answer(condition, path, arguments):
+    assert outcome(condition, path, **arguments) in Met
+
+
+def test_a_condition_is_told_in_a_bounded_number_of_words():
+    assert in_words(Condition(beneath="/ws")) == "beneath '/ws'"
+    assert in_words(Condition(equals=False)) == "equal to 'False'"
+    assert in_words(Condition(url="public")) == "a URL that is 'public'"
+    assert len(in_words(Condition(one_of=tuple("x" * 1000 for _ in range(256))))) < 200

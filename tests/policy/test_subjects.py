@@ -1,0 +1,139 @@
+"""What approvals are compared by, and what a person is shown."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.model import Execute
+from gloveport.model.egress import Connect, Fetch
+from gloveport.model.hub import CallTool, Sample
+from gloveport.policy.paths import ambiguous
+from gloveport.policy.subjects import detail_of, is_about, subject_of
+
+
+def call(tool="t", server="s", **arguments):
+    return CallTool(server=server, tool=tool, arguments=arguments)
+
+
+def fetch(path="/", *, method="GET", scheme="https", host="api.example", port=443):
+    return Fetch(method=method, scheme=scheme, host=host, port=port, path=path)
+
+
+@pytest.mark.parametrize(
+    ("action", "subject"),
+    [
+        (call("create_issue", "github"), "call github/create_issue"),
+        (call("a/b.c-d", "s"), "call s/a/b.c-d"),
+        (fetch("/items", method="POST"), "fetch POST https://api.example/items"),
+        (fetch(scheme="http", port=80), "fetch GET http://api.example/"),
+        (fetch(scheme="http", port=443), "fetch GET http://api.example:443/"),
+        (fetch(host="2606:4700::1", port=8443), "fetch GET https://[2606:4700::1]:8443/"),
+        (Connect(host="db.example", port=5432), "connect db.example:5432"),
+        (Connect(host="::1", port=1), "connect [::1]:1"),
+        (Sample(model="large", prompt_bytes=1, max_tokens=1), "sample large"),
+        (Execute(language="python", code_bytes=1, code_sha256=""), "execute python"),
+    ],
+)
+def test_a_subject_says_what_would_be_done(action, subject):
+    """H8."""
+    assert subject_of(action) == subject
+    assert is_about(subject, subject)
+
+
+HOSTILE = st.text(alphabet=st.sampled_from([*"ab*/ %:.@!?#\\\n\x1b\x7f", "\u202e", "\u00e9", "\ud800"]), max_size=12)
+ACTIONS = (
+    st.builds(call, HOSTILE, st.sampled_from(["s", "s.a"]))
+    | st.builds(fetch, HOSTILE.map("/{}".format), method=st.sampled_from(["GET", "POST"]))
+    | st.builds(Connect, host=st.sampled_from(["a.example", "::1"]), port=st.integers(1, 3))
+)
+
+
+@given(one=ACTIONS, other=ACTIONS)
+def test_different_actions_have_different_subjects(one, other):
+    """H8: no approval is good for something else."""
+    assert (subject_of(one) == subject_of(other)) is (one == other)
+
+
+@given(action=ACTIONS)
+def test_a_subject_is_bounded_printable_ascii_that_no_pattern_of_its_own_is_in(action):
+    subject = subject_of(action)
+    assert subject.isascii()
+    assert subject.isprintable()
+    assert "*" not in subject
+    assert len(subject) < 1200
+    assert subject.count(" ") == (2 if isinstance(action, Fetch) else 1)
+
+
+def test_a_long_name_is_never_cut_into_another():
+    long = subject_of(call("x" * 100_000))
+    assert len(long) < 200
+    assert long != subject_of(call("x" * 100_001))
+    assert is_about("call s/*", long)
+    assert not is_about("call s/x*", long)
+
+
+@pytest.mark.parametrize(
+    "path", ["/public/../private", "/public/%2e%2e/private", "/public//x", "/public\\..\\x", "/public/;x"]
+)
+def test_a_path_that_servers_may_read_in_two_ways_is_meant_by_no_pattern_of_paths(path):
+    """H8: `/public/*` is not `/public/../private`."""
+    assert ambiguous(path)
+    subject = subject_of(fetch(path))
+    assert not is_about("fetch GET https://api.example/public/*", subject)
+    assert not is_about("fetch GET https://api.example/*", subject)
+    assert is_about(subject, subject)
+
+
+@given(tool=HOSTILE)
+def test_a_tool_is_never_taken_for_one_of_another_server(tool):
+    assert not is_about("call other/*", subject_of(call(tool)))
+    assert not is_about("call s.a/*", subject_of(call(tool)))
+
+
+@pytest.mark.parametrize("pattern", ["*", "", "call", "c*", "call*", "*/t", "* s/t", "fetch *", "Call s/t", "call s/T"])
+def test_a_pattern_names_what_is_done_in_full(pattern):
+    """H8: nobody approves everything by a slip."""
+    assert not is_about(pattern, "call s/t")
+
+
+def test_a_pattern_is_literal_but_for_the_star():
+    assert is_about("call s/*", "call s/t")
+    assert is_about("call s/*_file", "call s/read_file")
+    assert not is_about("call s/.*", "call s/t")
+    assert not is_about("call s/[t]", "call s/t")
+    assert not is_about("call s/?", "call s/t")
+
+
+def test_the_detail_is_one_line_for_each_argument():
+    action = call(path="/ws/a", text='line\n\x1b[2J\u202e\x7f\ud800"', n=1)
+    assert detail_of(action).split("\n") == [
+        '"path": "/ws/a"',
+        r'"text": "line\n\u001b[2J\u202e\u007f\ud800\""',
+        '"n": 1',
+    ]
+    assert detail_of(fetch()) == ""
+
+
+@given(arguments=st.dictionaries(HOSTILE, HOSTILE | st.lists(HOSTILE), max_size=4))
+def test_the_detail_is_printable_and_whole(arguments):
+    lines = detail_of(call(**arguments)).split("\n") if arguments else []
+    assert all(line.isprintable() and line.isascii() for line in lines)
+    assert json.loads(f"{{{','.join(lines)}}}") == arguments
+
+
+def test_a_long_argument_hides_neither_its_end_nor_the_next_one():
+    """H8: a person sees what would be done."""
+    lines = detail_of(call(padding=f"{'x' * 1_000_000}; rm -rf /", path="/etc")).split("\n")
+    assert "rm -rf /" in lines[0]
+    assert "characters are not shown; SHA-256 of all: " in lines[0]
+    assert lines[1] == '"path": "/etc"'
+    assert len(lines[0]) < 7000
+
+
+def test_no_number_of_arguments_makes_the_detail_long():
+    many = call(**{f"{'n' * 9000}{number}": "x" * 9000 for number in range(100)})
+    lines = detail_of(many).split("\n")
+    assert lines[-1] == "(36 arguments more are not shown)"
+    assert len("\n".join(lines)) < 40_000
