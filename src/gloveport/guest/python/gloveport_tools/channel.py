@@ -101,6 +101,8 @@ class Link:
 
     async def ask(self, request):
         """Send a request and wait for its answer's frame."""
+        if self.transport is None:  # closed as soon as it was opened
+            raise gone()
         self.last += 1
         number = self.last
         frame = encode(number, request)
