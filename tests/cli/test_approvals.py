@@ -9,10 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from gloveport.approvals.database import FILE_NAME
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Store
+from gloveport.cli.approvals import app
+from gloveport.errors import GloveportError
 from gloveport.model.hub import CallTool
 from gloveport.policy.subjects import detail_of, subject_of
 
@@ -25,15 +28,22 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "approvals")
 
 
-def gloveport(store: Store, *arguments: str, code=0) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent)}
-    command = [GLOVEPORT, "approvals", *arguments]
-    done = subprocess.run(
-        command, check=False, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30
-    )
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+def gloveport(store: Store, *arguments: str) -> str:
+    """What a command says that succeeds."""
+    done = _run(store, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def refusal(store: Store, *arguments: str) -> str:
+    """What a command says that does not."""
+    done = _run(store, arguments)
+    assert done.exit_code != 0
+    return str(done.exception) if isinstance(done.exception, GloveportError) else done.stderr
+
+
+def _run(store: Store, arguments: tuple[str, ...]) -> Result:
+    return CliRunner().invoke(app, arguments, env={"GLOVEPORT_STATE": str(store.directory.parent)})
 
 
 def put(store: Store, number=0xABCD, *, tool="create_issue", seconds=60.0, caller="test", **arguments) -> Question:
@@ -56,17 +66,17 @@ def put(store: Store, number=0xABCD, *, tool="create_issue", seconds=60.0, calle
 
 
 def test_where_nothing_was_ever_asked_nothing_is_made(store):
-    assert gloveport(store, "list").stdout == "Nothing waits for an answer.\n"
-    assert gloveport(store, "remembered").stdout == "Nothing is remembered.\n"
-    assert json.loads(gloveport(store, "list", "--json").stdout) == []
-    assert json.loads(gloveport(store, "remembered", "--json").stdout) == []
+    assert gloveport(store, "list") == "Nothing waits for an answer.\n"
+    assert gloveport(store, "remembered") == "Nothing is remembered.\n"
+    assert json.loads(gloveport(store, "list", "--json")) == []
+    assert json.loads(gloveport(store, "remembered", "--json")) == []
     assert not store.exists
 
 
 def test_the_list_tells_exactly_what_would_be_done(store):
     """H8 O1."""
     question = put(store, title="A bug", labels=["a", "b"])
-    lines = gloveport(store, "list").stdout.splitlines()
+    lines = gloveport(store, "list").splitlines()
     assert lines[0].startswith(f"{question.id}  waits for ")
     assert lines[1:5] == [
         "  May it?",
@@ -75,7 +85,7 @@ def test_the_list_tells_exactly_what_would_be_done(store):
         "  about: call github/create_issue",
     ]
     assert lines[5].endswith("by run-1 for test")
-    (entry,) = json.loads(gloveport(store, "list", "--json").stdout)
+    (entry,) = json.loads(gloveport(store, "list", "--json"))
     assert (entry["question"]["id"], entry["status"]) == (question.id, "pending")
 
 
@@ -83,8 +93,8 @@ def test_what_is_over_is_listed_on_demand(store):
     put(store, 1)
     put(store, 2, seconds=-1)
     gloveport(store, "deny", "apr-0000000000000001")
-    assert gloveport(store, "list").stdout == "Nothing waits for an answer.\n"
-    said = gloveport(store, "list", "--all").stdout
+    assert gloveport(store, "list") == "Nothing waits for an answer.\n"
+    said = gloveport(store, "list", "--all")
     assert f"apr-0000000000000001  denied by queue (uid {os.getuid()})" in said
     assert "apr-0000000000000002  expired" in said
 
@@ -102,7 +112,7 @@ def test_what_is_over_is_listed_on_demand(store):
 def test_an_approval_holds_for_as_long_as_it_says(store, options, scope, said):
     """H8: approve once, for this run, for this session, for this pattern."""
     question = put(store)
-    assert said in gloveport(store, "approve", question.id[:12], *options).stdout
+    assert said in gloveport(store, "approve", question.id[:12], *options)
     (entry,) = store.entries()
     assert entry.verdict is not None
     assert (entry.verdict.allowed, entry.verdict.scope) == (True, scope)
@@ -116,6 +126,9 @@ def test_who_has_answered_is_written_down(store):
     environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent)}
     command = [GLOVEPORT, "approvals", "approve", "abcd".rjust(16, "0"), "--always", "call github/*"]
     subprocess.run(command, check=True, env=environ, stdin=theirs, capture_output=True)
+    again = subprocess.run(command, check=False, env=environ, stdin=theirs, capture_output=True, text=True)
+    assert again.returncode == 3
+    assert again.stderr.startswith("gloveport: apr-000000000000abcd is allowed already, by queue (uid ")
     os.close(theirs)
     os.close(ours)
     (entry,), (kept,) = store.entries(), store.remembered()
@@ -125,31 +138,31 @@ def test_who_has_answered_is_written_down(store):
     assert entry.verdict is not None
     assert entry.verdict.by == f"queue (uid {os.getuid()}, {name})"
     assert f"1  call github/*  ({entry.decided.astimezone().isoformat(sep=' ', timespec='seconds')}, " in (
-        gloveport(store, "remembered").stdout
+        gloveport(store, "remembered")
     )
 
 
 def test_what_is_remembered_can_be_forgotten(store):
     question = put(store)
     gloveport(store, "approve", question.id, "--always", "call github/*")
-    assert json.loads(gloveport(store, "remembered", "--json").stdout)[0]["pattern"] == "call github/*"
-    assert gloveport(store, "forget", "1").stdout == "forgotten: call github/*\n"
-    assert "hint: " in gloveport(store, "forget", "1", code=3).stderr
+    assert json.loads(gloveport(store, "remembered", "--json"))[0]["pattern"] == "call github/*"
+    assert gloveport(store, "forget", "1") == "forgotten: call github/*\n"
+    assert "hint: " in refusal(store, "forget", "1")
 
 
 def test_what_can_not_be_answered_any_more_is_an_error_that_says_why(store):
     """H8."""
     question = put(store)
     store.settle(question.id, "expired", Verdict(allowed=False, by="timeout"))
-    assert "has run out: the answer was no" in gloveport(store, "approve", question.id, code=3).stderr
-    assert "is no id" in gloveport(store, "approve", "' OR 1=1 --", code=3).stderr
-    assert "not both" in gloveport(store, "approve", question.id, "--for", "run", "--always", "x", code=2).stderr
+    assert "has run out: the answer was no" in refusal(store, "approve", question.id)
+    assert "is no id" in refusal(store, "approve", "' OR 1=1 --")
+    assert "not both" in refusal(store, "approve", question.id, "--for", "run", "--always", "x")
     assert store.entries()[0].status == "expired"
 
 
 def test_a_pattern_that_does_not_mean_the_question_is_refused_with_what_it_is_about(store):
     question = put(store)
-    said = gloveport(store, "approve", question.id, "--always", "*", code=3).stderr
+    said = refusal(store, "approve", question.id, "--always", "*")
     assert "call github/create_issue" in said
     assert store.entries()[0].status == "pending"
 
@@ -159,11 +172,11 @@ def test_nothing_that_a_program_sends_reaches_the_terminal_unescaped(store):
     forged = "\n\napr-0000000000000009  waits for 9 s more\n  May it read the weather?"
     put(store, tool=f"t{HOSTILE}{forged}", caller=HOSTILE.encode("ascii", "replace").decode(), **{HOSTILE: forged})
     for arguments in (("list",), ("list", "--all"), ("list", "--json")):
-        said = gloveport(store, *arguments).stdout
+        said = gloveport(store, *arguments)
         assert all(line.isprintable() and line.isascii() for line in said.splitlines())
         assert not any(line.startswith("apr-0000000000000009") for line in said.splitlines())
         assert said.count("\n") == (1 if "--json" in arguments else 5)
-    said = gloveport(store, "approve", "000000000000abcd", "--for", "run").stdout
+    said = gloveport(store, "approve", "000000000000abcd", "--for", "run")
     assert said.count("\n") == 1
     assert said.strip().isprintable()
 
@@ -173,6 +186,6 @@ def test_a_damaged_file_is_a_clear_error(store):
     put(store)
     (store.directory / FILE_NAME).write_bytes(b"x" * 4096)
     for arguments in (("list",), ("approve", "abcdabcd"), ("remembered",), ("forget", "1")):
-        said = gloveport(store, *arguments, code=2).stderr
+        said = refusal(store, *arguments)
         assert "is damaged" in said
         assert "hint: move it away" in said
