@@ -60,7 +60,10 @@ class ToolRule(Value):
     """Only tools whose server does not say that they destroy nothing (`true`), or says so (`false`). Default: both."""
     arguments: Mapping[Annotated[str, Field(min_length=1, max_length=256)], Condition] = {}
     """Conditions on arguments, by name; `a.b` is a member of an object. All must hold. A list of values meets a
-    condition when each of them does; in a rule that denies, when one of them does."""
+    condition when each of them does; in a rule that denies, when one of them does. Where a server may read a value in
+    another way (a number for a text, `..` in a path, a URL with a user in it), a rule that allows does not hold, one
+    that denies does, and one that asks makes a person decide. An argument that is absent, null or an empty list meets
+    no condition, so it is safer to allow what is known than to deny what is not wanted."""
 
 
 class OAuthLogin(Value):
