@@ -33,6 +33,7 @@ ANSWERS = {
     "json": {"kind": "json", "value": [1, {"a": None}], "blocks": text('[1,{"a":null}]')},
     "text": {"kind": "text", "value": "one\ntwo", "blocks": text("one", "two")},
     "none": {"kind": "text", "value": "", "blocks": []},
+    "broken": {"kind": "blocks", "value": None, "blocks": [IMAGE | {"data": "no!t64"}]},
     "image": {"kind": "blocks", "value": None, "blocks": [IMAGE, *text("a picture"), LINK, NOTE, SOUND]},
 }
 FOUND = {
@@ -53,7 +54,7 @@ class Host:
     def __init__(self):
         self.asked, self.connections = [], 0
         self.started, self.all_there = 0, anyio.Event()
-        self.missing = []
+        self.total, self.missing = 1, []
 
     def handlers(self):
         names = ("call", "tree", "describe", "search", "sample")
@@ -95,7 +96,7 @@ class Host:
         return FOUND | {"python": "def …"}
 
     async def search(self, request):
-        return {"tools": [FOUND][: request["limit"]], "total": 1, "missing": self.missing}
+        return {"tools": [FOUND][: request["limit"]], "total": self.total, "missing": self.missing}
 
     async def sample(self, request):
         return {"text": request["messages"][-1]["content"].upper(), "model": "m", "stop_reason": "end", "tokens": 1}
@@ -203,21 +204,47 @@ async def test_other_blocks_are_handles_and_never_base64(value):
         const [image, said, link, note, sound] = result.blocks;
         await image.save("image.png");
         const shown = Deno.inspect(result);
-        [result.value, result.text, shown, JSON.stringify(result).length < 1000, image.data.length, image.size,
-         Deno.readFileSync("image.png").length, said.text, link.uri, link.data, note.text, [...note.data], sound.size,
+        [result.value, result.text, result.kind, shown, JSON.stringify(result).length < 1000,
+         image.data.length, image.size, Deno.readFileSync("image.png").length,
+         said.text, link.uri, link.data, note.text, [...note.data], sound.size,
          (await tools.one.structured.blocks()).blocks.map(({ text }) => text), (await tools.one.json.blocks()).value,
          await link.save("x").catch((error) => error.message), result instanceof ToolResult]
         """
     found = await value(source)
-    assert found.pop(2) == (
-        'ToolResult {\n  value: null,\n  text: "a picture",\n  blocks: [\n    [image image/png 4000 bytes],\n'
+    assert found.pop(3) == (
+        'ToolResult {\n  kind: "blocks",\n  value: null,\n  blocks: [\n    [image image/png 4000 bytes],\n'
         '    [text "a picture"],\n    [resource_link text/plain file:///x.txt],\n'
         "    [resource text/plain note://1 2 bytes],\n    [resource audio/wav song://1 4000 bytes]\n  ]\n}"
     )
     assert found == [
-        *(None, "a picture", True, 4000, 4000, 4000, "a picture", "file:///x.txt", None, "é", [0xC3, 0xA9], 4000),
+        *(
+            None,
+            "a picture\né",
+            "blocks",
+            True,
+            4000,
+            4000,
+            4000,
+            "a picture",
+            "file:///x.txt",
+            None,
+            "é",
+            [0xC3, 0xA9],
+            4000,
+        ),
         *(['{"n":1}'], [1, {"a": None}], "a link to file:///x.txt holds nothing", True),
     ]
+
+
+async def test_what_is_no_base64_is_an_error_of_who_wants_it(value):
+    """H3: a server lies, or a secret was taken out of it."""
+    source = """
+        const [image] = (await tools.one.broken()).blocks;
+        let message;
+        try { image.data } catch (error) { message = error.message }
+        [message, Deno.inspect(image)]
+        """
+    assert await value(source) == ["the image holds no valid base64", "[image image/png 4 bytes]"]
 
 
 async def test_names_cost_no_round_trip_and_tools_is_no_promise(value, host):
@@ -270,8 +297,8 @@ async function make(title: string) {
 try {
   await make("x");
 } catch (error) {
-  const { name, tool, code, text, hint, detail, message } = error;
-  console.log(JSON.stringify({ name, tool, code, text, hint, detail, message, is: error instanceof ToolError }));
+  const { name, tool, code, text, hint, expected, message } = error;
+  console.log(JSON.stringify({ name, tool, code, text, hint, expected, message, is: error instanceof ToolError }));
   console.log(error);
 }
 await make("y");
@@ -289,7 +316,7 @@ async def test_a_tools_error_throws_with_the_lines_of_the_program(run):
         "code": "tool_error",
         "text": "it is\nbroken",
         "hint": "title: string, required",
-        "detail": None,
+        "expected": "title: string, required",
         "message": message,
         "is": True,
     }
@@ -363,7 +390,7 @@ async def test_arguments_that_are_too_large_are_refused_and_the_connection_stays
         """
     refusal, after = await value(source)
     assert refusal == [
-        "arguments_too_large",
+        "too_large",
         "one/echo: its arguments have 17000072 bytes, and 16777216 is the most",
     ]
     assert (after, host.connections) == ([1, {"a": None}], 1)
@@ -381,35 +408,45 @@ async def test_the_names_of_code_executor_work_as_they_did(value, host):
         """
     schema = {
         "name": "mcp__git-hub__create_issue",
-        "call": 'tools["git-hub"].create_issue',
+        "call": "tools.git_hub.create_issue",
         "description": "Make one.",
         "parameters": {"type": "object"},
-        "typescript": FOUND["typescript"],
+        "signature": FOUND["typescript"],
     }
-    image = {"content": ANSWERS["image"]["blocks"], "isError": False}
+    image = {"content": ANSWERS["image"]["blocks"]}
     assert await value(source) == [
-        *('{"n":1}', "one", image, {"content": [], "isError": False}, [True, "mcp__one__fails"]),
+        *('{"n":1}', "one", image, {"content": []}, [True, "mcp__one__fails"]),
         *(schema, None, [], "mcp__git-hub__create_issue", [schema], 1),
     ]
     assert host.asked[2] == {"op": "call", "server": "", "tool": "mcp__one__image", "arguments": {"a": 1}}
     assert [(one["query"], one["detail"], one["limit"]) for one in host.asked if one["op"] == "search"] == [
-        *(("issue", "full", 0), ("issue", "full", 10), ("", "full", 10_000), ("make issue", "full", 10_000)),
+        *(("issue", "full", 0), ("issue", "full", 10), ("", "full", 100), ("make issue", "full", 100)),
     ]
 
 
 async def test_tools_are_found_listed_and_what_was_not_searched_is_said(run, host):
     """H4."""
-    host.missing = [{"server": "two", "reason": "it does not start"}]
+    host.total, host.missing = 2000, [{"server": "two", "reason": "it does not start"}]
     report, done = await run("""
-        [await searchTools("x", { detail: "names", limit: 3 }), await listTools(), await listTools("one")]
+        await searchTools("y", {});
+        [await searchTools("x", { detail: "names", limit: 3 }), await listTools(), await listTools("one"),
+         (await discoverMCPTools()).length]
         """)
-    found, servers, (one,) = report["value"]
-    assert host.asked[0] == {"op": "search", "query": "x", "detail": "names", "limit": 3}
+    found, servers, (one,), discovered = report["value"]
+    assert host.asked[:2] == [
+        {"op": "search", "query": "y", "detail": "signatures", "limit": 10},
+        {"op": "search", "query": "x", "detail": "names", "limit": 3},
+    ]
     assert [tool["name"] for tool in found] == ["mcp__git-hub__create_issue"]
-    assert done.stderr == "searchTools: not searched: two (it does not start)\n"
+    assert done.stderr.splitlines() == [
+        *["searchTools: not searched: two (it does not start)"] * 2,
+        "discoverMCPTools: these are 100 of 2000 tools; name other words",
+        "discoverMCPTools: not searched: two (it does not start)",
+    ]
     assert servers == [{"name": "one", "exposed": "one", "description": "", "state": "ready"}]
     assert one["tools"] == [{"name": "x-y", "exposed": "x_y", "summary": "Does."}]
-    assert host.asked[1:] == [{"op": "tree"}, {"op": "tree", "server": "one"}]
+    assert host.asked[2:4] == [{"op": "tree"}, {"op": "tree", "server": "one"}]
+    assert discovered == 1
 
 
 async def test_a_language_model_is_asked_and_asked_with_messages(value, host):
@@ -474,10 +511,10 @@ async def test_a_host_that_hangs_up_fails_what_waits_and_is_called_anew(tmp_path
         const outcome = await Promise.allSettled([tools.one.text(), tools.one.text()]);
         [...outcome.map(({ reason }) => reason.message), outcome[0].reason.code, await tools.one.text()]
         """
-    lost = "one/text: the connection to the host has ended: it was closed\nhint: whether it was done is not known"
+    lost = "one/text: the host does not answer: the connection has ended\nhint: whether it was done is not known"
     async with listening(answer) as hub:
         report, _ = await anyio.to_thread.run_sync(spawn, tmp_path / "run", hub, source, mode)
-    assert report["value"] == [lost, lost, "connection_lost", "one\ntwo"]
+    assert report["value"] == [lost, lost, "unavailable", "one\ntwo"]
 
 
 async def test_a_host_that_is_not_there_is_an_error_of_the_call(tmp_path, mode):
@@ -485,4 +522,4 @@ async def test_a_host_that_is_not_there_is_an_error_of_the_call(tmp_path, mode):
         hub = ":".join(map(str, door.getsockname()))
     source = "await tools.one.text().catch((error) => [error.tool, error.code])"
     report, _ = await anyio.to_thread.run_sync(spawn, tmp_path / "run", hub, source, mode)
-    assert report["value"] == ["one/text", "unreachable"]
+    assert report["value"] == ["one/text", "unavailable"]

@@ -8,7 +8,8 @@ from deno import find_deno_bin
 
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Mount, Program, Value
-from gloveport.model.egress import Egress, Placeholder
+from gloveport.model.egress import Placeholder
+from gloveport.model.hub import DOOR
 
 _DENO = "/opt/deno/deno"
 _REPORT = f"{PRIVATE}/report"
@@ -34,6 +35,7 @@ class Deno(Value):
             "language": self.language,
             "types": types if self.language == "typescript" else "",
             "value_bytes": int(grant.limits.output_bytes),
+            "hub": _hub(grant),
         }
         command = (
             _DENO,
@@ -48,7 +50,7 @@ class Deno(Value):
             "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
             f"--allow-read={readable}",
             f"--allow-write={SCRATCH},{_REPORT}",
-            *_permissions(grant.egress),
+            *_permissions(grant),
             # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
             f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
             f"{GUEST}/deno/run.mjs",
@@ -57,7 +59,7 @@ class Deno(Value):
         return Program(
             name=name,
             argv=command,
-            waiting=(*command, "wait"),
+            waiting=(*command, "wait", _hub(grant)),
             text=json.dumps(job),
             report=_REPORT,
             binds=(Mount(source=self.executable, target=_DENO),),
@@ -67,16 +69,21 @@ class Deno(Value):
         )
 
 
-def _permissions(egress: Egress) -> list[str]:
-    """Deno's for a way out, and for the placeholders that are sent there.
+def _hub(grant: Grant) -> str:
+    """Where a program calls tools and asks a language model; empty where it may do neither."""
+    return ":".join(map(str, DOOR)) if grant.toolbox.servers or grant.sampling.enabled else ""
+
+
+def _permissions(grant: Grant) -> list[str]:
+    """Deno's for a way out: to tools that one door, over HTTP the network and the placeholders that are sent there.
 
     All of the network, which is the sandbox's loopback with its doors: what Deno refuses by itself, it refuses with
     advice that nobody can follow, and the doors with a reason. No code comes from there: that is ``--no-remote``. The
     rest is what ``node:https`` asks for before it trusts anybody.
     """
-    active = [api for api in egress.apis.values() if api.active]
-    if not active and not egress.yolo:
-        return []
+    hub, active = _hub(grant), [api for api in grant.egress.apis.values() if api.active]
+    if not active and not grant.egress.yolo:
+        return [f"--allow-net={hub}"] if hub else []
     names = sorted({auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)})
     return ["--allow-net", "--allow-sys=ca", f"--allow-env={','.join(('NODE_USE_SYSTEM_CA', *names))}"]
 

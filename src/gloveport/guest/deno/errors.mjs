@@ -10,14 +10,20 @@ const OWN = new URL(".", import.meta.url).href;
 /** A call was refused, or has failed. */
 export class ToolError extends Error {
   /**
-   * `tool`: `server/tool`, or the function that was called. `code`: machine-readable; `tool_error` when the tool says
-   * itself that it failed. `text`: what it or the host says. `hint`: what to do. `detail`: more, where there is more.
+   * `tool`: `server/tool`, or the function that was called. `code`: `tool_error` when the tool says itself that it
+   * failed, `unavailable`, `too_large`, or the host's reason, such as `unknown_tool`. `text`: what it or the host says.
+   * `hint`: what to do. `detail`: more, where there is more.
    */
   constructor(message, { tool = "", code = "", text = message, hint = "", detail = null } = {}) {
     super(message);
     for (const [name, value] of [["tool", tool], ["code", code], ["text", text], ["hint", hint], ["detail", detail]]) {
       defineProperty(this, name, { value, writable: true, configurable: true }); // not shown again behind the message
     }
+  }
+
+  /** What the tool takes, in words, where the host says that. */
+  get expected() {
+    return this.code === "tool_error" ? this.hint : this.code === "invalid_arguments" ? this.text : "";
   }
 }
 defineProperty(ToolError.prototype, "name", { value: "ToolError", writable: true, configurable: true });

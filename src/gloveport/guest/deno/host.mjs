@@ -28,7 +28,7 @@ export function requester(dial) {
       return new Connection(await dial(), () => opening = null);
     } catch (error) {
       opening = null;
-      const nobody = { error: { code: "unreachable", message: `the host can't be reached: ${error}` } };
+      const nobody = unavailable(`${error}`, "it was not called");
       return { request: () => nobody };
     }
   };
@@ -46,7 +46,7 @@ function frameOf(request, about) {
   const body = encode(stringify(setPrototypeOf(request, null)));
   if (body.length > FRAME_BYTES) {
     const message = `${about}: its arguments have ${body.length} bytes, and ${FRAME_BYTES} is the most`;
-    throw new Failure(message, { tool: about, code: "arguments_too_large" });
+    throw new Failure(message, { tool: about, code: "too_large" });
   }
   const frame = new Uint8Array(HEAD_BYTES + body.length);
   for (let at = 0; at < HEAD_BYTES; at++) frame[at] = body.length >>> 8 * (HEAD_BYTES - 1 - at);
@@ -108,7 +108,7 @@ class Connection {
           [buffer, start, end] = [next, 0, end - start];
         }
       }
-      this.#close("it was closed");
+      this.#close("the connection has ended");
     } catch (error) {
       this.#close(`${error}`);
     }
@@ -122,8 +122,7 @@ class Connection {
   }
 
   #close(reason) {
-    const message = `the connection to the host has ended: ${reason}`;
-    this.#lost = { error: { code: "connection_lost", message, hint: "whether it was done is not known" } };
+    this.#lost = unavailable(reason, "whether it was done is not known");
     this.#ended();
     this.#socket.close();
     for (const resolve of this.#waiting.values()) resolve(this.#lost);
@@ -135,6 +134,11 @@ class Connection {
 function frameSize(buffer, start, end) {
   if (end - start < HEAD_BYTES) return CHUNK_BYTES;
   return HEAD_BYTES + buffer[start] * 2 ** 24 + (buffer[start + 1] << 16 | buffer[start + 2] << 8 | buffer[start + 3]);
+}
+
+/** The answer where there is none. */
+function unavailable(reason, hint) {
+  return { error: { code: "unavailable", message: `the host does not answer: ${reason}`, hint } };
 }
 
 function joined(frames) {

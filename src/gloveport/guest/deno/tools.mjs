@@ -4,7 +4,8 @@
  *     await tools.github.create_issue({ title: "x" })    one function a tool; names are exposed or original ones
  *     await tools["my-server"]["do-it"].blocks({...})    the same, but always a ToolResult with all that came
  *     await listTools(server?)                           the servers, or one of them with its tools
- *     await searchTools(query, limit | { limit, detail: "names" | "signatures" | "full" })
+ *     await searchTools(query, { limit, detail })        the best tools: their "names", "signatures", or in "full"
+ *     await searchTools(query, limit)                    the same in full
  *     await getToolSchema("mcp__server__tool")           what a tool takes and returns, or null
  *     await discoverMCPTools({ search: [...] })          the same of all tools, or of those found
  *     await callMCPTool("mcp__server__tool", {...})      the text of the first block, or else the whole MCP result
@@ -35,7 +36,7 @@ const encode = encoder.encode.bind(encoder);
 const fromBase64 = Uint8Array.fromBase64.bind(Uint8Array);
 
 const DEPTH = 100; // of JSON; the host's parser has a limit too
-const ALL = 10_000; // tools, where no limit is named
+const MOST_FOUND = 100; // by one search
 const MAX_TOKENS = 1000;
 const INSPECT = Symbol.for("Deno.customInspect");
 const NAMES = freeze({ [Symbol.toStringTag]: "tools" }); // what `tools` and `tools.server` are
@@ -124,7 +125,11 @@ class Block {
   /** What it holds, a Uint8Array; null for a link. */
   get data() {
     if (this.#base64 === null) return this.text === null ? null : encode(this.text);
-    return this.#bytes ??= fromBase64(this.#base64);
+    try {
+      return this.#bytes ??= fromBase64(this.#base64);
+    } catch {
+      throw new TypeError(`the ${this.type} holds no valid base64`);
+    }
   }
 
   /** Write what it holds to a file. */
@@ -148,11 +153,16 @@ class Block {
 
 /** All that a call has returned. */
 class ToolResult {
-  /** `value` is what the call returns by itself where there are no other blocks than text. */
-  constructor({ value, blocks }) {
+  /** `kind` is what `value` is: `structured`, `json`, `text`, or `blocks` where there is no single value. */
+  constructor({ kind, value, blocks }) {
+    this.kind = kind;
     this.value = value;
-    this.text = blocks.filter(({ type }) => type === "text").map(({ text }) => text).join("\n");
     this.blocks = blocks.map((block) => new Block(block));
+  }
+
+  /** The texts of all blocks that have one, a line break between them. */
+  get text() {
+    return this.blocks.map(({ text }) => text).filter((text) => text !== null).join("\n");
   }
 }
 
@@ -172,7 +182,7 @@ function surface(dial) {
   const callMCPTool = entry("callMCPTool", async (name, given) => {
     const { kind, value, blocks } = await call(`${name}`, "", `${name}`, given);
     if (blocks[0]?.type === "text") return blocks[0].text;
-    return { content: blocks, ...(kind === "structured" && { structuredContent: value }), isError: false };
+    return { content: blocks, ...(kind === "structured" && { structuredContent: value }) };
   });
   return {
     tools: toolsOf(call),
@@ -224,11 +234,12 @@ function only(about, given) {
   return given[0];
 }
 
-/** What finds tools. A schema is `{ name, call, description, parameters?, outputSchema?, typescript? }`. */
+/** What finds tools. A tool is `{ name, call, description, signature?, parameters?, outputSchema? }`. */
 function discoveryOf(request) {
   const search = async (about, query, detail, limit) => {
     const asked = plain({ query, detail, limit }, `${about}: arguments`);
-    const { tools, missing } = await request(about, { op: "search", ...asked });
+    const { tools, total, missing } = await request(about, { op: "search", ...asked });
+    if (limit === MOST_FOUND && total > limit) warn(`${about}: these are ${limit} of ${total} tools; name other words`);
     if (missing.length) {
       warn(`${about}: not searched: ${missing.map(({ server, reason }) => `${server} (${reason})`).join(", ")}`);
     }
@@ -239,12 +250,13 @@ function discoveryOf(request) {
       const asked = plain({ server }, "listTools: arguments");
       return (await request("listTools", { op: "tree", ...asked })).servers;
     }),
-    searchTools: entry("searchTools", (query, options = {}) => {
-      const { limit = 10, detail = "full" } = typeof options === "number" ? { limit: options } : options;
+    searchTools: entry("searchTools", (query, options = 10) => {
+      if (typeof options === "number") return search("searchTools", query, "full", options);
+      const { limit = 10, detail = "signatures" } = options;
       return search("searchTools", query, detail, limit);
     }),
     discoverMCPTools: entry("discoverMCPTools", ({ search: terms = [] } = {}) =>
-      search("discoverMCPTools", [terms].flat().join(" "), "full", ALL)
+      search("discoverMCPTools", [terms].flat().join(" "), "full", MOST_FOUND)
     ),
     getToolSchema: entry("getToolSchema", async (name) => {
       try {
@@ -257,12 +269,13 @@ function discoveryOf(request) {
   };
 }
 
-function schemaOf({ server, name, description, typescript, input_schema: parameters, output_schema: outputSchema }) {
-  const schema = { name: `mcp__${server}__${name}`, call: `tools${memberOf(server)}${memberOf(name)}`, description };
-  if (parameters) schema.parameters = parameters;
-  if (outputSchema) schema.outputSchema = outputSchema;
-  if (typescript) schema.typescript = typescript;
-  return schema;
+function schemaOf({ server, name, exposed_server, exposed, description, ...rest }) {
+  const { typescript: signature, input_schema: parameters, output_schema: outputSchema } = rest;
+  const told = { name: `mcp__${server}__${name}`, call: `tools.${exposed_server}.${exposed}`, description };
+  if (signature) told.signature = signature;
+  if (parameters) told.parameters = parameters;
+  if (outputSchema) told.outputSchema = outputSchema;
+  return told;
 }
 
 function modelOf(request) {
