@@ -8,6 +8,7 @@ import typer
 
 from gloveport.cli import approvals, audit, config
 from gloveport.cli.doctor import doctor
+from gloveport.cli.imports import import_servers
 from gloveport.cli.run import run
 from gloveport.cli.serve import serve
 from gloveport.errors import Denied, GloveportError, GuestError, SandboxError
@@ -16,6 +17,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command()(serve)
 app.command()(run)
 app.command()(doctor)
+app.command("import")(import_servers)
 app.add_typer(config.app, name="config")
 app.add_typer(audit.app, name="audit")
 app.add_typer(approvals.app, name="approvals")

@@ -154,7 +154,7 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
         key = (*base, "auth", index)
         name = _place(auth)
         yield from _protocol_faults(key, name)
-        if not may_hold_a_credential(name) and not _OF_THE_PROTOCOL.fullmatch(name):
+        if not may_hold_a_credential(name) and not is_of_the_protocol(name):
             yield Fault(
                 keys=(key,),
                 problem=f"expected a header that may hold a credential, found {shown(name)}",
@@ -168,8 +168,13 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
             )
 
 
+def is_of_the_protocol(name: str) -> bool:
+    """Tell whether a header is set by whoever speaks the protocol, and by nobody else."""
+    return _OF_THE_PROTOCOL.fullmatch(name) is not None
+
+
 def _protocol_faults(key: KeyPath, name: str) -> Iterator[Fault]:
-    if _OF_THE_PROTOCOL.fullmatch(name):
+    if is_of_the_protocol(name):
         yield Fault(
             keys=(key,),
             problem=f"expected a header that is not the protocol's own, found {shown(name)}",

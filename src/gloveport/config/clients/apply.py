@@ -1,0 +1,72 @@
+"""The configuration file that an import changes: what is in it now, and what an import makes of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gloveport.config.clients.plan import Here, Step
+from gloveport.config.edit import Edit, Secrets, Written, edited, read_text_of, write
+from gloveport.config.layers import parsed
+from gloveport.config.load import load
+from gloveport.config.sources import sources
+
+SECRETS = "secrets"
+"""Name of the directory of secrets, beside the configuration file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """The operator's own file, or the one that was named.
+
+    Attributes:
+        content: None where there is none yet.
+    """
+
+    file: Path
+    content: bytes | None = field(repr=False)
+    text: str = field(repr=False)
+    here: Here
+
+
+def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, str]) -> Target:
+    """Find the file that an import changes, and read it. It is never a project's.
+
+    Args:
+        given: As for ``load``.
+        cwd: As for ``load``.
+        home: The user's home directory.
+        environ: As for ``load``; also what references in clients' files lead to.
+
+    Raises:
+        ConfigError: It can't be relied on, or has faults.
+    """
+    file = sources(given, cwd=cwd, environ=environ).operator
+    content, text = read_text_of(file)
+    if content is not None:
+        load(file, cwd=cwd, environ=environ)
+    servers = parsed(file, text).get("servers")
+    here = Here(
+        servers=servers if isinstance(servers, dict) else {},
+        secrets=file.parent / SECRETS,
+        home=home,
+        environ=environ,
+    )
+    return Target(file=file, content=content, text=text, here=here)
+
+
+def apply(target: Target, steps: Sequence[Step], *, environ: Mapping[str, str]) -> Written | None:
+    """Write what a plan says; None where there is nothing to write.
+
+    Raises:
+        ConfigError: It can't be written, or would be no valid configuration. Nothing has changed then.
+    """
+    edits: dict[str, Edit] = {}
+    values: dict[Path, str] = {}
+    for step in steps:
+        if step.draft is not None and step.outcome in {"added", "changed"}:
+            edits[step.name] = Edit(set={key: step.draft.table[key] for key in step.keys}, removed=step.removed)
+            values |= {step.draft.directory / file: value for file, value in step.draft.secrets.items()}
+    if not edits:
+        return None
+    text = edited(target.file, target.text, edits)
+    return write(target.file, target.content, text, Secrets(values=values), environ=environ)

@@ -1,0 +1,166 @@
+"""Entries that name a command."""
+
+import os
+import re
+import shlex
+from typing import Final
+
+from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.secrets import is_harmless, is_harmless_argument
+from gloveport.config.clients.variables import Surroundings
+from gloveport.config.layers import Table
+from gloveport.errors import ConfigError
+
+GIVEN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
+"""Variables that every server gets."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_OURSELVES = re.compile(r"gloveport(?:\.cli(?:\.main)?|\[[^\]]*\])?(?:[@=<>~!].*)?")
+_LAUNCHERS = re.compile(r"(?:uvx|uv|pipx|pip-run|python[0-9.]*|py|env|sh|bash|cmd)(?:\.exe)?")
+
+
+def command_of(table: Table, surroundings: Surroundings) -> list[str]:
+    """Give the command line that an entry says in any of the ways that clients know; empty where it names none.
+
+    Raises:
+        ConfigError: It has a shape that no client knows, or a reference in it leads nowhere.
+    """
+    line = _line(table)
+    if not line:
+        return []
+    program, *rest = (surroundings.resolved(_text(part, "its command line")) for part in line)
+    if program.startswith("~/"):
+        program = f"{surroundings.home}{program[1:]}"
+    return [program, *rest]
+
+
+def _line(table: Table) -> list[object]:
+    """Program and arguments as they are written; nothing where no command is."""
+    command, arguments = table.get("command"), table.get("args")
+    match command:
+        case {"path": program, "args": inner} | {"command": program, "args": inner}:  # as Zed has it
+            command, arguments = program, inner
+        case _:
+            pass
+    if not command:
+        return []
+    if arguments is not None and not isinstance(arguments, list):
+        raise ConfigError("its args are no list")
+    return [*(command if isinstance(command, list) else [command]), *(arguments or [])]
+
+
+def is_ourselves(command: list[str]) -> bool:
+    """Tell whether a command starts Gloveport: it would call itself."""
+    program, *arguments = map(os.path.basename, command)
+    if _OURSELVES.fullmatch(program.removesuffix(".exe")):
+        return True
+    return _LAUNCHERS.fullmatch(program) is not None and any(map(_OURSELVES.fullmatch, _words(arguments)))
+
+
+def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Surroundings) -> None:
+    """Write an entry that names a command into its draft.
+
+    Raises:
+        ConfigError: It can't be taken over, which the message explains.
+    """
+    draft.table["command"] = command
+    _refuse_borrowed_secrets(table, surroundings)
+    for index, argument in enumerate(command):
+        if index and not is_harmless_argument(command[index - 1], argument):
+            draft.note(
+                f"argument {index} of its command may be a secret: it stays in the configuration, and every account of "
+                "this machine can see it while the server runs"
+            )
+    if directory := table.get("cwd"):
+        path = surroundings.resolved(_text(directory, "its cwd"))
+        path = f"{surroundings.home}{path[1:]}" if path == "~" or path.startswith("~/") else path
+        if not path.startswith("/") and surroundings.workspace is None:
+            raise ConfigError("its cwd is relative to a directory that is not known here")
+        draft.table["directory"] = os.path.normpath(os.path.join(surroundings.workspace or "/", path))  # noqa: PTH118
+    _fill_environment(draft, table, surroundings)
+
+
+def _refuse_borrowed_secrets(table: Table, surroundings: Surroundings) -> None:
+    """A secret that is in the environment alone is not written into the configuration."""
+    for part in _line(table):
+        for name, value in surroundings.variables(str(part)).items():
+            if name not in GIVEN and not is_harmless(name, value):
+                raise ConfigError(
+                    f"its command line would hold what the variable {name} does, which may be a secret",
+                    hint="hand it over as a variable of the server's environment",
+                )
+
+
+def _fill_environment(draft: Draft, table: Table, surroundings: Surroundings) -> None:
+    command = table.get("command")
+    inner = command.get("env") if isinstance(command, dict) else None
+    plain: dict[str, str] = {}
+    secret: dict[str, str] = {}
+    for key in ("env", "environment", "envs"):
+        variables = table.get(key) or (inner if key == "env" else None) or {}
+        if not isinstance(variables, dict):
+            raise ConfigError(f"its {key} is no table")
+        for name, value in variables.items():
+            if value is not None:
+                _put(draft, plain, secret, (_variable(name), _text(value, f"its variable {name}")), surroundings)
+    for name in _passed_on(table):
+        if name not in GIVEN and name not in plain and name not in secret:
+            _put(draft, plain, secret, (_variable(name), f"${{{name}}}"), surroundings)
+    if plain:
+        draft.table["env"] = plain
+    if secret:
+        draft.table["secret_env"] = secret
+
+
+def _put(
+    draft: Draft, plain: dict[str, str], secret: dict[str, str], variable: tuple[str, str], surroundings: Surroundings
+) -> None:
+    name, text = variable
+    borrowed = surroundings.variables(text)
+    try:
+        value = surroundings.resolved(text)
+        harmless = is_harmless(name, value) and all(is_harmless(key, found) for key, found in borrowed.items())
+    except ConfigError:  # if it can be had at all, then as a secret
+        value, harmless = "", False
+    if harmless or (borrowed and borrowed.keys() <= GIVEN):
+        plain[name] = value
+    else:
+        secret[name] = draft.secret(name, name, text, surroundings)
+
+
+def _passed_on(table: Table) -> list[str]:
+    """The names of the variables that Codex hands on from its own environment."""
+    names = table.get("env_vars") or []
+    if not isinstance(names, list):
+        raise ConfigError("its env_vars are no list")
+    return [_text(name.get("name") if isinstance(name, dict) else name, "its env_vars") for name in names]
+
+
+def _variable(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise ConfigError(f"its variable {name!r} has a name that no environment takes")
+    return name
+
+
+def _text(value: object, what: str) -> str:
+    """Text as it is, numbers and switches as JSON writes them."""
+    match value:
+        case str() if "\0" not in value:
+            return value
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case _:
+            raise ConfigError(f"{what} has a part that is no text")
+
+
+def _words(arguments: list[str]) -> list[str]:
+    """The arguments, and the words of what a shell would be given."""
+    words = list(arguments)
+    for argument in arguments:
+        try:
+            words += shlex.split(argument)
+        except ValueError:  # a quotation that does not end
+            words += argument.split()
+    return words

@@ -1,0 +1,71 @@
+"""Where each client keeps its servers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from gloveport.model import Value
+
+Client: TypeAlias = Literal[
+    "claude-desktop", "claude-code", "cursor", "vscode", "codex", "gemini", "windsurf", "opencode"
+]
+CLIENTS: tuple[Client, ...] = get_args(Client)
+
+
+class Place(Value):
+    """A file that may hold servers."""
+
+    client: str
+    """Whose it is; ``file`` for one that was named."""
+    path: Path
+    workspace: Path | None = None
+    """The project it belongs to."""
+
+
+def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> list[Place]:
+    """List the files of a user, the one that a client prefers first.
+
+    Args:
+        client: Whose.
+        home: The user's home directory.
+        environ: Where variables are looked up by which clients are told of another directory.
+    """
+    config = _directory(environ, "XDG_CONFIG_HOME", home / ".config")
+    paths: dict[Client, list[Path]] = {
+        "claude-desktop": [config / "Claude/claude_desktop_config.json"],
+        "claude-code": [_directory(environ, "CLAUDE_CONFIG_DIR", home) / ".claude.json"],
+        "cursor": [home / ".cursor/mcp.json"],
+        "vscode": [config / "Code/User/mcp.json", config / "Code/User/settings.json"],
+        "codex": [_directory(environ, "CODEX_HOME", home / ".codex") / "config.toml"],
+        "gemini": [home / ".gemini/settings.json"],
+        "windsurf": [home / ".codeium/windsurf/mcp_config.json"],
+        "opencode": [config / "opencode/opencode.json", config / "opencode/opencode.jsonc"],
+    }
+    return [Place(client=client, path=path) for path in paths[client]]
+
+
+def project_places(client: Client, *, cwd: Path) -> list[Place]:
+    """List the files of the project in a directory. They may come with somebody else's checkout."""
+    paths: dict[Client, list[str]] = {
+        "claude-code": [".mcp.json"],
+        "cursor": [".cursor/mcp.json"],
+        "vscode": [".vscode/mcp.json"],
+        "codex": [".codex/config.toml"],
+        "gemini": [".gemini/settings.json"],
+        "opencode": ["opencode.json", "opencode.jsonc", ".opencode/opencode.json"],
+    }
+    return [Place(client=client, path=cwd / path, workspace=cwd) for path in paths.get(client, [])]
+
+
+def named_place(path: Path) -> Place:
+    """A file that a person has named. The directories that clients make in a project are not the project."""
+    directory = path.parent
+    inner = {".cursor", ".vscode", ".codex", ".gemini", ".opencode"}
+    workspace = directory.parent if directory.name in inner else directory
+    client = "gemini" if directory.name == ".gemini" else "file"
+    return Place(client=client, path=path, workspace=workspace)
+
+
+def _directory(environ: Mapping[str, str], variable: str, default: Path) -> Path:
+    given = environ.get(variable, "")
+    return Path(given) if given.startswith("/") else default

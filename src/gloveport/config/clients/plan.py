@@ -1,0 +1,124 @@
+"""What an import would change here."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.entries import draft_of, name_of, require_sound
+from gloveport.config.clients.reading import Entry
+from gloveport.config.layers import Table
+from gloveport.config.wording import printable
+from gloveport.errors import ConfigError
+from gloveport.secrets.files import read_text
+
+Outcome: TypeAlias = Literal["added", "changed", "same", "skipped"]
+
+_WAYS = {"command": ("url", "transport", "headers", "auth"), "url": ("command", "env", "secret_env", "directory")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What becomes of one entry.
+
+    Attributes:
+        entry: As the client has it.
+        name: Its name here; as it is there, where it can't have one here.
+        outcome: What would happen.
+        reason: Why it is skipped, and perhaps what to do.
+        draft: What it says in our terms; None for what is skipped.
+        keys: The keys of the present table that would be set.
+        removed: Those that would go.
+    """
+
+    entry: Entry
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    draft: Draft | None = None
+    keys: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Here:
+    """What is here.
+
+    Attributes:
+        servers: The tables of the present file.
+        secrets: The directory of all secrets.
+        home: The user's home directory.
+        environ: What references to variables lead to.
+    """
+
+    servers: Mapping[str, Table]
+    secrets: Path
+    home: Path
+    environ: Mapping[str, str]
+
+
+def plan(entries: Iterable[Entry], here: Here, *, only: Sequence[str] = ()) -> list[Step]:
+    """Compare entries with what is here. The first that has a name keeps it.
+
+    Args:
+        entries: What clients have.
+        here: What is here.
+        only: Names, as they are there or here; empty for all.
+    """
+    steps: list[Step] = []
+    taken: dict[str, Step] = {}
+    for entry in entries:
+        step = _step(entry, here)
+        if only and not {entry.name, step.name} & {*only}:
+            continue
+        if step.draft is not None and (first := taken.setdefault(step.name, step)) is not step:
+            step = _second(step, first)
+        steps.append(step)
+    return steps
+
+
+def _step(entry: Entry, here: Here) -> Step:
+    name = entry.name
+    try:
+        name = name_of(entry)
+        draft = draft_of(entry, home=here.home, environ=here.environ, secrets=here.secrets)
+        if name != entry.name:
+            draft.note(f"called {entry.name!r} there")
+        return _compared(entry, name, draft, here.servers.get(name))
+    except ConfigError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return Step(entry=entry, name=name, outcome="skipped", reason=printable(f"{error.args[0]}{hint}", limit=400))
+
+
+def _compared(entry: Entry, name: str, draft: Draft, present: Table | None) -> Step:
+    if present is None:
+        return Step(entry=entry, name=name, outcome="added", draft=draft, keys=tuple(draft.table))
+    if present.get("rules") and draft.table.get("rules") not in (None, present["rules"]):
+        del draft.table["rules"]
+        draft.note("its list of tools is left out: there are rules here already")
+    keys = tuple(key for key, value in draft.table.items() if present.get(key) != value)
+    strange = _WAYS["command" if "command" in draft.table else "url"]
+    removed = tuple(key for key in strange if key in present)
+    require_sound(name, {key: value for key, value in present.items() if key not in removed} | draft.table)
+    if keys or removed or any(_is_new(draft.directory / file, value) for file, value in draft.secrets.items()):
+        return Step(entry=entry, name=name, outcome="changed", draft=draft, keys=keys, removed=removed)
+    return Step(entry=entry, name=name, outcome="same", draft=draft)
+
+
+def _is_new(path: Path, value: str) -> bool:
+    try:
+        return read_text(str(path)) != value.removesuffix("\n")
+    except ConfigError:
+        return True
+
+
+def _second(step: Step, first: Step) -> Step:
+    assert step.draft is not None  # noqa: S101 - or it would be no second
+    assert first.draft is not None  # noqa: S101 - as above
+    alike = (step.draft.table, step.draft.secrets) == (first.draft.table, first.draft.secrets)
+    where = printable(str(first.entry.place.path))
+    reason = (
+        f"the same is in {where}" if alike else f"another of that name is in {where} (choose with --from and --only)"
+    )
+    return Step(entry=step.entry, name=step.name, outcome="skipped", reason=reason)

@@ -1,0 +1,159 @@
+"""Entries that name an address."""
+
+import base64
+import re
+from typing import Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.secrets import is_harmless, is_harmless_address
+from gloveport.config.clients.variables import Surroundings, Variable
+from gloveport.config.layers import Table
+from gloveport.config.servers import is_of_the_protocol
+from gloveport.errors import ConfigError
+
+_ADDRESSES: Final = ("url", "serverUrl", "httpUrl", "uri")
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]{0,30}) +(?P<rest>.+)", re.DOTALL)
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_TRANSPORTS: Final = {"sse": "sse", "http": "http", "streamable-http": "http", "streamablehttp": "http"} | {
+    "streamable-https": "http",
+    "streamable_http": "http",
+}
+
+
+def address_of(table: Table) -> str:
+    """Give the address that an entry names, under whichever name clients have for it; empty where it names none.
+
+    Raises:
+        ConfigError: It is no text.
+    """
+    address = next((table[name] for name in _ADDRESSES if table.get(name)), "")
+    if not isinstance(address, str):
+        raise ConfigError("its address is no text")
+    return address
+
+
+def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surroundings) -> None:
+    """Write an entry that names an address into its draft.
+
+    Raises:
+        ConfigError: It can't be taken over, which the message explains.
+    """
+    for name, value in surroundings.variables(address).items():
+        if not is_harmless(name, value):
+            raise ConfigError(
+                f"its address would hold what the variable {name} does, which may be a secret",
+                hint="write the server by hand, with [[auth]]",
+            )
+    auth: list[Table] = []
+    headers: dict[str, str] = {}
+    draft.table["url"] = _without_user(draft, surroundings.resolved(address), auth, surroundings)
+    if not is_harmless_address(str(draft.table["url"])):
+        draft.note("its address may hold a secret, which stays in the configuration")
+    kind = str(table.get("type") or table.get("transport") or "").lower()
+    if transport := "http" if table.get("httpUrl") and not table.get("url") else _TRANSPORTS.get(kind):
+        draft.table["transport"] = transport
+    for name, text in _headers(table):
+        _put(draft, (name, text), headers, auth, surroundings)
+    if variable := table.get("bearer_token_env_var"):
+        auth.append({"kind": "bearer", "secret": _of_variable(draft, variable, surroundings)})
+    if headers:
+        draft.table["headers"] = headers
+    _add_login(draft, table, auth, surroundings)
+    if auth:
+        draft.table["auth"] = auth
+
+
+def _without_user(draft: Draft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
+    """The address alone. A user and a password in it become a header."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise ConfigError("its address can't be read") from None
+    user, at, place = parts.netloc.rpartition("@")
+    if at:
+        pair = base64.b64encode(unquote(user).encode()).decode()
+        secret = draft.secret("the user and the password of its address", "basic", pair, surroundings)
+        auth.append(_header("Authorization", secret, "Basic "))
+    return urlunsplit(parts._replace(netloc=place, fragment=""))
+
+
+def _headers(table: Table) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for key in ("headers", "http_headers", "requestInit", "env_http_headers"):
+        headers = table.get(key) or {}
+        if key == "requestInit" and isinstance(headers, dict):
+            headers = headers.get("headers") or {}
+        if not isinstance(headers, dict):
+            raise ConfigError(f"its {key} are no table")
+        for name, text in headers.items():
+            if not isinstance(text, str) or _HEADER.fullmatch(name) is None:
+                raise ConfigError(f"its {key} have one that is none")
+            found.append((name, f"${{{text}}}" if key == "env_http_headers" else text))
+    return found
+
+
+def _put(
+    draft: Draft, header: tuple[str, str], headers: dict[str, str], auth: list[Table], surroundings: Surroundings
+) -> None:
+    name, text = header
+    file_name = "header-" + re.sub(r"[^A-Za-z0-9-]", "_", name).lower()
+    if is_of_the_protocol(name):
+        draft.note(f"its header {name} is left out: Gloveport sets it")
+    elif name.lower() == "authorization":
+        found = _SCHEME.fullmatch(text)
+        scheme, rest = (found["scheme"], found["rest"]) if found else ("", text)
+        if scheme.lower() == "bearer":
+            auth.append({"kind": "bearer", "secret": draft.secret(name, "bearer", rest, surroundings)})
+        else:
+            secret = draft.secret(name, file_name, rest, surroundings)
+            auth.append(_header(name, secret, f"{scheme} " if scheme else ""))
+    elif _is_plain(name, text, surroundings):
+        headers[name] = surroundings.resolved(text)
+    else:
+        match surroundings.pieces(text):
+            case (str(prefix), Variable(name=variable)) if is_harmless("", prefix.strip()):
+                secret = draft.secret(name, file_name, f"${{{variable}}}", surroundings)
+                auth.append(_header(name, secret, prefix))
+            case _:
+                auth.append(_header(name, draft.secret(name, file_name, text, surroundings), ""))
+
+
+def _is_plain(name: str, text: str, surroundings: Surroundings) -> bool:
+    try:
+        value = surroundings.resolved(text)
+    except ConfigError:
+        return False
+    borrowed = surroundings.variables(text).items()
+    return is_harmless(name, value) and all(is_harmless(variable, found) for variable, found in borrowed)
+
+
+def _header(name: str, secret: str, prefix: str) -> Table:
+    header: Table = {"kind": "header", "name": name, "secret": secret}
+    return header | {"prefix": prefix} if prefix else header
+
+
+def _of_variable(draft: Draft, variable: object, surroundings: Surroundings) -> str:
+    if not isinstance(variable, str):
+        raise ConfigError("its bearer_token_env_var is no text")
+    return draft.secret("bearer_token_env_var", "bearer", f"${{{variable}}}", surroundings)
+
+
+def _add_login(draft: Draft, table: Table, auth: list[Table], surroundings: Surroundings) -> None:
+    """What clients know of OAuth: without it each finds out by asking the server, which here has to be said."""
+    login = table.get("oauth")
+    if any(each["kind"] == "bearer" or str(each.get("name")).lower() == "authorization" for each in auth):
+        return
+    if not isinstance(login, dict):
+        draft.note('if it asks for a login, add [[auth]] with kind = "oauth"')
+        return
+    ours: Table = {"kind": "oauth"}
+    if isinstance(client := login.get("clientId") or login.get("client_id"), str):
+        ours["client_id"] = surroundings.resolved(client)
+    if isinstance(secret := login.get("clientSecret") or login.get("client_secret"), str):
+        ours["client_secret"] = draft.secret("its OAuth client's secret", "oauth-client", secret, surroundings)
+    scopes = login.get("scopes") or login.get("scope") or []
+    scopes = scopes.split() if isinstance(scopes, str) else scopes
+    if isinstance(scopes, list) and scopes and all(isinstance(scope, str) for scope in scopes):
+        ours["scopes"] = scopes
+    auth.append(ours)

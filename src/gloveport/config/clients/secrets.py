@@ -1,0 +1,106 @@
+"""What is certainly harmless. All else is treated as a secret: to a server both come the same way, and a secret is
+neither shown nor handed to programs.
+"""
+
+import re
+
+from gloveport.secrets.scrub import MIN_SECRET_CHARS
+from gloveport.secrets.sources import LONGEST_SECRET
+
+_SECRET_WORDS = frozenset(
+    {"token", "key", "apikey", "secret", "password", "passwd", "passphrase", "pass", "pwd", "pw", "pat", "pin", "otp"}
+    | {"auth", "authorization", "authentication", "bearer", "credential", "credentials", "creds", "cred", "cookie"}
+    | {"session", "jwt", "private", "signature", "signing", "salt", "seed", "mnemonic", "dsn", "webhook", "sas"}
+    | {"license", "cert", "certificate", "connection", "conn", "secrets", "passwords", "keys"}
+)
+_ENDINGS = ("token", "key", "secret", "password", "passwd", "passphrase", "pass", "credentials")
+_WORD_IN_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_PREFIXES = re.compile(
+    r"(?:sk|pk|rk|whsec)[-_]|gh[oprsu]_|github_pat_|glpat-|xox[a-z]|xapp-|AKIA|ASIA|AIza"
+    r"|eyJ|ya29\.|npm_|pypi-|do[opr]_v1_|hf_|shp[a-z]{2}_|SG\.|sl\.|lin_|ntn_|secret_|figd_|tvly-|ctx7|sbp_|-----BEGIN"
+    r"|bearer |basic |token ",
+    re.IGNORECASE,
+)
+_PLACES = re.compile(r".*(?:PATH|FILE|DIR|DIRECTORY|FOLDER|HOME|ROOT)", re.IGNORECASE)
+_SWITCHES = frozenset({"", "true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
+
+_LONGEST = 200
+_LONGEST_WORD = 24
+"""Longer runs of letters are no words: sixteen are an application's password."""
+_LONGEST_VALUE_WORD = 15
+_SEPARATORS = re.compile(r"[-_.,/@~+]")
+_VERSION = re.compile(r"[0-9]{1,3}[A-Za-z]{1,2}")
+_SCHEME = re.compile(r"(?:https?|file|wss?)://")
+_PORT = re.compile(r":[0-9]{1,5}(?=/|$)")
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether what has this name is a secret by its name."""
+    words = [word.lower() for word in _WORD_IN_NAME.findall(name)]
+    return any(word in _SECRET_WORDS or word.endswith(_ENDINGS) for word in words)
+
+
+def is_harmless(name: str, value: str) -> bool:
+    """Tell whether a variable's or a header's value is certainly no secret."""
+    if value.lower() in _SWITCHES:
+        return True
+    if is_secret_name(name):
+        return _PLACES.fullmatch(name) is not None and value.startswith(("/", "~/", "./")) and _is_ordinary(value)
+    if _PREFIXES.match(value):
+        return False
+    return len(value) < MIN_SECRET_CHARS or _is_ordinary(value)
+
+
+def is_harmless_argument(before: str, argument: str) -> bool:
+    """Tell whether an argument of a command line is certainly no secret.
+
+    Args:
+        before: The argument before it, which may be an option's name.
+        argument: ``--option``, ``--option=value`` or a value.
+    """
+    name, equals, value = argument.partition("=")
+    if not equals and argument.startswith("-"):
+        return _is_ordinary(argument, longest=_LONGEST_WORD)
+    if not equals:
+        name, value = before if before.startswith("-") else "", argument
+    if is_secret_name(name) or _PREFIXES.match(value):
+        return value.lower() in _SWITCHES
+    return len(value) < MIN_SECRET_CHARS or _is_ordinary(value, longest=_LONGEST_WORD)
+
+
+def is_harmless_address(url: str) -> bool:
+    """Tell whether there is certainly no secret in an address."""
+    return _is_ordinary(url, longest=_LONGEST_WORD)
+
+
+def unusable_secret(value: str) -> str | None:
+    """Say why a value can't be used as a secret here; None where it can."""
+    if any(not character.isprintable() for character in value):
+        return "holds line breaks or other control characters, and a secret is text in one line"
+    if not MIN_SECRET_CHARS <= len(value.strip()) <= len(value) <= LONGEST_SECRET:
+        return f"has not {MIN_SECRET_CHARS} to {LONGEST_SECRET} characters, so it can't be kept out of answers"
+    return None if value == value.strip() else "begins or ends with a space"
+
+
+def _is_ordinary(value: str, *, longest: int = _LONGEST_VALUE_WORD) -> bool:
+    """Whether a text is made of words and numbers, as paths, addresses, names and versions are."""
+    if len(value) > _LONGEST or not value.isprintable():
+        return False
+    rest = _PORT.sub("", _SCHEME.sub("", value, count=1), count=1)
+    if value != rest and "@" in rest.partition("/")[0]:
+        return False
+    if rest.startswith(("/", "~/")):
+        rest = rest.replace(" ", "-")
+    return all(_is_word(part, longest) for part in _SEPARATORS.split(rest) if part)
+
+
+def _is_word(text: str, longest: int) -> bool:
+    if _VERSION.fullmatch(text):
+        return True
+    letters = text.rstrip("0123456789")
+    digits = len(text) - len(letters)
+    if len(letters) > longest or digits > (4 if letters else 9):
+        return False
+    humps = re.fullmatch(r"(?:[A-Z][a-z]{2,}|[a-z]{3,}(?=[A-Z]))*", letters) is not None
+    return not letters or (letters.isalpha() and (letters.islower() or letters.isupper() or letters.istitle() or humps))

@@ -1,0 +1,123 @@
+"""Texts with references in them, which each client resolves in its own way."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from gloveport.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{(?P<braced>[^{}]*)\}|\{(?P<scheme>env|file):(?P<inner>[^{}]*)\}")
+_BARE = re.compile(r"\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)")
+_BOTH = re.compile(f"{_REFERENCE.pattern}|{_BARE.pattern}")
+_WHOLE = re.compile(r"\$(?P<bare>[A-Z_][A-Z0-9_]*)")
+_VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variable:
+    """A variable of the environment."""
+
+    name: str
+    default: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """The content of a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unknown:
+    """What nobody but the client can say, such as what it asks a person for."""
+
+    text: str
+
+
+Piece: TypeAlias = str | Variable | Stored | Unknown
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What references lead to.
+
+    Attributes:
+        environ: The environment of the importing process.
+        workspace: The project that an entry belongs to.
+        bare: Whether ``$NAME`` is a reference as well.
+    """
+
+    environ: Mapping[str, str]
+    home: Path
+    workspace: Path | None
+    bare: bool = False
+
+    def pieces(self, text: str) -> tuple[Piece, ...]:
+        """Take a text apart. What leads to a directory is text already; texts that follow each other are one."""
+        if whole := _WHOLE.fullmatch(text):  # nobody means that as it stands, whatever the client makes of it
+            return (Variable(name=whole["bare"]),)
+        found: list[Piece] = []
+        pattern = _BOTH if self.bare else _REFERENCE
+        end = 0
+        for match in pattern.finditer(text):
+            found += [text[end : match.start()], self._piece(match)]
+            end = match.end()
+        return _joined([*found, text[end:]])
+
+    def resolved(self, text: str) -> str:
+        """The text with what its references lead to now.
+
+        Raises:
+            ConfigError: One leads nowhere. The message names the reference alone.
+        """
+        return "".join(self._resolved(piece) for piece in self.pieces(text))
+
+    def variables(self, text: str) -> dict[str, str]:
+        """The variables of the environment that a text refers to and that are set, with their values."""
+        names = [piece.name for piece in self.pieces(text) if isinstance(piece, Variable)]
+        return {name: self.environ[name] for name in names if name in self.environ}
+
+    def _piece(self, match: re.Match[str]) -> Piece:
+        groups = match.groupdict()
+        if groups.get("bare"):
+            return Variable(name=groups["bare"])
+        if groups["scheme"] == "file":
+            path = groups["inner"]
+            path = f"{self.home}{path[1:]}" if path.startswith("~/") else path
+            return Stored(path=path) if path.startswith("/") else Unknown(text=match[0])
+        inner = groups["inner"] if groups["scheme"] else groups["braced"]
+        directories = {"userHome": str(self.home), "pathSeparator": "/", "/": "/", "HOME": str(self.home)}
+        if self.workspace is not None:
+            directories |= {"workspaceFolder": str(self.workspace), "workspaceFolderBasename": self.workspace.name}
+        if inner in directories:
+            return directories[inner]
+        found = _VARIABLE.fullmatch(inner)
+        if found is None or found["name"].startswith("workspaceFolder"):
+            return Unknown(text=match[0])
+        return Variable(name=found["name"], default=found["default"])
+
+    def _resolved(self, piece: Piece) -> str:
+        match piece:
+            case str():
+                return piece
+            case Variable() if piece.name in self.environ or piece.default is not None:
+                return self.environ.get(piece.name, piece.default or "")
+            case Variable():
+                raise ConfigError(f"it needs the variable {piece.name}, which is not set here")
+            case Stored():
+                raise ConfigError("it needs the content of a file in the middle of a text")
+            case Unknown():
+                raise ConfigError(f"it needs {piece.text}, which only the client knows")
+
+
+def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
+    joined: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece != "":
+            joined.append(piece)
+    return tuple(joined)

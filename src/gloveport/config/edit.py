@@ -1,0 +1,226 @@
+"""A configuration file anew: with other servers in it, and with all that a person has written kept.
+
+What is written is read again before it takes the place of what is there. Where that fails, nothing has changed.
+"""
+
+import os
+import stat
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from gloveport.config.files import read_own
+from gloveport.config.layers import Table, decoded
+from gloveport.config.load import load
+from gloveport.config.wording import printable
+from gloveport.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edit:
+    """What becomes of one server's table.
+
+    Attributes:
+        set: Keys with their new values.
+        removed: Keys that go.
+    """
+
+    set: Table
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """What was written. ``backup`` is None where there was no file before."""
+
+    file: Path
+    backup: Path | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Secrets:
+    """Values by the file that each is to be kept in."""
+
+    values: Mapping[Path, str] = field(repr=False)
+
+
+def edited(path: Path, text: str, edits: Mapping[str, Edit]) -> str:
+    """Give the text of a configuration file with other servers in it.
+
+    Args:
+        path: The file, for errors.
+        text: Valid TOML.
+        edits: By the name of the server. One that is not there yet is put at the end.
+
+    Raises:
+        ConfigError: It is written in a way that can't be edited without a person.
+    """
+    before = tomllib.loads(text)
+    servers = before.setdefault("servers", {})
+    present = {name: edit for name, edit in edits.items() if name in servers}
+    added = {name: edit for name, edit in edits.items() if name not in servers}
+    with suppress(TOMLKitError, ValueError, TypeError, KeyError):
+        after = _appended(_changed(text, present), added)
+        for name, edit in edits.items():
+            kept = {key: value for key, value in servers.get(name, {}).items() if key not in edit.removed}
+            servers[name] = kept | edit.set
+        if tomllib.loads(after) == before:
+            return after
+    raise ConfigError(
+        f"{printable(str(path))} can't be edited: its servers are written in an unusual way",
+        hint="write each server as a table [servers.NAME] of its own",
+    )
+
+
+def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, environ: Mapping[str, str]) -> Written:
+    """Put a text in the place of a configuration file, and secrets where it says they are; all of it or nothing.
+
+    Args:
+        path: The file; where it is a symbolic link, what that leads to.
+        before: What was read of it; None where there was none.
+        text: What is to be in it.
+        secrets: What is to be in the files of secrets.
+        environ: As for ``load``.
+
+    Raises:
+        ConfigError: The text is no valid configuration, the file has changed meanwhile, or something can't be written.
+            Nothing has changed then.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _temporary(target.parent, ".gloveport-", text.encode(), suffix=".toml") as new:
+            _require_valid(path, new, environ)
+            with _kept(secrets):
+                if read_own(path) != before:
+                    raise ConfigError(f"{printable(str(path))} has changed meanwhile", hint="import again")
+                backup = None if before is None else _back_up(target, before)
+                new.replace(target)
+    except OSError as error:
+        raise ConfigError(
+            f"{printable(str(error.filename or path))} can't be written: {error.strerror}",
+            hint="make its directory writable for this user; nothing has changed",
+        ) from error
+    return Written(file=target, backup=backup)
+
+
+def _changed(text: str, edits: Mapping[str, Edit]) -> str:
+    if not edits:
+        return text
+    document: Any = tomlkit.parse(text)  # of any kind: what comes of it is checked
+    for name, edit in edits.items():
+        table = document["servers"][name]
+        for key in edit.removed:
+            del table[key]
+        for key, value in edit.set.items():
+            table[key] = value
+    return tomlkit.dumps(document)
+
+
+def _appended(text: str, edits: Mapping[str, Edit]) -> str:
+    """At the end, so that no comment can come to stand with what it does not speak of."""
+    if not edits:
+        return text
+    servers = tomlkit.table(is_super_table=True)
+    for name, edit in edits.items():
+        servers[name] = tomlkit.item(edit.set)
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}{tomlkit.dumps({'servers': servers})}"
+
+
+def _require_valid(path: Path, new: Path, environ: Mapping[str, str]) -> None:
+    try:
+        load(new, cwd=new.parent, environ=environ)
+    except ConfigError as error:
+        raise ConfigError(
+            str(error.args[0]).replace(printable(str(new)), printable(str(path))),
+            hint="nothing has changed: correct this, or leave the server out with --only",
+        ) from error
+
+
+def _back_up(target: Path, content: bytes) -> Path:
+    """Copy what is there to a name that nothing has."""
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    backup = target.with_name(f"{target.name}.bak-{moment}")
+    descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    return backup
+
+
+@contextmanager
+def _kept(secrets: Secrets) -> Iterator[None]:
+    """Write the secrets; where something fails before the end, put back what was there."""
+    former: dict[Path, bytes | None] = {}
+    try:
+        for path, value in secrets.values.items():
+            _make_private(path.parent.parent)
+            _make_private(path.parent)
+            former[path] = path.read_bytes() if path.is_file() else None
+            with _temporary(path.parent, ".", f"{value}\n".encode()) as new:
+                new.replace(path)
+        yield
+    except BaseException:
+        for path, content in former.items():
+            with suppress(OSError):
+                _put_back(path, content)
+        raise
+
+
+def _put_back(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+        return
+    with _temporary(path.parent, ".", content) as new:
+        new.replace(path)
+
+
+def _make_private(directory: Path) -> None:
+    """Make a directory that only the owner can look into.
+
+    Raises:
+        ConfigError: There is something else, or others may put files into it.
+    """
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise ConfigError(
+            f"{printable(str(directory))} is no directory that only you can look into",
+            hint="run: chmod 0700 on it, or remove it",
+        )
+
+
+@contextmanager
+def _temporary(directory: Path, prefix: str, content: bytes, *, suffix: str = "") -> Iterator[Path]:
+    """A file with mode 0600 that is whole on the disk. It is gone in the end, unless it took another's place."""
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=prefix, suffix=suffix)
+    path = Path(name)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def read_text_of(path: Path) -> tuple[bytes | None, str]:
+    """Read a configuration file to edit it: what is there, and its text.
+
+    Raises:
+        ConfigError: It can't be relied on, or is not UTF-8.
+    """
+    content = read_own(path)
+    return content, "" if content is None else decoded(path, content)
