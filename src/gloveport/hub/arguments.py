@@ -1,0 +1,247 @@
+"""Arguments of a call, checked against the tool's schema before the call, in words that a model can act on.
+
+The check is a help and no defence: the tool's server checks for itself. So where a schema can't be checked in little
+time and without asking anybody, nothing is checked. The schema is another server's.
+"""
+
+import contextlib
+import functools
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import islice
+from types import NoneType
+from typing import Any, Final
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
+from pydantic import JsonValue
+
+from gloveport.hub import typescript_stubs, wording
+from gloveport.hub.definition import Definition
+from gloveport.hub.effort import TooMuch, is_plain, steps
+from gloveport.hub.interface import Interface
+from gloveport.hub.shapes import Types, shape_of, text_of
+
+_MOST_STEPS = 1_000_000
+_MOST_COPIED_BYTES = 1_000_000
+_PATTERN_BYTES = 1 << 18
+_CHECKS_KEPT = 512
+_FAULTS = 12
+_FAULT_CHARACTERS = 300
+_SHOWN_CHARACTERS = 60
+_KNOWN_NAMES = 200
+
+_KINDS: Final[Mapping[type, str]] = {
+    NoneType: "null",
+    bool: "boolean",
+    str: "string",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_log = logging.getLogger(__name__)
+
+
+def faults(definition: Definition, arguments: Mapping[str, JsonValue]) -> list[str]:
+    """All that is wrong with the arguments of a call, a line each, and then the parameters; nothing if they are right.
+
+    Args:
+        definition: The tool.
+        arguments: By the server's names.
+    """
+    schema, given = definition.input_schema, dict(arguments)
+    found = [
+        *_misspelt(schema, given),
+        *(line for error in _errors(definition, given) for line in _told(schema, error)),
+    ]
+    shown = [wording.line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
+    if len(shown) > _FAULTS:
+        shown = [*shown[:_FAULTS], f"and {len(shown) - _FAULTS} faults more"]
+    return [*shown, expected(definition)] if shown else []
+
+
+def expected(definition: Definition) -> str:
+    """The parameters of a tool in one line: ``the parameters are {title: string, labels?: string[]}``."""
+    tool = Interface.of(definition, definition.name, Types(set()))
+    taken = typescript_stubs.parameters(tool).partition(": ")[2]
+    return f"the parameters are {taken}" if taken else "it takes no parameters"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A schema by the digest of what it stands in, so that it is prepared once."""
+
+    digest: str
+    name: str = field(compare=False)
+    schema: Mapping[str, JsonValue] = field(compare=False)
+
+
+@functools.lru_cache(maxsize=_CHECKS_KEPT)
+def _validator(source: _Source) -> jsonschema_rs.Validator | None:
+    """What checks against a schema; None where it can't be checked, which is noted once."""
+    if is_plain(source.schema):
+        limits = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
+        try:
+            return jsonschema_rs.validator_for(
+                dict(source.schema), offline=True, pattern_options=limits, validate_formats=False
+            )
+        except ValueError:  # so are the library's own errors: it is no schema, or refers to what is elsewhere
+            pass
+    _log.info("arguments of the tool %s are not checked here: its schema can't be", source.name)
+    return None
+
+
+def _errors(definition: Definition, given: dict[str, JsonValue]) -> Sequence[jsonschema_rs.ValidationError]:
+    name = ascii(f"{definition.server}/{definition.name}")[:_FAULT_CHARACTERS]
+    validator = _validator(_Source(definition.digest, name, definition.input_schema))
+    found: Iterable[jsonschema_rs.ValidationError] = ()
+    if validator is not None:
+        with contextlib.suppress(TooMuch, ValueError):  # or it is too deep, or no Unicode
+            work = steps(definition.input_schema, given)
+            if work <= _MOST_STEPS and not validator.is_valid(given):
+                # Each error holds a copy of what is wrong.
+                few = work * len(json.dumps(given)) <= _MOST_COPIED_BYTES
+                found = validator.iter_errors(given) if few else _first(validator, given)
+    return [*islice(found, 10 * _FAULTS)]
+
+
+def _first(validator: jsonschema_rs.Validator, given: JsonValue) -> list[jsonschema_rs.ValidationError]:
+    try:
+        validator.validate(given)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
+
+
+def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError) -> Iterator[str]:
+    """One error in words, a line for each argument that it speaks of."""
+    where, schema = tuple(error.instance_path), _place(root, error.schema_path[:-1])
+    got: Any = error.instance
+    match error.kind:
+        case Kind.Required(name):
+            wanted = _member(schema, name)
+            text = text_of(wanted)
+            yield f"{_path((*where, name))}: is missing ({_type(root, wanted)}{f': {text}' if text else ''})"
+        case Kind.AdditionalProperties(unexpected):
+            known = _names(schema)
+            yield from (f"{_path((*where, name))}: {_unknown(name, known)}" for name in unexpected)
+        case Kind.Type(types):
+            hint = _conversion(types, got)
+            yield f"{_path(where)}: expected {' or '.join(types)}, got {_kind(got)}{f'; {hint}' if hint else ''}"
+        case Kind.Enum(options):
+            choices: list[Any] = options
+            near = _near(got, [choice for choice in choices if isinstance(choice, str)])
+            meant = f"; did you mean {wording.quoted(near)}?" if near else ""
+            listed = ", ".join(_shown(choice) for choice in choices[:_FAULTS])
+            yield f"{_path(where)}: {_shown(got)} is none of {listed}{meant}"
+        case Kind.AnyOf() | Kind.OneOfNotValid():
+            yield f"{_path(where)}: expected {_type(root, schema)}, got {_kind(got)}"
+        case kind:
+            told = error.message if len(error.message) <= 2 * _SHOWN_CHARACTERS else f"does not hold to {kind.name}"
+            yield f"{_path(where)}: {told}"
+
+
+def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Arguments that are not forbidden, but look like another that was not given.
+
+    The server would ignore them, and do something else than was asked for.
+    """
+    if "additionalProperties" in schema or "patternProperties" in schema:
+        return
+    known = _names(schema)
+    for name in islice((name for name in given if name not in known), _FAULTS):
+        if near := _near(name, [other for other in known if other not in given]):
+            yield f"{_path((name,))}: there is no such argument; did you mean {_path((near,))}?"
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = _near(name, known)
+    return f"there is no such argument{f'; did you mean {_path((near,))}?' if near else ''}"
+
+
+def _near(given: JsonValue, known: Iterable[str]) -> str:
+    """The one of these that was most likely meant; empty if none is like it. To compare takes time, so few are."""
+    if not isinstance(given, str):
+        return ""
+    lowered = {name.lower(): name for name in islice((name for name in known if len(name) <= 128), _KNOWN_NAMES)}
+    found = get_close_matches(given[:128].lower(), lowered, n=1, cutoff=0.7)
+    return lowered[found[0]] if found else ""
+
+
+def _conversion(types: Sequence[str], got: JsonValue) -> str:
+    """The same value as it was likely meant, where that is plain."""
+    match got:
+        case None:
+            return "leave it out"
+        case str() if len(got) <= _FAULT_CHARACTERS and (meant := _parsed(got)) is not None and _kind(meant) in types:
+            return f"try {_shown(meant)}" if isinstance(meant, bool | int | float) else "pass it as it is, not as text"
+        case bool() | int() | float() if "string" in types:
+            return f"try {wording.quoted(json.dumps(got))}"
+        case str() | bool() | int() | float() | dict() if (
+            "array" in types and len(json.dumps(got)) <= _SHOWN_CHARACTERS
+        ):
+            return f"try {json.dumps([got], ensure_ascii=False)}"
+    return ""
+
+
+def _parsed(text: str) -> JsonValue:
+    try:
+        parsed: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed
+
+
+def _kind(value: JsonValue) -> str:
+    return _KINDS[type(value)]
+
+
+def _shown(value: JsonValue) -> str:
+    if isinstance(value, dict | list):
+        return f"an {_kind(value)}"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _type(root: Mapping[str, JsonValue], schema: JsonValue) -> str:
+    """A schema as a type. Named types are no use here: what has a name is an object."""
+    types = Types(set())
+    spelt = typescript_stubs.spelt(shape_of(schema, "object", types, root=root))
+    return spelt if len(spelt) <= _FAULT_CHARACTERS // 2 and not types.named else "another type"
+
+
+def _path(place: Sequence[str | int]) -> str:
+    """``labels[0].name``."""
+    spelt = ""
+    for part in place:
+        if isinstance(part, int):
+            spelt += f"[{part}]"
+        else:
+            spelt += f"{'.' if spelt else ''}{part if _WORD.fullmatch(part) else wording.quoted(part)}"
+    return spelt or "the arguments"
+
+
+def _place(root: object, path: Iterable[str | int]) -> Any:  # noqa: ANN401 - a schema may hold anything
+    found: Any = root
+    for part in path:
+        if isinstance(found, dict) and isinstance(part, str):
+            found = found.get(part)
+        elif isinstance(found, list) and isinstance(part, int) and part < len(found):
+            found = found[part]
+    return found
+
+
+def _member(schema: JsonValue, name: str) -> JsonValue:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return properties.get(name) if isinstance(properties, Mapping) else None
+
+
+def _names(schema: object) -> Sequence[str]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return [*properties] if isinstance(properties, Mapping) else []

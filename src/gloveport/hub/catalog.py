@@ -1,0 +1,123 @@
+"""Which tools there are, found by words: ranked by BM25 over the words of names, parameters and descriptions.
+
+The words asked for are only ever words: none of the query language of the index gets through.
+"""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from gloveport.hub.definition import Definition
+
+_QUERY_CHARACTERS = 400
+_QUERY_WORDS = 24
+_INDEXED_CHARACTERS = 2000
+_INDEXED_PARAMETERS = 100
+
+_WEIGHTS: Final = "4, 2, 1, 1"
+"""Of a word in the tool's name, the server's, a parameter's, the description."""
+
+_TABLE = """
+    create virtual table tool using
+    fts5(name, server, parameters, description, tokenize='porter unicode61', prefix='2 3')
+"""
+_FIND = f"select rowid, bm25(tool, {_WEIGHTS}) from tool where tool match ?"  # noqa: S608 - a constant
+_ADD = "insert into tool(rowid, name, server, parameters, description) values (?, ?, ?, ?, ?)"
+
+_SAYS_NOTHING: Final = frozenset(
+    ("a", "an", "and", "at", "by", "for", "from", "in", "is", "of", "on", "the", "to", "with")
+)
+
+_WORD = re.compile(r"[^\W_]+")
+_BREAK = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+
+
+class Catalog:
+    """All tools of all servers, in memory. For one thread."""
+
+    def __init__(self) -> None:
+        self._index = sqlite3.connect(":memory:", isolation_level=None)
+        self._index.execute(_TABLE)
+        self._tools: dict[int, Definition] = {}
+        self._servers: dict[str, Mapping[str, Definition]] = {}
+        self._rows: dict[str, range] = {}
+        self._next = 0
+
+    def definitions(self, server: str) -> Mapping[str, Definition]:
+        """A server's tools by their own names, in order; none of a server that is not there."""
+        return self._servers.get(server, MappingProxyType({}))
+
+    def replace(self, server: str, description: str, definitions: Sequence[Definition]) -> None:
+        """Take these as the tools of a server, in place of those before. Of two with one name the first counts.
+
+        Args:
+            server: Its name, by which its tools are found as well.
+            description: What it is for.
+            definitions: Its tools.
+        """
+        tools = dict(sorted({tool.name: tool for tool in reversed(definitions)}.items()))
+        rows = range(self._next, self._next + len(tools))
+        about = _indexed([server, description])
+        added = [
+            (row, _indexed([tool.name]), about, _indexed(_parameters(tool)), _indexed([tool.title, tool.description]))
+            for row, tool in zip(rows, tools.values(), strict=True)
+        ]
+        with self._index:
+            self._index.execute("begin")
+            self._index.executemany("delete from tool where rowid = ?", ((row,) for row in self._rows.get(server, ())))
+            self._index.executemany(_ADD, added)
+        for row in self._rows.get(server, ()):
+            del self._tools[row]
+        self._tools |= zip(rows, tools.values(), strict=True)
+        self._rows[server], self._servers[server] = rows, MappingProxyType(tools)
+        self._next = rows.stop
+
+    def remove(self, server: str) -> None:
+        """Forget a server's tools."""
+        self.replace(server, "", ())
+        del self._rows[server], self._servers[server]
+
+    def search(self, query: str, limit: int, visible: Callable[[Definition], bool]) -> tuple[list[Definition], int]:
+        """Find tools.
+
+        Args:
+            query: Words, each of which may be in a tool, and the beginning of a last one. Without any word, every tool
+                is found, by server and name.
+            limit: How many are wanted.
+            visible: Whether a tool may be found.
+
+        Returns:
+            The best ones, and how many there are.
+        """
+        found = [tool for tool in self._ranked(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS]) if visible(tool)]
+        return found[:limit], len(found)
+
+    def _ranked(self, words: Sequence[str]) -> Iterable[Definition]:
+        if not words:
+            return (tool for server in sorted(self._servers) for tool in self._servers[server].values())
+        # In quotes, a word is a word, also AND and NEAR; what words are made of holds no quote.
+        telling = [word for word in words if word.lower() not in _SAYS_NOTHING] or words
+        match = " OR ".join(f'"{word}"' for word in dict.fromkeys(telling))
+        rows = self._index.execute(_FIND, (f"{match} *",)).fetchall()
+        ranked = sorted((rank, self._tools[row].server, row) for row, rank in rows)  # rows are in the order of names
+        return (self._tools[row] for *_, row in ranked)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, and the parts of those that are compounds: createIssue2 is found by issue, and whole."""
+    words: list[str] = []
+    for word in _WORD.findall(text):
+        parts = [word] if word.isalpha() and word.islower() else _BREAK.sub(" ", word).split()
+        words += parts if len(parts) == 1 else [*parts, word]
+    return words
+
+
+def _indexed(texts: Iterable[str]) -> str:
+    return " ".join(word for text in texts for word in _words(text[:_INDEXED_CHARACTERS]))
+
+
+def _parameters(tool: Definition) -> list[str]:
+    properties = tool.input_schema.get("properties")
+    return [*properties][:_INDEXED_PARAMETERS] if isinstance(properties, dict) else []

@@ -1,0 +1,59 @@
+"""The names that servers and tools have in programs, the same in every language.
+
+1. Every character other than an ASCII letter, a digit and ``_`` becomes ``_``.
+2. Of several underscores at the beginning one is kept: two have a meaning in Python, and ``__proto__`` has one in
+   JavaScript.
+3. A digit at the beginning gets ``_`` in front of it, a Python keyword gets ``_`` behind it.
+4. Where several originals come to one name, the one that has it already keeps it; so what is both an original and an
+   exposed name means the same. The others get ``_2``, ``_3`` and so on in place of underscores at the end, in the
+   order of their originals.
+
+Names are cut after 100 characters.
+"""
+
+import keyword
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_NAME_CHARACTERS = 100
+_LEGACY_PREFIX: Final = "mcp__"
+_LEGACY_CHARACTERS = 512
+
+_OTHER = re.compile(r"[^A-Za-z0-9_]")
+_UNDERSCORES = re.compile(r"^_+")
+
+
+def exposed_names(originals: Iterable[str]) -> dict[str, str]:
+    """The name that each has in programs → the original, in the order of the originals. No two have the same."""
+    every = sorted(set(originals))
+    taken = {name for name in every if _exposed(name) == name}
+    exposed = {}
+    last: dict[str, int] = {}
+    for original in every:
+        wanted = name = _exposed(original)
+        if wanted != original:
+            while name in taken:
+                last[wanted] = last.get(wanted, 1) + 1
+                name = f"{wanted.rstrip('_')}_{last[wanted]}"
+            taken.add(name)
+        exposed[name] = original
+    return exposed
+
+
+def split_legacy(name: str) -> tuple[tuple[str, str], ...]:
+    """What ``mcp__server__tool`` may mean: (server, tool), the shortest server first; nothing for another name.
+
+    Both may hold ``__``, so there may be several; who knows the servers, knows which it is.
+    """
+    if not name.startswith(_LEGACY_PREFIX) or len(name) > _LEGACY_CHARACTERS:
+        return ()
+    rest = name.removeprefix(_LEGACY_PREFIX)
+    return tuple((rest[:at], rest[at + 2 :]) for at in range(1, len(rest) - 2) if rest.startswith("__", at))
+
+
+def _exposed(original: str) -> str:
+    name = _UNDERSCORES.sub("_", _OTHER.sub("_", original[:_NAME_CHARACTERS])) or "_"
+    if name[0].isdigit():
+        name = f"_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name

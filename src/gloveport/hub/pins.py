@@ -1,0 +1,294 @@
+"""What has been accepted of each server's tools, so that none changes its meaning behind the owner's back.
+
+The first that is ever seen of a server is accepted whole. From then on a tool that is new or says something else is
+held back until a person has accepted it, and whatever comes from another program or place under the server's name is
+new. One file per server, which other processes read and write too: a change is made under a lock, whole or not at all.
+"""
+
+import contextlib
+import difflib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from gloveport.errors import ConfigError
+from gloveport.hub import wording
+from gloveport.hub.definition import Definition
+from gloveport.model import Value
+
+_MOST_BYTES = 64 << 20
+_MOST_COMPARED = 400
+_MOST_LINES = 2000
+_WIDTH = 110
+_HINT = "look at it; once it is removed, all that the server offers next is accepted"
+
+
+class Offer(Value):
+    """What a server offers, beside what was accepted of it. In the order of the names."""
+
+    known: tuple[Definition, ...] = ()
+    """As they were accepted."""
+    new: tuple[Definition, ...] = ()
+    changed: tuple[Definition, ...] = ()
+    """As they are offered."""
+    gone: tuple[Definition, ...] = ()
+    """As they were accepted. They stay so, for the case that they come back."""
+
+
+class Record(Value):
+    """What a file holds."""
+
+    server: str
+    identity: str
+    accepted: tuple[Definition, ...]
+    offered_identity: str = ""
+    offered: tuple[Definition, ...] | None = None
+    """What was offered last and held back, in part at least; null when nothing is."""
+
+    def accepted_from(self, identity: str) -> tuple[Definition, ...]:
+        """What was accepted from this very program or place."""
+        return self.accepted if self.identity == identity else ()
+
+
+class Pins:
+    """The accepted tools of all servers.
+
+    An ``identity`` is an opaque text for the program or the place that a server is reached by.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Args:
+        directory: Where the files are. Made when something is written.
+        """
+        self._directory = directory
+
+    def path(self, server: str) -> Path:
+        """The file of a server, whether there is one or not. Its name tells nothing of the server's."""
+        return self._directory / f"{hashlib.sha256(server.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+
+    def load(self, server: str, identity: str) -> tuple[Definition, ...] | None:
+        """What has been accepted of a server; None when it has never been seen.
+
+        Raises:
+            ConfigError: The file can't be relied on.
+        """
+        record = self._read(server)
+        return None if record is None else record.accepted_from(identity)
+
+    def accept_all(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
+        """Accept the first that is seen of a server. Does nothing where something was accepted or held before.
+
+        Raises:
+            ConfigError: The file can't be relied on, or not be written.
+        """
+        with self._locked() as directory:
+            if self._read(server) is None:
+                self._write(Record(server=server, identity=identity, accepted=_by_name(offered)), directory)
+
+    def compare(self, accepted: Sequence[Definition], offered: Sequence[Definition]) -> Offer:
+        """Tell apart what is offered by what was accepted. Of two with one name the first counts."""
+        return compare(accepted, offered)
+
+    def hold(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
+        """Keep what a server offers, for a person to look at.
+
+        Raises:
+            ConfigError: The file can't be relied on, or not be written.
+        """
+        with self._locked() as directory:
+            record = self._read(server) or Record(server=server, identity=identity, accepted=())
+            update = {"offered_identity": identity, "offered": _by_name(offered)}
+            self._write(record.model_copy(update=update), directory)
+
+    def held(self, server: str) -> Offer | None:
+        """What a server has offered and a person has not accepted yet; None when that is nothing.
+
+        Raises:
+            ConfigError: The file can't be relied on.
+        """
+        record = self._read(server)
+        if record is None or record.offered is None:
+            return None
+        return compare(record.accepted_from(record.offered_identity), record.offered)
+
+    def accept(self, server: str, shown: Offer, names: Collection[str] | None = None) -> None:
+        """Accept tools as a person has seen them.
+
+        Args:
+            server: Whose they are.
+            shown: What the person was shown: ``held``.
+            names: Which of the new and changed ones are accepted; None is all. Then those that are gone are forgotten.
+
+        Raises:
+            ConfigError: There is no such tool, the server offers something else by now, or the file can't be relied on
+                or not be written. Nothing has been accepted then.
+        """
+        with self._locked() as directory:
+            record = self._read(server)
+            if record is None or record.offered is None:
+                raise ConfigError(f"nothing of the server {server!a} is held back", hint="there is nothing to accept")
+            self._write(_accepting(record, record.offered, shown, names), directory)
+
+    def _read(self, server: str) -> Record | None:
+        path = self.path(server)
+        try:
+            with (
+                _opened(self._directory, os.O_DIRECTORY),
+                _opened(path, 0) as descriptor,
+                open(descriptor, "rb", closefd=False) as file,
+            ):
+                content = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigError(f"{str(path)!a} can't be read: {error.strerror}", hint=_HINT) from error
+        try:
+            record = Record.model_validate(json.loads(content))
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{str(path)!a} is damaged", hint=_HINT) from error
+        if record.server != server:
+            raise ConfigError(f"{str(path)!a} is the file of another server", hint=_HINT)
+        return record
+
+    def _write(self, record: Record, directory: int) -> None:
+        """Write a file whole or not at all, and so that it lasts. The directory is locked."""
+        content = json.dumps(record.model_dump(mode="json"), sort_keys=True).encode()
+        if len(content) > _MOST_BYTES:
+            raise ConfigError(f"the server {record.server!a} offers too much: {len(content)} bytes", hint="remove it")
+        descriptor, temporary = tempfile.mkstemp(dir=self._directory, suffix=".new")  # mode 0600
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(self.path(record.server))
+            os.fsync(directory)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The directory, alone for this process until the end of a change."""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _opened(self._directory, os.O_DIRECTORY) as directory:
+                fcntl.flock(directory, fcntl.LOCK_EX)
+                yield directory
+        except OSError as error:
+            raise ConfigError(
+                f"{str(self._directory)!a} can't be written: {error.strerror}",
+                hint="make the state directory writable, or set GLOVEPORT_STATE to one that is",
+            ) from error
+
+
+def compare(accepted: Sequence[Definition], offered: Sequence[Definition]) -> Offer:
+    """Tell apart what is offered by what was accepted. Of two with one name the first counts."""
+    before, now = ({tool.name: tool for tool in _by_name(tools)} for tools in (accepted, offered))
+    same = {name for name in now.keys() & before.keys() if now[name].digest == before[name].digest}
+    return Offer(
+        known=tuple(before[name] for name in now if name in same),
+        new=tuple(now[name] for name in now if name not in before),
+        changed=tuple(now[name] for name in now if name in before and name not in same),
+        gone=tuple(before[name] for name in before if name not in now),
+    )
+
+
+def _accepting(record: Record, offered: tuple[Definition, ...], shown: Offer, names: Collection[str] | None) -> Record:
+    """The record with these tools accepted."""
+    before = record.accepted_from(record.offered_identity)
+    now = compare(before, offered)
+    seen = {tool.name: tool.digest for tool in (*shown.new, *shown.changed)}
+    wanted = {tool.name: tool for tool in (*now.new, *now.changed) if names is None or tool.name in names}
+    if unknown := sorted(set(names or ()) - wanted.keys()):
+        raise ConfigError(f"{unknown[0]!a} is not held back", hint="name a tool that is, or none for all")
+    for tool in wanted.values():
+        if seen.get(tool.name) != tool.digest:  # nothing may slip in between the look and the yes
+            raise ConfigError(f"{tool.name!a} has changed since it was shown", hint="review it once more")
+    kept = {tool.name: tool for tool in (now.known if names is None else before)}
+    accepted = _by_name([*(kept | wanted).values()])
+    rest = compare(accepted, offered)
+    return Record(
+        server=record.server,
+        identity=record.offered_identity,
+        accepted=accepted,
+        offered_identity=record.offered_identity,
+        offered=offered if rest.new or rest.changed else None,
+    )
+
+
+def differences(before: Definition | None, after: Definition) -> list[str]:
+    """What is different in a tool, in printable lines: ``-`` before what was accepted, ``+`` before what is offered.
+
+    Everything different is shown, but for what is very long; of that the last line tells. A backslash is doubled, so
+    that nothing looks like the escape that stands for a hidden character.
+    """
+    lines: list[str] = []
+    for title, old, new in zip(_ASPECTS, _aspects(before), _aspects(after), strict=True):
+        if old != new:
+            lines += [f"{title}:", *_changes(old, new)]
+    return lines
+
+
+_ASPECTS = ("title", "description", "input schema", "output schema", "only reads", "may destroy")
+
+
+def _aspects(tool: Definition | None) -> list[list[str]]:
+    if tool is None:
+        return [[] for _ in _ASPECTS]
+    schemas = (None if schema is None else dict(schema) for schema in (tool.input_schema, tool.output_schema))
+    told = [json.dumps(schema, ensure_ascii=False, indent=2, sort_keys=True) for schema in schemas]
+    texts = [text.replace("\\", "\\\\") for text in (tool.title, tool.description)]
+    return [_wrapped(text) for text in (*texts, *told, str(tool.read_only), str(tool.destructive))]
+
+
+def _wrapped(text: str) -> list[str]:
+    """Printable lines of a bounded width: nothing may stand beyond the edge of a screen."""
+    lines = (wording.printable(line) for line in text.split("\n"))
+    return [line[at : at + _WIDTH] for line in lines for at in range(0, len(line) or 1, _WIDTH)] if text else []
+
+
+def _changes(old: list[str], new: list[str]) -> list[str]:
+    alike = _alike(old, new)
+    tail = _alike(old[alike:][::-1], new[alike:][::-1])
+    old, new = old[alike : len(old) - tail], new[alike : len(new) - tail]
+    if max(len(old), len(new)) <= _MOST_COMPARED:
+        compared = islice(difflib.unified_diff(old, new, n=1, lineterm=""), 2, None)  # behind the names of files
+        lines = [line for line in compared if not line.startswith("@")]  # a line of a text has a mark before it
+    else:  # to compare them would take the time of both lengths together
+        lines = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    more = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], f"… and {more} lines more"] if more > 0 else lines
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines at the beginning are the same."""
+    differing = (number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(one), len(other)))
+
+
+def _by_name(tools: Sequence[Definition]) -> tuple[Definition, ...]:
+    first = {tool.name: tool for tool in reversed(tools)}
+    return tuple(first[name] for name in sorted(first))
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """Open what nobody but this user, or root, could have put there, or could change."""
+    # O_NONBLOCK: a FIFO planted under the name must not hang anything.
+    flags |= os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if not flags & os.O_DIRECTORY and not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{str(path)!a} is not a regular file", hint=_HINT)
+        if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigError(f"{str(path)!a} can be changed by others than this user", hint=_HINT)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,115 @@
+"""What a tool has answered, as the value that a program gets. Every text is scrubbed, whatever it stands in.
+
+The value is the structured content; else the object or array that the only text is, as JSON; else the text of all
+blocks, where all are texts; else nothing, and the blocks tell. A text that is a number or ``null`` stays a text: else
+the type of a file's content would depend on what is in the file.
+
+Many servers can't answer with a plain value, and wrap it as ``{"result": …}``. It is unwrapped where the tool's output
+schema names this one member and no other, so the stubs know it too.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import mcp_types as wire
+import pydantic_core
+from pydantic import JsonValue
+
+from gloveport.hub.definition import Definition
+from gloveport.secrets.scrub import MIN_SECRET_CHARS
+
+MOST_DEPTH: Final = 100
+"""How deep a value may be. A deeper one stays text: not every interpreter could read it."""
+
+_WRAPPED = "result"
+
+
+def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callable[[str], str]) -> dict[str, JsonValue]:
+    """The answer to the operation ``call``: ``{"kind", "value", "blocks"}``.
+
+    Args:
+        result: Of a call that has not failed.
+        definition: The tool that was called.
+        scrub: Takes the secrets out of a text. The base64 of images and the like goes through it too: forms of secrets
+            in base64 are among what it finds.
+    """
+    blocks = [
+        _scrubbed(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
+    ]
+    kind, value = _value(result, wrapped_schema(definition.output_schema) is not None, scrub)
+    return {"kind": kind, "value": value, "blocks": blocks}
+
+
+def error_text(result: wire.CallToolResult) -> str:
+    """What a tool says of its failure, in as many words as it likes. Not scrubbed."""
+    texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]
+    if not texts and result.structured_content is not None and _is_json(result.structured_content):
+        texts = [json.dumps(result.structured_content, ensure_ascii=False)]
+    return "\n".join(texts) or "the tool has failed and does not say why"
+
+
+def wrapped_schema(output_schema: Mapping[str, JsonValue] | None) -> JsonValue:
+    """The schema of what is wrapped as ``{"result": …}``; None where nothing is, or nothing is known."""
+    properties = output_schema.get("properties") if output_schema is not None else None
+    return properties[_WRAPPED] if isinstance(properties, dict) and [*properties] == [_WRAPPED] else None
+
+
+def _value(result: wire.CallToolResult, wraps: bool, scrub: Callable[[str], str]) -> tuple[str, JsonValue]:  # noqa: FBT001
+    structured: JsonValue = result.structured_content
+    if structured is not None and _is_json(structured):
+        if wraps and isinstance(structured, dict) and [*structured] == [_WRAPPED]:
+            structured = structured[_WRAPPED]
+        return "structured", _scrubbed(structured, scrub)
+    texts = [scrub(block.text) for block in result.content if isinstance(block, wire.TextContent)]
+    if len(texts) < len(result.content):
+        return "blocks", None
+    document = _document(texts[0]) if len(texts) == 1 else None
+    if document is not None:
+        return "json", _scrubbed(document, scrub)  # again: escapes in JSON may have hidden a secret
+    return "text", "\n".join(texts)
+
+
+def _document(text: str) -> JsonValue:
+    """The object or array that a text is; None if it is none, or too deep."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        document: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return document if _is_json(document) else None
+
+
+def _is_json(value: object) -> bool:
+    """Whether it is JSON, and not too deep. Without recursion: the depth is the server's."""
+    level: Sequence[object] = [value]
+    for _ in range(MOST_DEPTH + 1):
+        below: list[object] = []
+        for member in level:
+            if isinstance(member, dict):
+                below += member.values()
+            elif isinstance(member, list):
+                below += member
+            elif isinstance(member, float) and not math.isfinite(member):
+                return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
+    match value:
+        case str():
+            return scrub(value)
+        case dict():
+            return {scrub(name): _scrubbed(member, scrub) for name, member in value.items()}
+        case list():
+            return [_scrubbed(member, scrub) for member in value]
+        case bool() | None:
+            return value
+        case int() | float():  # a secret may be a number
+            told = str(value)
+            return value if len(told) < MIN_SECRET_CHARS or (clean := scrub(told)) == told else clean
