@@ -37,7 +37,7 @@ class Front:
     Attributes:
         asked: Method and target of each request.
         bodies: The bodies of those that have one, by their path.
-        said: Status, headers and body that are answered instead, by path; a callable is given the path.
+        said: Status, headers and body that are answered instead, by path.
     """
 
     app: object
@@ -79,12 +79,14 @@ class Books:
         rotates: Whether a refresh token is good for one exchange only.
         refreshes: Whether there are refresh tokens at all.
         refused: The person says no.
+        trusted: The MCP server takes its tokens.
     """
 
     seconds: int = 3600
     rotates: bool = True
     refreshes: bool = True
     refused: bool = False
+    trusted: bool = True
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
     access: dict[str, AccessToken] = field(default_factory=dict)
@@ -113,14 +115,14 @@ class Books:
         self.codes[code.code] = code
         return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
 
-    async def load_authorization_code(self, client, authorization_code: str) -> AuthorizationCode | None:
+    async def load_authorization_code(self, _client, authorization_code: str) -> AuthorizationCode | None:
         return self.codes.get(authorization_code)
 
     async def exchange_authorization_code(self, client, authorization_code: AuthorizationCode) -> OAuthToken:
         del self.codes[authorization_code.code]
         return self.issue(client.client_id, authorization_code.scopes, authorization_code.resource)
 
-    async def load_refresh_token(self, client, refresh_token: str) -> RefreshToken | None:
+    async def load_refresh_token(self, _client, refresh_token: str) -> RefreshToken | None:
         return self.refresh.get(refresh_token)
 
     async def exchange_refresh_token(self, client, refresh_token: RefreshToken, scopes: list[str]) -> OAuthToken:
@@ -134,7 +136,7 @@ class Books:
     async def load_access_token(self, token: str) -> AccessToken | None:
         return self.access.get(token)
 
-    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+    async def revoke_token(self, _token: AccessToken | RefreshToken) -> None:
         self.access.clear()
         self.refresh.clear()
 
@@ -152,7 +154,7 @@ class Books:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """What the MCP server asks."""
-        return self.access.get(token)
+        return self.access.get(token) if self.trusted else None
 
 
 @dataclass
@@ -170,6 +172,14 @@ class FarSide:
     books: Books
     server: Front
     authority: Front
+
+    def forget(self) -> None:
+        """Be as new."""
+        vars(self.books).update(vars(Books()))
+        for front in (self.server, self.authority):
+            front.asked.clear()
+            front.bodies.clear()
+            front.said.clear()
 
     def metadata(self, **other) -> tuple[int, dict[str, str], bytes]:
         """What the authorization server says of itself, changed."""
@@ -241,4 +251,4 @@ async def _serving(app, listener: socket.socket) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            server.should_exit = True
+            server.should_exit = server.force_exit = True

@@ -98,6 +98,10 @@ async def test_an_endpoint_without_a_key_is_asked_without_one(far):
     assert "authorization" not in far.asked[0][1]
 
 
+async def test_a_key_that_no_header_holds_is_an_error(far):
+    assert "ASCII" in (await failure(far, key="ein-Schlüssel")).args[0]
+
+
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_a_key_that_is_refused_is_named_and_never_shown(far, api):
     """H7: the provider quotes it, and the whole head of the request."""

@@ -203,7 +203,9 @@ class _Granted:
 
 
 def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
-    request.headers.update([(name.encode(), value.encode()) for name, value in headers])
+    put = [(name.encode(), value.encode()) for name, value in headers]  # as text, they would have to be ASCII
+    taken = {name for name, _ in put}
+    request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *put])
 
 
 def _bearing(token: Renewed) -> _Source:

@@ -76,7 +76,8 @@ class Renewed:
             self._failure = unavailable(self.name) if isinstance(error, ConfigError) else error
             self._not_before = time.time() + _AGAIN_SECONDS
         else:
-            self._failure, self._not_before = None, self._token.obtained + _AGAIN_SECONDS
+            since = time.time() if _is_over(self._token) else self._token.obtained
+            self._failure, self._not_before = None, since + _AGAIN_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,13 @@ class StoredLogin:
                 return token
             if not login.refresh_token:
                 raise login_required(self.name, "the login is over")
-            renewed = await self._refreshed(login)
+            try:
+                renewed = await self._refreshed(login)
+            except UpstreamError as error:
+                if token.access == refused or time.time() >= token.expires:
+                    raise
+                _log.warning("the token of %s is not renewed yet: %s", self.name, error)
+                return token
             self.remember(renewed)
             try:
                 await self.storage.save(renewed)

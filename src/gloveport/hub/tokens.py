@@ -95,15 +95,13 @@ class Endpoint:
         Raises:
             UpstreamError: As ``token``.
         """
-        client, said, headers = self.client, dict(fields), dict(_HEADERS)
-        match client.auth:
-            case "none":
-                said["client_id"] = client.id
-            case "client_secret_post":
-                said |= {"client_id": client.id, "client_secret": client.secret}
-            case "client_secret_basic":
-                pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"  # RFC 6749, 2.3.1
-                headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        client, headers = self.client, dict(_HEADERS)
+        said = {**fields, "client_id": client.id}  # some want it there, however the client names itself
+        if client.auth == "client_secret_post":
+            said["client_secret"] = client.secret
+        elif client.auth == "client_secret_basic":
+            pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"  # RFC 6749, 2.3.1
+            headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
             with anyio.fail_after(_SECONDS):
                 return await self._posted(urlencode(said).encode(), headers)

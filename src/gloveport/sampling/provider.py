@@ -64,6 +64,8 @@ class Provider:
         """
         if key and not _is_private(self.settings.url):
             raise _failed("has a key, which never leaves without encryption", "write https in sampling.url")
+        if not key.isascii():
+            raise _failed("has a key that is not ASCII", "the owner has to check sampling.secret")
         try:
             with anyio.fail_after(self.settings.timeout_seconds):
                 return await self._asked(key, question)
