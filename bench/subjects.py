@@ -21,7 +21,7 @@ from gloveport.server.app import assemble
 WARM = Config()
 COLD = Config(pool=Pool(forked=0, booted=0))
 
-_GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
+GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 
 
 def engine(program: Program, config: Config) -> Contender:
@@ -54,7 +54,7 @@ def over_stdio(program: Program) -> Contender:
 
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
-        command = StdioServerParameters(command=_GLOVEPORT, args=_arguments(scratch), env=_environ(scratch))
+        command = StdioServerParameters(command=GLOVEPORT, args=_arguments(scratch), env=_environ(scratch))
         async with Client(command) as client:
             yield timed(call(client, program))
 
@@ -82,7 +82,7 @@ async def served(
         configuration: Text of its configuration.
         variables: What its environment holds besides.
     """
-    command = [_GLOVEPORT, *_arguments(scratch, configuration), "--http", "--port", "0"]
+    command = [GLOVEPORT, *_arguments(scratch, configuration), "--http", "--port", "0"]
     environ = {**os.environ, **variables, **_environ(scratch)}
     async with await anyio.open_process(command, stdin=None, stdout=None, env=environ) as process:
         assert process.stderr is not None

@@ -20,10 +20,9 @@ from gloveport.errors import Denied, UpstreamError
 from gloveport.model import Action, Allow, Ask, Deny, Grant
 from gloveport.model.hub import CallTool
 from gloveport.policy.decide import decide
-from gloveport.policy.subjects import subject_of
+from gloveport.policy.subjects import detail_of, subject_of
 from gloveport.sandbox.clock import Clock
 
-_DETAIL_CHARACTERS = 4000
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
 
 
@@ -133,6 +132,9 @@ class _Admission:
             self._record("asked", facts)
             try:
                 verdict = await self._answer(self._guard.asker, question)
+            except Denied as denial:
+                self._record("denied", {**facts, "status": "denied", "code": denial.code, "reason": denial.reason})
+                raise
             except BaseException:  # the run is over: nobody needs to know any more
                 self._record("ended", {**facts, "status": "cancelled"})
                 raise
@@ -156,7 +158,7 @@ class _Admission:
                 run=guard.run_id,
                 caller=guard.caller,
                 session=guard.session,
-                detail=_detail(self._action),
+                detail=detail_of(self._action),
             )
 
     def _record(self, event: str, fields: Mapping[str, JsonValue]) -> None:
@@ -175,15 +177,6 @@ def _facts(action: Action) -> dict[str, JsonValue]:
         facts["arguments"] = {"bytes": len(arguments), "sha256": hashlib.sha256(arguments).hexdigest()}
         facts["addresses"] = {host: list(addresses) for host, addresses in action.addresses.items()}
     return facts
-
-
-def _detail(action: Action) -> str:
-    """What a person is shown besides the question, in printable characters alone."""
-    if not isinstance(action, CallTool):
-        return ""
-    text = json.dumps(dict(action.arguments), indent=2, ensure_ascii=True)
-    more = len(text) - _DETAIL_CHARACTERS
-    return f"{text[:_DETAIL_CHARACTERS]}\n… {more} characters more" if more > 0 else text
 
 
 def _record(guard: Guard, kind: str, fields: Mapping[str, JsonValue]) -> None:

@@ -133,7 +133,7 @@ auth = [{{ kind = "bearer", secret = "env:ALPHA_KEY" }}]
         ("GET", "https://off.test:PORT/", 403, "host_not_granted"),
         ("POST", "https://alpha.test:PORT/echo", 403, "method_or_path_not_allowed"),
         ("GET", "https://alpha.test:PORT/size/1", 403, "method_or_path_not_allowed"),
-        ("DELETE", "https://alpha.test:PORT/echo", 403, "approval_required"),
+        ("DELETE", "https://alpha.test:PORT/echo", 403, "approval_denied"),
         ("GET", "https://gamma.test:PORT/echo", 502, "secret_unavailable"),
     ],
 )

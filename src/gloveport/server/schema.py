@@ -14,15 +14,19 @@ def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> 
 
     Args:
         schema: As pydantic makes it; not recursive.
-        opaque: Properties of which no more is said than that they are objects.
+        opaque: Properties of which no more is said than whether they are objects or arrays.
     """
     definitions = schema.get("$defs", {})
     properties = {
-        name: {"type": "object"} if name in opaque else _lean(value, definitions)
+        name: _outlined(value, definitions) if name in opaque else _lean(value, definitions)
         for name, value in schema.get("properties", {}).items()
     }
     required = {"required": schema["required"]} if "required" in schema else {}
     return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+
+
+def _outlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": _lean(node, definitions)["type"]}
 
 
 def _lean(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
