@@ -98,6 +98,8 @@ def test_what_is_not_declared_is_said_to_be_so():
     assert signature(definition({}), "do") == "do(**others: Any) -> Any"
     assert signature(definition({"type": "object"}), "do") == "do(**others: Any) -> Any"
     assert signature(definition({"type": "object", "properties": {}}), "do") == "do() -> Any"
+    assert signature(definition({"type": "object", "additionalProperties": False}), "do") == "do() -> Any"
+    assert signature(definition({"properties": {}, "additionalProperties": {}}), "do") == "do(**others: Any) -> Any"
     assert "does not declare what the result looks like" in stub(definition({}), "do")
     assert "does not declare" not in stub(definition({}, {"type": "object"}), "do")
 

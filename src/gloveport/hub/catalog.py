@@ -43,6 +43,7 @@ class Catalog:
         self._tools: dict[int, Definition] = {}
         self._servers: dict[str, Mapping[str, Definition]] = {}
         self._rows: dict[str, range] = {}
+        self._order: list[int] = []  # all rows, by server and name
         self._next = 0
 
     def definitions(self, server: str) -> Mapping[str, Definition]:
@@ -72,6 +73,7 @@ class Catalog:
             del self._tools[row]
         self._tools |= zip(rows, tools.values(), strict=True)
         self._rows[server], self._servers[server] = rows, MappingProxyType(tools)
+        self._order = [row for name in sorted(self._rows) for row in self._rows[name]]
         self._next = rows.stop
 
     def remove(self, server: str) -> None:
@@ -94,15 +96,14 @@ class Catalog:
         found = [tool for tool in self._ranked(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS]) if visible(tool)]
         return found[:limit], len(found)
 
-    def _ranked(self, words: Sequence[str]) -> Iterable[Definition]:
+    def _ranked(self, words: Sequence[str]) -> list[Definition]:
         if not words:
-            return (tool for server in sorted(self._servers) for tool in self._servers[server].values())
+            return [self._tools[row] for row in self._order]
         # In quotes, a word is a word, also AND and NEAR; what words are made of holds no quote.
         telling = [word for word in words if word.lower() not in _SAYS_NOTHING] or words
         match = " OR ".join(f'"{word}"' for word in dict.fromkeys(telling))
-        rows = self._index.execute(_FIND, (f"{match} *",)).fetchall()
-        ranked = sorted((rank, self._tools[row].server, row) for row, rank in rows)  # rows are in the order of names
-        return (self._tools[row] for *_, row in ranked)
+        ranks = dict(self._index.execute(_FIND, (f"{match} *",)))
+        return [self._tools[row] for row in sorted(filter(ranks.__contains__, self._order), key=ranks.__getitem__)]
 
 
 def _words(text: str) -> list[str]:

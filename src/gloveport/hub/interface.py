@@ -34,7 +34,7 @@ class Interface:
     def of(cls, definition: Definition, exposed: str, types: Types) -> Self:
         """Read what a server says of a tool."""
         schema, output = definition.input_schema, definition.output_schema
-        anything = schema.get("properties") != {} or schema.get("additionalProperties", False) is not False
+        anything = schema.get("additionalProperties", schema.get("properties") != {}) is not False
         record = record_of(schema, exposed, types) or Record("", "", (), open=anything)
         text = [*prose(definition.description or definition.title)]
         if record.hidden:
