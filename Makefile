@@ -10,7 +10,7 @@ help: ## list the targets
 setup: ## install what is missing: bubblewrap, a virtual environment, the locked dependencies
 	@scripts/setup "$(PYTHON)"
 
-run: setup ## three programs in the sandbox, asked for by a real MCP client
+run: setup ## programs in the sandbox, asked for by a real MCP client
 	@$(BIN)/python examples/demo.py
 
 check: setup ## lint, format and types

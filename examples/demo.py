@@ -1,7 +1,8 @@
-"""The main job, shown: an MCP client starts Gloveport over stdio and asks for five programs.
+"""The main job, shown: an MCP client starts Gloveport over stdio and asks for programs.
 
-Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Prints what was asked, what came back,
-and what the audit log says. Exits non-zero when anything is not as it should be.
+Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Two call the tools of other MCP servers:
+one joins what two of them know, one deletes something, for which it has to be approved. Prints what was asked, what
+came back, and what the audit log says. Exits non-zero when anything is not as it should be.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import api
+import upstream
 from mcp import Client, StdioServerParameters
 
 from gloveport.egress.authority import Authority
@@ -87,6 +89,9 @@ async def main() -> int:
         ports = {"port": weather.server_port, "other": other.server_port}
         config = Path(directory) / "gloveport.toml"
         config.write_text(CONFIGURATION.format(data=data, ca=ca, **ports))
+        others = upstream.Upstream(Path(directory)) if upstream.is_installed() else None
+        if others is not None:
+            config.write_text(config.read_text() + others.configuration)
         places = "API, OTHER = 'weather.example:{port}', 'other.example:{other}'; ".format(**ports)
         server = StdioServerParameters(
             command=GLOVEPORT[0],
@@ -97,6 +102,7 @@ async def main() -> int:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             print(f"An MCP client over stdio, protocol {client.protocol_version}; tools: {', '.join(tools)}")
             results = [await show(client, *program, places) for program in PROGRAMS]
+            joined = await upstream.shown(client, others, GLOVEPORT, f"{directory}/state") if others else None
         print("\n── What was written down ──")
         for command in (["tail", "-n", "8"], ["verify"]):
             asked = [*GLOVEPORT, "audit", *command, "--directory", f"{directory}/state/audit"]
@@ -115,12 +121,16 @@ async def main() -> int:
         and key not in json.dumps(results) + written + str(other.seen)
         and any(key in str(headers) for headers in weather.seen)
         and audit.returncode == 0
+        and joined is not False
     )
     if as_expected:
         print(
-            "\nThe three honest programs ran, one of them by a key that it has not seen. Of nine attempts to break out"
-            "\nand five to steal the key none succeeded. All is written down, but for the key."
+            "\nThe honest programs ran, one of them by a key that it has not seen. Of nine attempts to break out and"
+            "\nfive to steal the key none succeeded. What destroys has waited for its owner. All is written down, but"
+            "\nfor the key."
         )
+        if joined is None:
+            print("The part with other MCP servers was left out: it needs npm.\nhint: sudo apt-get install npm")
     else:
         print("\nNOT as it should be.")
     return 0 if as_expected else 1

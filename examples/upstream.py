@@ -1,11 +1,14 @@
 """The part of the demo about the tools of other MCP servers: a join of two, its price in tokens, and an approval."""
 
 import json
+import os
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import CallToolResult
 
@@ -56,6 +59,16 @@ class Upstream:
         """What says of them in a configuration of Gloveport."""
         return CONFIGURATION.format(bin=NPM / "node_modules/.bin", orders=self.orders, memory=self.memory)
 
+    @property
+    def revenue(self) -> str:
+        """What the join has to find."""
+        sums: Counter[str] = Counter()
+        for path in sorted(self.orders.iterdir()):
+            order = json.loads(path.read_text())
+            if order["status"] == "paid":
+                sums[COUNTRIES[int(order["customer"].split()[1]) % len(COUNTRIES)]] += order["cents"]
+        return ", ".join(f"{place} {cents / 100:,.2f}" for place, cents in sums.most_common(3))
+
     def program(self, name: str) -> str:
         """One of the examples."""
         return f"ORDERS = {str(self.orders)!r}; {(EXAMPLES / name).read_text()}"
@@ -66,9 +79,7 @@ class Upstream:
         place = NPM / "node_modules/.bin"
         return [
             StdioServerParameters(command=str(place / "mcp-server-filesystem"), args=[str(self.orders)]),
-            StdioServerParameters(
-                command=str(place / "mcp-server-memory"), env={"MEMORY_FILE_PATH": str(self.memory)}
-            ),
+            StdioServerParameters(command=str(place / "mcp-server-memory"), env={"MEMORY_FILE_PATH": str(self.memory)}),
         ]
 
 
@@ -112,3 +123,40 @@ async def without_gloveport(upstream: Upstream) -> list[str]:
             seen += await surface(client)
             seen += ["read_graph", "{}", text_of(await client.call_tool("read_graph", {}))]
     return seen
+
+
+async def shown(client: Client, upstream: Upstream, gloveport: Sequence[str], state: str) -> bool:
+    """Show both programs; tell whether all was as it should be."""
+    print("\n── A program that joins what two other MCP servers know (examples/join.py) ──")
+    code = upstream.program("join.py")
+    joined = await client.call_tool("execute_code", {"language": "python", "code": code})
+    result = joined.structured_content or {}
+    named = ", ".join(sorted({call["tool"] for call in result.get("tool_calls", ())}))
+    print(f"  called  {named}: {result.get('tool_calls_total')} calls, {result['usage']['wall_ms']} ms")
+    print(f"  value   {result.get('value')}")
+    naive = tokens(await without_gloveport(upstream))
+    ours = tokens([*await surface(client), code, text_of(joined)])
+    print(f"  tokens  {ours} with everything that a model is shown; {naive} if it had called these tools itself")
+
+    print("\n── A program that deletes something there (examples/tidy.py) ──")
+    asked = await client.call_tool("execute_code", {"language": "python", "code": upstream.program("tidy.py")})
+    waiting = asked.structured_content or {}
+    print(f"  status  {waiting.get('status')}   {waiting.get('hint')}")
+    for command in (["list"], ["approve", *waiting.get("approvals", ())]):
+        print(f"  $ gloveport approvals {' '.join(command)}")
+        answer = await anyio.run_process(
+            [*gloveport, "approvals", *command], env={**os.environ, "GLOVEPORT_STATE": state}, check=False
+        )
+        print("".join(f"    {line}\n" for line in (answer.stdout + answer.stderr).decode().splitlines()), end="")
+    before = upstream.memory.read_text()
+    ended = (await client.call_tool("wait_run", {"run_id": waiting["run_id"]})).structured_content or {}
+    print(f"  status  {ended.get('status')}   value  {ended.get('value')}")
+    return (
+        result.get("value") == upstream.revenue
+        and ours < naive
+        and waiting.get("status") == "waiting"
+        and (ended.get("status"), ended.get("value")) == ("ok", CUSTOMERS - 1)
+        and 'Customer 1"' not in upstream.memory.read_text()
+        and answer.returncode == 0
+        and bool(before)
+    )
