@@ -67,7 +67,7 @@ def api_faults(data: Table) -> Iterator[Fault]:
         yield from _auth_faults(base, parts)
         yield from _placeholder_faults(base, parts, variables)
         yield from _address_faults(base, parts)
-        yield from _authority_faults(base, parts)
+        yield from authority_faults((*base, "ca_file"), parts.ca_file)
 
 
 def secret_files(data: Table) -> Iterator[Path]:
@@ -222,18 +222,20 @@ def _address_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _authority_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
-    if parts.ca_file is None:
+def authority_faults(key: KeyPath, file: str | None) -> Iterator[Fault]:
+    """Name what is wrong with a file of authorities; None is no file."""
+    if file is None:
         return
     try:
-        with open_safe(parts.ca_file) as file:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=file.read().decode("ascii", "replace"))
+        with open_safe(file) as opened:
+            pem = opened.read().decode("ascii", "replace")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
     except ConfigError as error:
-        yield Fault(keys=((*base, "ca_file"),), problem=f"{shown(parts.ca_file)}: {error.args[0]}", hint=error.hint)
-    except OSError as error:  # ssl.SSLError is one
-        reason = "no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        yield Fault(keys=(key,), problem=f"{shown(file)}: {error.args[0]}", hint=error.hint)
+    except (OSError, ValueError) as error:  # ssl.SSLError is both; of an empty file it is told by the latter alone
+        reason = "no certificates in PEM" if isinstance(error, ValueError) else error.strerror
         yield Fault(
-            keys=((*base, "ca_file"),),
-            problem=f"expected a file of certificates, found {shown(parts.ca_file)} ({reason})",
+            keys=(key,),
+            problem=f"expected a file of certificates, found {shown(file)} ({reason})",
             hint="name a PEM file that this user may read",
         )

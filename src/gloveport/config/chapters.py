@@ -145,12 +145,12 @@ secret = "env:SEARCH_TOKEN"
 
 - A server runs outside the sandbox, with the rights of Gloveport: `command` is believed as Gloveport itself is.
 - A server has `command` or `url`. With `command` go `env`, `secret_env` and `directory`; with `url` go `transport`,
-  `headers` and `auth`.
+  `headers`, `auth` and `ca_file`.
 - Nothing of Gloveport's own environment is handed on, but the nine variables that `env` names.
 - What is sent a credential is `https://`, or on this machine: `http://localhost`, `http://127.0.0.1`, `http://[::1]`.
 - `Authorization` and `Cookie` are no `headers`: what holds a secret belongs in `auth`.
-- In programs, characters of a name other than letters, digits and `_` become `_`. Two names may become the same: the
-  second in the alphabet then gets `_2`.
+- In programs, characters of a name other than letters, digits and `_` become `_`; a digit at the beginning gets `_` in
+  front of it, a keyword `_` behind it. Where names become the same, those after the first get `_2`, `_3` and so on.
 """
 
 TOOL_RULES = """\
@@ -163,7 +163,7 @@ a fault.
 
 CONDITIONS = """\
 What an argument has to be, by its name: exactly one of these. `arguments.path.beneath = "/srv/data"` is a condition on
-the argument `path`. An argument that is not there, or that is no text where text is meant, meets no condition.
+the argument `path`. An argument that is not there meets no condition.
 """
 
 SERVER_AUTH = """\

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from gloveport.config.apis import authority_faults
 from gloveport.config.faults import Fault
 from gloveport.config.layers import Table
 from gloveport.config.parts import sound_elements, sound_or_default
@@ -21,7 +22,7 @@ from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import canonical_host, is_address
 
 _LOCAL: Final = ("env", "secret_env", "directory")
-_REMOTE: Final = ("transport", "headers", "auth")
+_REMOTE: Final = ("transport", "headers", "auth", "ca_file")
 
 _CREDENTIALS = re.compile(r"authorization|cookie|proxy-.*", re.IGNORECASE)
 # They say how a message is read and whose session it belongs to: the client that speaks the protocol sets them.
@@ -41,6 +42,7 @@ def server_faults(data: Table) -> Iterator[Fault]:
             yield from _variable_faults(base, table)
             yield from _url_faults((*base, "url"), sound_or_default(Server, table, "url"), bool(table.get("auth")))
             yield from _auth_faults(base, table)
+            yield from authority_faults((*base, "ca_file"), sound_or_default(Server, table, "ca_file"))
             yield from tool_rule_faults(base, table)
 
 

@@ -5,8 +5,8 @@ Only what is certain is a fault: a rule counts as covered where one earlier rule
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
-import jsonschema_rs
 from pydantic import JsonValue
 
 from gloveport.config.faults import Fault
@@ -14,6 +14,10 @@ from gloveport.config.layers import Table, walk
 from gloveport.config.parts import sound_elements
 from gloveport.config.schema import KeyPath
 from gloveport.model.hub import Condition, Server, ToolRule
+from gloveport.policy.conditions import expression
+from gloveport.policy.wildcards import matches
+
+_STRICTNESS: Final = ("allow", "ask", "deny")
 
 
 def tool_rule_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
@@ -58,12 +62,11 @@ def _condition_faults(key: KeyPath, condition: Condition) -> Iterator[Fault]:
                 problem="expected a value that JSON has, found a number that is infinite or none",
                 hint="no argument can ever be that: write a finite number",
             )
-    # As a whole it is put in a group: each alone must be one, or `a)|(b` would leave the group.
-    if condition.pattern and not all(map(_compiles, (condition.pattern, f"^(?:{condition.pattern})$"))):
+    if condition.pattern and expression(condition.pattern) is None:
         yield Fault(
             keys=((*key, "pattern"),),
-            problem="expected a regular expression without look-around and back references",
-            hint="see https://docs.rs/regex/latest/regex/#syntax; a backslash needs single quotes around the text",
+            problem="expected a regular expression without look-around and back references, of moderate size",
+            hint="see https://docs.rs/regex/latest/regex/#syntax; write it in single quotes, for its backslashes",
         )
 
 
@@ -72,47 +75,21 @@ def _is_json(value: JsonValue | tuple[JsonValue, ...]) -> bool:
     return all(not isinstance(found, float) or math.isfinite(found) for _, found in walk(inner))
 
 
-def _compiles(pattern: str) -> bool:
-    try:
-        jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())
-    except jsonschema_rs.ValidationError:
-        return False
-    return True
-
-
 def _covers(one: ToolRule, other: ToolRule) -> bool:
+    """Tell whether an earlier rule certainly decides wherever a later one would."""
+    # To the earlier pattern the later one's star is one more character, which only a star means.
     tools = not one.tools or (
-        bool(other.tools) and all(any(_spans(wide, narrow) for wide in one.tools) for narrow in other.tools)
+        bool(other.tools) and all(any(matches(wide, narrow) for wide in one.tools) for narrow in other.tools)
     )
     # What only reads does not destroy, and what destroys does not only read.
     reading = one.read_only in {None, other.read_only} or (one.read_only is False and other.destructive is True)
     destroying = one.destructive in {None, other.destructive} or (one.destructive is False and other.read_only is True)
-    # In a rule that denies one bad element of a list is enough; in others all must be good.
-    alike = (one.action == "deny") == (other.action == "deny")
-    arguments = not one.arguments or (alike and _written(one).items() <= _written(other).items())
+    # Where an argument is in doubt, the stricter rule speaks of a call and the other does not.
+    stricter = _STRICTNESS.index(one.action) >= _STRICTNESS.index(other.action)
+    arguments = not one.arguments or (stricter and _written(one).items() <= _written(other).items())
     return tools and reading and destroying and arguments
 
 
 def _written(rule: ToolRule) -> dict[str, str]:
     """Each condition as text: to Python 1 is true."""
     return {name: condition.model_dump_json() for name, condition in rule.arguments.items()}
-
-
-def _spans(wide: str, narrow: str) -> bool:
-    """Tell whether a pattern matches every name that another one matches.
-
-    The other's ``*`` is taken for one more character, which only a ``*`` can match.
-    """
-    head, *inner = wide.split("*")
-    if not inner:
-        return wide == narrow
-    *inner, tail = inner
-    if not (narrow.startswith(head) and narrow.endswith(tail) and len(narrow) >= len(head) + len(tail)):
-        return False
-    rest = narrow[len(head) : len(narrow) - len(tail)]
-    for part in inner:
-        at = rest.find(part)
-        if at < 0:
-            return False
-        rest = rest[at + len(part) :]
-    return True

@@ -166,17 +166,17 @@ def _kind(value: object) -> type:
 
 
 def _has_form(pattern: str, text: str) -> Met:
-    expression = _expression(pattern)
-    if expression is None or len(text) > _MOST_TEXT:
+    compiled = expression(pattern)
+    if compiled is None or len(text) > _MOST_TEXT:
         return Met.PERHAPS
     try:
-        return Met.YES if expression.is_valid(text) else Met.NO
+        return Met.YES if compiled.is_valid(text) else Met.NO
     except UnicodeEncodeError:  # a lone surrogate: no text to the expression, something else to each server
         return Met.PERHAPS
 
 
 @lru_cache(maxsize=1024)
-def _expression(pattern: str) -> jsonschema_rs.Draft202012Validator | None:
+def expression(pattern: str) -> jsonschema_rs.Draft202012Validator | None:
     """Compile for an engine that takes linear time; None for what is no expression to it."""
     options = jsonschema_rs.RegexOptions(size_limit=_EXPRESSION_BYTES, dfa_size_limit=_EXPRESSION_BYTES)
     try:

@@ -15,7 +15,10 @@ from gloveport.secrets.files import read_text
 
 Outcome: TypeAlias = Literal["added", "changed", "same", "skipped"]
 
-_WAYS = {"command": ("url", "transport", "headers", "auth"), "url": ("command", "env", "secret_env", "directory")}
+_WAYS = {
+    "command": ("url", "transport", "headers", "auth", "ca_file"),
+    "url": ("command", "env", "secret_env", "directory"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
