@@ -7,9 +7,9 @@ a person's or of a model's, it asks whoever attends to it just then. Nothing her
 import contextlib
 import os
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,6 +17,9 @@ from anyio.abc import TaskGroup
 from gloveport.errors import UpstreamError
 from gloveport.model import Language, Result
 from gloveport.sampling.question import Answer, Question
+
+Hear: TypeAlias = Callable[[str, str], None]
+"""Takes a stream's name and the text that has just come on it. Must not wait."""
 
 _KEPT_SECONDS = 600.0
 _MOST_KEPT = 128
@@ -57,6 +60,10 @@ class Run:
         language: Of its program.
         result: What came of it; None while it goes on, or when it failed.
         failure: Why there is no result.
+        handed_out: Whether its id was given away, so that it may outlive the request that began it.
+        needs: Questions to the client's model that wait.
+        queued: Ids of questions to a person that were left to the queue, and the client was told so.
+        hear: Gets the output as it comes, for whoever attends to it.
     """
 
     id: str
@@ -65,8 +72,10 @@ class Run:
     result: Result | None = None
     failure: Exception | None = None
     ended: float = 0.0
+    handed_out: bool = False
     needs: list[Need] = field(default_factory=list)
-    """Questions to the client's model that wait."""
+    queued: set[str] = field(default_factory=set)
+    hear: Hear | None = None
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _stirred: anyio.Event = field(default_factory=anyio.Event)
 
@@ -104,6 +113,15 @@ class Run:
             self.needs.remove(need)
             self.stir()
 
+    def output(self, stream: str, text: str) -> None:
+        """Take a piece of its output."""
+        if self.hear is not None:
+            self.hear(stream, text)
+
+    def expect(self, seconds: float) -> None:
+        """End it when so much time has passed, unless this is called again: its client may have gone for good."""
+        self._scope.deadline = anyio.current_time() + seconds
+
     def cancel(self) -> None:
         """End it: its sandbox dies."""
         self._scope.cancel()
@@ -114,7 +132,7 @@ class Runs:
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
-        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._runs: dict[str, Run] = {}
 
     def begin(self, owner: str, language: Language, execute: Callable[[Run], Awaitable[Result]]) -> Run:
         """Begin a run. It goes on until it ends by itself, is cancelled, or the server ends."""
@@ -126,8 +144,13 @@ class Runs:
 
     def find(self, run_id: str, owner: str) -> Run | None:
         """The run of this id, if it was begun for this owner and is remembered."""
+        self._forget()
         run = self._runs.get(run_id)
         return run if run is not None and run.owner == owner else None
+
+    def drop(self, run: Run) -> None:
+        """Forget a run at once: nobody will ask for it."""
+        self._runs.pop(run.id, None)
 
     async def _go(self, run: Run, execute: Callable[[Run], Awaitable[Result]]) -> None:
         try:
@@ -140,10 +163,10 @@ class Runs:
             run.stir()
 
     def _forget(self) -> None:
-        """What is over and nobody has fetched is not kept for ever."""
+        """What is over is not kept for ever, however many there are; what has ended first goes first."""
         now = time.monotonic()
-        over = [run for run in self._runs.values() if run.is_over]
-        surplus = len(self._runs) - _MOST_KEPT
+        over = sorted((run for run in self._runs.values() if run.is_over), key=lambda run: run.ended)
+        surplus = len(over) - _MOST_KEPT
         for number, run in enumerate(over):
             if number < surplus or now - run.ended > _KEPT_SECONDS:
                 del self._runs[run.id]

@@ -1,13 +1,13 @@
 """A client attends to a run: what the run asks a person, the client puts to them where it can; then comes the result.
 
 In the handshake protocols the client is asked while its request goes on. On 2026-07-28 its request ends with the
-question, and comes again with the answer; the run waits meanwhile. A client that can't ask, or says no before a person
-could have read the question, gets a run id: the question is answered on the command line then.
+questions, and comes again with the answers; the run waits meanwhile. What a client can't ask, or gives back before a
+person could have read it, is answered on the command line: the client gets a run id, once, and waits with that.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 import anyio
@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Question, Scope, Verdict
@@ -26,11 +26,15 @@ from gloveport.errors import UpstreamError
 from gloveport.server.sampling import answer_of, can_sample, params_of
 
 Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
+_Asked: TypeAlias = Question | Need
 
 _BY = "client"
-_APPROVE, _SAMPLE = "approve", "sample"
+_CAN_NOT_ASK = Verdict(allowed=False, by="the client can't ask, and there is no queue")
 _TOO_FAST_SECONDS = 1.0
 """Nobody reads a question and declines it in less: it was the client that did."""
+_MOST_ROUNDS = 8
+"""Questions by which one call is answered on 2026-07-28. Clients give up after ten, and would lose the run."""
+_NO_ANSWER = UpstreamError("client_failed", "The client has not asked its model.")
 
 
 class Form(BaseModel):
@@ -38,8 +42,34 @@ class Form(BaseModel):
 
     allow: bool = Field(description="Whether this may be done")
     remember: Literal["once", "run", "session"] = Field(
-        default="once", description="For this once, or for the same in this run or this session"
+        default="once", description="For this once, or for the same tool again in this run or session"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What a client on 2026-07-28 has to bring back. The SDK seals it, and binds it to the tool and its arguments.
+
+    Attributes:
+        put: When the questions were put, by the monotonic clock.
+        rounds: Questions by which the call has been answered, these among them.
+        asked: Ids of what was asked: an answer to anything else, such as one that is sent again, means nothing.
+    """
+
+    run_id: str
+    put: float
+    rounds: int
+    asked: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str) -> "State":
+        """The state that was written as this text."""
+        run_id, put, rounds, *asked = text.split(" ")
+        return cls(run_id=run_id, put=float(put), rounds=int(rounds), asked=tuple(asked))
+
+    def __str__(self) -> str:
+        """As the client gets it."""
+        return " ".join((self.run_id, repr(self.put), str(self.rounds), *self.asked))
 
 
 @dataclass(kw_only=True)
@@ -47,125 +77,157 @@ class Attendance:
     """One request of a client about one run.
 
     Attributes:
-        deaf: Sessions whose client has answered questions by itself.
+        state: What the client has brought back, if it has.
     """
 
     ctx: Context[Any, Any]
     run: Run
     desk: Desk
-    deaf: set[str]
-    _put: set[str] = field(default_factory=set)
+    state: State | None = None
+    _dialogs: dict[str, anyio.CancelScope] = field(default_factory=dict)
+    _given_back: set[str] = field(default_factory=set)
 
     async def attend(self, seconds: float) -> wire.InputRequiredResult | None:
-        """Until the run is over, ``seconds`` are, or the run waits for what this client can't be asked.
+        """Until the run is over, ``seconds`` are, or the run waits for what this client has to be told of.
 
         Returns:
             What the client has to answer first, where it is to be asked so.
         """
+        self._take()
         deadline = time.monotonic() + seconds
         async with anyio.create_task_group() as tasks:
             asked = await self._until(deadline, tasks)
             tasks.cancel_scope.cancel()
-        return None if asked is None else self._input_required(asked)
+        return self._input_required(asked) if asked else None
 
-    def take(self) -> None:
-        """Take the answer that the client has come back with, on 2026-07-28."""
-        state, responses = self.ctx.request_state, self.ctx.input_responses
-        responses = responses or {}
-        _, _, asked = (state or "").partition(" ")
-        # The state tells which question: an answer to another one, sent again, means nothing.
-        for question in self._open():
-            given = responses.get(_APPROVE)
-            if question.id == asked and isinstance(given, wire.ElicitResult):
-                self._answer(question, given)
-        for need in self.run.needs:
-            told = responses.get(_SAMPLE)
-            if need.id == asked and isinstance(told, wire.CreateMessageResult):
-                need.settle(answer_of(told, need.question))
+    def _take(self) -> None:
+        """Take the answers that the client has come back with."""
+        if self.state is None:
+            return
+        responses: Mapping[str, wire.InputResponse] = self.ctx.input_responses or {}
+        for one in self._open():
+            given = responses.get(one.id)
+            if one.id not in self.state.asked:
+                continue
+            if isinstance(one, Need):
+                one.settle(
+                    answer_of(given, one.question) if isinstance(given, wire.CreateMessageResult) else _NO_ANSWER
+                )
+            else:
+                self._answer(one, given if isinstance(given, wire.ElicitResult) else None, self.state.put)
 
-    async def _until(self, deadline: float, tasks: TaskGroup) -> Question | Need | None:
+    async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_Asked]:
         while not self.run.is_over:
-            waiting: list[Question | Need] = [*self._open(), *(self.run.needs if can_sample(self.ctx) else ())]
-            fresh = [one for one in waiting if one.id not in self._put]
-            if not self._can_ask and any(isinstance(one, Question) for one in fresh):
-                return None
+            waiting = self._open()
+            self._withdraw({one.id for one in waiting})
+            if self._hand_over([one for one in waiting if isinstance(one, Question) and not self._can_ask(one)]):
+                return ()
+            fresh = [one for one in waiting if self._can_ask(one) and one.id not in self._dialogs]
             if fresh and not self._is_handshake:
-                return fresh[0]
+                return self._round(fresh)
             for one in fresh:
-                self._put.add(one.id)
-                if isinstance(one, Question):
-                    tasks.start_soon(self._elicit, one)
-                else:
-                    tasks.start_soon(self._sample, one)
+                scope = self._dialogs[one.id] = anyio.CancelScope()
+                tasks.start_soon(self._put, one, scope)
             if not await self.run.stirs(deadline - time.monotonic()):
-                return None
-        return None
+                break
+        return ()
 
-    def _open(self) -> list[Question]:
-        return self.desk.pending(self.run.id)
+    def _open(self) -> list[_Asked]:
+        return [*self.run.needs, *self.desk.pending(self.run.id)]
 
     @property
     def _is_handshake(self) -> bool:
         return self.ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
-    @property
-    def _can_ask(self) -> bool:
-        capabilities = self.ctx.client_capabilities
-        elicitation = capabilities and capabilities.elicitation
-        if not elicitation or not self.desk.asks_clients or self.run.owner in self.deaf:
+    def _can_ask(self, one: _Asked) -> bool:
+        if isinstance(one, Need):
+            return can_sample(self.ctx)
+        if not self.desk.asks_clients or one.id in self._given_back | self.run.queued:
             return False
-        return elicitation.form is not None or elicitation.url is None  # a bare {} means forms
+        capabilities = self.ctx.client_capabilities
+        elicitation = None if capabilities is None else capabilities.elicitation
+        # A bare {} means forms.
+        return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
-    async def _elicit(self, question: Question) -> None:
-        try:
-            answer = await self.ctx.session.elicit_form(
-                text_of(question), Form.model_json_schema(), related_request_id=self.ctx.request_id
-            )
-        except MCPError:  # it can't after all
-            self._turn_deaf()
-            return
-        self._answer(question, answer)
+    def _withdraw(self, waiting: set[str]) -> None:
+        """Close the dialogs about what somebody else has answered."""
+        for asked, dialog in self._dialogs.items():
+            if asked not in waiting:
+                dialog.cancel()
 
-    async def _sample(self, need: Need) -> None:
-        params = params_of(need.question)
-        request = wire.CreateMessageRequest(params=params)
-        try:
-            result = await self.ctx.session.send_request(
-                request,
-                wire.CreateMessageResult,
-                metadata=ServerMessageMetadata(related_request_id=self.ctx.request_id),
-            )
-        except MCPError as error:
-            need.settle(UpstreamError("client_failed", f"The client's model can't be asked: {error.code}."))
-        else:
-            need.settle(answer_of(result, need.question))
+    def _hand_over(self, questions: Sequence[Question]) -> bool:
+        """Leave questions to the queue; tell whether the client has to be told of one. Without a queue they end here.
 
-    def _answer(self, question: Question, given: wire.ElicitResult) -> None:
-        content = given.content or {}
-        taken = (datetime.now(UTC) - question.asked).total_seconds()
-        if given.action == "accept":
-            remember = content.get("remember")
-            scope: Scope = remember if remember in {"run", "session"} else "once"  # type: ignore[assignment]
-            self.desk.answer(question.id, Verdict(allowed=content.get("allow") is True, by=_BY, scope=scope))
-        elif given.action == "decline" and taken >= _TOO_FAST_SECONDS:
-            self.desk.answer(question.id, Verdict(allowed=False, by=_BY))
-        else:
-            self._turn_deaf()
+        It is told of each once: who waits for a run again and again must not get its answer at once each time.
+        """
+        fresh = {question.id for question in questions} - self.run.queued
+        if "queue" in self.desk.channels:
+            self.run.queued |= fresh
+            return bool(fresh)
+        for question in questions:
+            self.desk.answer(question.id, _CAN_NOT_ASK)
+        return False
 
-    def _turn_deaf(self) -> None:
-        self.deaf.add(self.run.owner)
+    def _round(self, fresh: Sequence[_Asked]) -> Sequence[_Asked]:
+        """What to ask next: models before people, whom nobody else should have to wait for."""
+        if self.state is not None and self.state.rounds >= _MOST_ROUNDS:
+            return ()  # it gets the run's id, and begins again with that
+        return [one for one in fresh if isinstance(one, Need)] or fresh
+
+    async def _put(self, one: _Asked, dialog: anyio.CancelScope) -> None:
+        """Put a question to the client, in the handshake protocols, and take the answer."""
+        put = time.monotonic()
+        metadata = ServerMessageMetadata(related_request_id=self.ctx.request_id)
+        send = self.ctx.session.send_request
+        with dialog:
+            try:
+                if isinstance(one, Need):
+                    one.settle(
+                        answer_of(await send(_sample(one), wire.CreateMessageResult, metadata=metadata), one.question)
+                    )
+                else:
+                    self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), put)
+            except (MCPError, ValidationError) as error:  # it can't after all, or answers what is no answer
+                if isinstance(one, Need):
+                    one.settle(UpstreamError("client_failed", f"The client's model can't be asked: {_cause(error)}."))
+                else:
+                    self._give_back(one)
+
+    def _answer(self, question: Question, given: wire.ElicitResult | None, put: float) -> None:
+        match given:
+            case wire.ElicitResult(action="accept", content={"allow": bool(allowed), **rest}):
+                scope: Scope = "once"
+                if allowed and rest.get("remember") in ("run", "session"):
+                    scope = "run" if rest["remember"] == "run" else "session"
+                self.desk.answer(question.id, Verdict(allowed=allowed, by=_BY, scope=scope))
+            case wire.ElicitResult(action="decline") if time.monotonic() - put >= _TOO_FAST_SECONDS:
+                self.desk.answer(question.id, Verdict(allowed=False, by=_BY))
+            case _:  # dismissed, or nobody has read it
+                self._give_back(question)
+
+    def _give_back(self, question: Question) -> None:
+        self._given_back.add(question.id)
         self.run.stir()
 
-    def _input_required(self, asked: Question | Need) -> wire.InputRequiredResult:
-        requests: wire.InputRequests
-        if isinstance(asked, Need):
-            requests = {_SAMPLE: wire.CreateMessageRequest(params=params_of(asked.question))}
-        else:
-            form = wire.ElicitRequestFormParams(message=text_of(asked), requested_schema=Form.model_json_schema())
-            requests = {_APPROVE: wire.ElicitRequest(params=form)}
-        return wire.InputRequiredResult(request_state=f"{self.run.id} {asked.id}", input_requests=requests)
+    def _input_required(self, asked: Sequence[_Asked]) -> wire.InputRequiredResult:
+        rounds = self.state.rounds + 1 if self.state else 1
+        ids = tuple(one.id for one in asked)
+        return wire.InputRequiredResult(
+            request_state=str(State(run_id=self.run.id, put=time.monotonic(), rounds=rounds, asked=ids)),
+            input_requests={one.id: _sample(one) if isinstance(one, Need) else _elicit(one) for one in asked},
+        )
 
 
-def text_of(question: Question) -> str:
-    """What a person reads."""
-    return "\n".join(filter(None, (question.text, question.detail)))
+def _sample(need: Need) -> wire.CreateMessageRequest:
+    return wire.CreateMessageRequest(params=params_of(need.question))
+
+
+def _elicit(question: Question) -> wire.ElicitRequest:
+    text = "\n".join(filter(None, (question.text, question.detail)))
+    return wire.ElicitRequest(
+        params=wire.ElicitRequestFormParams(message=text, requested_schema=Form.model_json_schema())
+    )
+
+
+def _cause(error: MCPError | ValidationError) -> str:
+    return f"error {error.code}" if isinstance(error, MCPError) else "what it answers is no message"

@@ -5,6 +5,7 @@ short and some hide their structured content. An error is a call that ran nothin
 """
 
 import contextlib
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from gloveport.model.hub import ToolPattern
 from gloveport.sandbox.probe import Check
 from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
-from gloveport.server.attend import Attendance, Reply
+from gloveport.server.attend import Attendance, Reply, State
 from gloveport.server.found import found_text
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
@@ -44,7 +45,12 @@ WAIT_SECONDS = 50.0
 
 _CLAIM_CHARACTERS = 64
 _PRESENCE_SECONDS = 0.5
+_STATE_SECONDS = 600.0
+"""For how long the SDK takes a state back; a client that has not come by then never will."""
 _OFFSET = re.compile(r"[0-9]{1,15}")
+_OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "checks"})
+"""What of an answer is not described before it is there: a client pays for each word with every request."""
+
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 _GONE = failed("the client closed the connection")
@@ -76,7 +82,6 @@ class Tools:
     inspect: Callable[[], Awaitable[list[Check]]]
     transport: Transport
     _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
-    _deaf: set[str] = field(default_factory=set)
 
     async def execute_code(  # noqa: PLR0913, PLR0917 - they are the tool's
         self,
@@ -105,8 +110,7 @@ class Tools:
         names = None if apis is None else tuple(apis)
         wanted = None if tools is None else tuple(tools)
         request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted)
-        caller, share, progress = self._caller(ctx), self._share(ctx), _progress(ctx)
-        on_output = None if progress is None else progress.add
+        caller, share = self._caller(ctx), self._share(ctx)
 
         async def execute(run: Run) -> Result:
             company = Company(
@@ -114,15 +118,12 @@ class Tools:
                 asker=self.engine.desk.asker(run.stir),
                 ask_client=run.ask_model if can_sample(ctx) else None,
             )
-            return await self.engine.execute(request, caller=caller, share=share, on_output=on_output, company=company)
+            return await self.engine.execute(request, caller=caller, share=share, on_output=run.output, company=company)
 
         run = self.engine.runs.begin(share, language, execute)
-        reply: Reply = _GONE
-        try:
-            reply = await self._attend(ctx, run, wait_seconds, progress)
-        finally:
-            if reply is _GONE:  # the request has ended without an answer, so nobody knows of the run
-                run.cancel()
+        reply = await self._attend(ctx, run, wait_seconds)
+        if run.is_over:
+            self.engine.runs.drop(run)
         return reply
 
     async def wait_run(
@@ -137,7 +138,7 @@ class Tools:
         run = self.engine.runs.find(run_id, self._share(ctx))
         if run is None:
             return _unknown_run(run_id)
-        return await self._attend(ctx, run, wait_seconds, _progress(ctx))
+        return await self._attend(ctx, run, wait_seconds)
 
     async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
         """End a run: its sandbox is killed."""
@@ -206,24 +207,29 @@ class Tools:
         return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
 
     async def _again(self, ctx: Context[Any, Any]) -> Reply:
-        """A client on 2026-07-28 comes back with the answer to what a run has asked. The SDK has unsealed the state."""
-        run_id = (ctx.request_state or "").partition(" ")[0]
-        run = self.engine.runs.find(run_id, self._share(ctx))
+        """A client on 2026-07-28 comes back with its answers. The SDK has unsealed the state."""
+        state = State.read(ctx.request_state or "")
+        run = self.engine.runs.find(state.run_id, self._share(ctx))
         if run is None:
-            return _unknown_run(run_id)
-        self._attendance(ctx, run).take()
-        return await self._attend(ctx, run, WAIT_SECONDS, _progress(ctx))
+            return _unknown_run(state.run_id)
+        return await self._attend(ctx, run, WAIT_SECONDS, state)
 
-    async def _attend(self, ctx: Context[Any, Any], run: Run, seconds: float, progress: Progress | None) -> Reply:
+    async def _attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
         """Attend to a run for so long, and tell what came of it, or how it stands."""
+        progress = _progress(ctx)
+        run.hear = None if progress is None else progress.add
+        run.expect(math.inf)
         reply: Reply = _GONE
-        async with _beside(progress, ctx.request_context.request):
-            needed = await self._attendance(ctx, run).attend(seconds)
-            reply = needed or self._told(run)
-        return reply  # noqa: RET504 - the context may have ended what was in it
-
-    def _attendance(self, ctx: Context[Any, Any], run: Run) -> Attendance:
-        return Attendance(ctx=ctx, run=run, desk=self.engine.desk, deaf=self._deaf)
+        try:
+            async with _beside(progress, ctx.request_context.request):
+                needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
+                reply = needed or self._told(run)
+        finally:
+            if reply is _GONE and not run.handed_out:  # the request has ended, and nobody else knows of the run
+                run.cancel()
+        if isinstance(reply, wire.InputRequiredResult) and not run.handed_out:
+            run.expect(_STATE_SECONDS)
+        return reply
 
     def _told(self, run: Run) -> wire.CallToolResult:
         if isinstance(run.failure, GloveportError):
@@ -235,8 +241,9 @@ class Tools:
         if run.is_over:
             return _reply(Result(run_id=run.id, language=run.language, status="cancelled"))
         ids = tuple(question.id for question in self.engine.desk.pending(run.id))
+        run.handed_out = True
         hint = f"call wait_run with run_id {run.id}"
-        if ids:
+        if ids and "queue" in self.engine.desk.channels:
             hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
         return _reply(
             Result(
@@ -303,7 +310,7 @@ def _described(function: Callable[..., Any], title: str, annotations: wire.ToolA
     tool = Tool.from_function(function, title=title, annotations=annotations)
     tool.parameters = lean(tool.parameters)
     if tool.fn_metadata.output_schema is not None:
-        tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema, opaque=frozenset({"grant"}))
+        tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema, opaque=_OPAQUE)
     tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
     tool.description = " ".join(tool.description.split())
     return tool
