@@ -162,6 +162,24 @@ async def test_a_credential_that_is_refused_is_said_to_be(credentials_for, echoe
     assert len(far.app.requests) == 1
 
 
+async def test_scopes_that_are_missing_are_told_to_the_owner(credentials_for, far, url, tls, caplog):
+    """H1: the call fails, and its connection stays."""
+    auth = await credentials_for(Bearer(kind="bearer", secret="env:KEY"))
+    headers = [(b"www-authenticate", b'Bearer error="insufficient_scope", scope="write"'), (b"content-length", b"0")]
+
+    async def forbidden(request):
+        return Response(_nothing(), 403, headers)
+
+    far.app.routes["forbidden"] = forbidden
+    async with httpx2.AsyncClient(auth=auth, verify=tls) as client:
+        assert (await client.get(url.replace("/echo", "/forbidden"))).status_code == 403
+    assert 'scope="write"' in caplog.text
+
+
+async def _nothing():
+    yield b""
+
+
 async def test_a_credential_goes_to_its_server_alone(credentials_for, authority, tls, url):
     """N5: not where a redirect, or the server's own words, lead to."""
     auth = await credentials_for(Header(kind="header", name="X-Key", secret="env:KEY"))

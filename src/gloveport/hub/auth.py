@@ -21,6 +21,7 @@ from gloveport.hub.oauth import Renewed, StoredLogin, client_of, refused_by, una
 from gloveport.hub.tokens import Client, Endpoint, Refusal, Token, failed
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
+from gloveport.policy.wording import shown
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
@@ -81,12 +82,13 @@ class _Credentials(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         if _origin(request.url) != self._origin:  # whoever has led us there
-            raise UpstreamError(
-                "misdirected", f"The server {self._name} leads elsewhere, where its credentials don't go."
-            )
+            raise UpstreamError("misdirected", f"The server {self._name} leads to another, which gets no credentials.")
         sent = await self._headers(["" for _ in self._sources])
-        request.headers.update(sent)
+        _put(request, sent)
         response = yield request
+        challenge = response.headers.get("www-authenticate", "")
+        if response.status_code == 403 and "insufficient_scope" in challenge:
+            _log.warning("server %s wants a login with other scopes: %s", self._name, shown(challenge))
         if response.status_code != 401:
             return
         others = await self._headers([value for _, value in sent])
