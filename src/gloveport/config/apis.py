@@ -232,8 +232,8 @@ def authority_faults(key: KeyPath, file: str | None) -> Iterator[Fault]:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
     except ConfigError as error:
         yield Fault(keys=(key,), problem=f"{shown(file)}: {error.args[0]}", hint=error.hint)
-    except (OSError, ValueError) as error:  # ssl.SSLError is both; of an empty file it is told by the latter alone
-        reason = "no certificates in PEM" if isinstance(error, ValueError) else error.strerror
+    except (OSError, ValueError) as error:  # of an empty file a ValueError tells, of others an SSLError
+        reason = "no certificates in PEM" if isinstance(error, ssl.SSLError | ValueError) else error.strerror
         yield Fault(
             keys=(key,),
             problem=f"expected a file of certificates, found {shown(file)} ({reason})",
