@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gloveport.cli import approvals, audit, config
+from gloveport.cli import approvals, audit, config, servers
 from gloveport.cli.doctor import doctor
 from gloveport.cli.imports import import_servers
 from gloveport.cli.run import run
@@ -21,6 +21,7 @@ app.command("import")(import_servers)
 app.add_typer(config.app, name="config")
 app.add_typer(audit.app, name="audit")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(servers.app, name="servers")
 
 
 def _print_version(asked: bool) -> None:

@@ -1,0 +1,243 @@
+"""``gloveport servers``: the other MCP servers: log in to them, look at what they offer, accept what has changed.
+
+What is shown was said by those servers: nothing of it reaches the terminal unescaped.
+"""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from gloveport.cli.options import ConfigOption, configured
+from gloveport.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gloveport.hub.login import LoginDesk
+    from gloveport.hub.logins import Login, Logins
+    from gloveport.hub.pins import Offer, Pins
+    from gloveport.model.hub import Server
+
+app = typer.Typer(no_args_is_help=True)
+
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of the table servers of the configuration.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.callback()
+def servers() -> None:
+    """See what other MCP servers offer, accept what has changed, and log in to those that want it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a character that the terminal lacks must not end a review
+
+
+@app.command("list")
+def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
+    """Print each server, how it is reached, whether somebody is logged in, and how many tools are accepted."""
+    rows = [_row(name, server) for name, server in sorted(configured(config).servers.items())]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    elif not rows:
+        typer.echo("no server is configured; `gloveport import` takes over those of other clients")
+    else:
+        widths = [max(len(str(row[key])) for row in rows) for key in ("name", "reached", "login")]
+        for row in rows:
+            columns = (
+                str(row[key]).ljust(width) for key, width in zip(("name", "reached", "login"), widths, strict=True)
+            )
+            typer.echo("  ".join((*columns, _tools(row))))
+
+
+@app.command()
+def login(
+    name: Name,
+    config: ConfigOption = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser, where there is one here.")] = True,
+) -> None:
+    """Log in to a server with the browser. Programs call its tools from then on, until the login is ended there."""
+    import anyio
+
+    server = _server(name, config)
+    anyio.run(_desk(server, _shown_and_opened if browser else _shown).login, name, server)
+    typer.echo(f"logged in to {name}")
+
+
+@app.command()
+def logout(name: Name, config: ConfigOption = None) -> None:
+    """Forget the login to a server, and end it there where that is offered."""
+    import anyio
+
+    server = _server(name, config)
+    outcome = anyio.run(_desk(server, _shown).logout, name, server)
+    typer.echo(
+        {
+            "nobody": f"nobody was logged in to {name}",
+            "forgotten": f"logged out of {name} here; the server has not been told, or did not want to know",
+            "revoked": f"logged out of {name}",
+        }[outcome]
+    )
+
+
+@app.command()
+def review(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of one server. Default: all.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Print the tools that are held back, because they are new or say something else than what was accepted."""
+    known = configured(config).servers
+    names = sorted(known) if name is None else [name]
+    found = False
+    for each in names:
+        server = _server(each, config)
+        if (offer := _pins().held(each)) is not None:
+            typer.echo("\n".join(_reviewed(each, server, offer, None)))
+            found = True
+    typer.echo("accept them with: gloveport servers accept NAME [TOOL...]" if found else "nothing is held back")
+
+
+@app.command()
+def accept(
+    name: Name,
+    tools: Annotated[list[str] | None, typer.Argument(metavar="[TOOL]...", help="Default: all that are held.")] = None,
+    config: ConfigOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Accept tools of a server that are held back, as they are printed now."""
+    server, pins = _server(name, config), _pins()
+    offer = pins.held(name)
+    if offer is None:
+        raise ConfigError(f"nothing of the server {name} is held back", hint="there is nothing to accept")
+    typer.echo("\n".join(_reviewed(name, server, offer, tools)))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
+        typer.confirm("accept this?", abort=True)
+    pins.accept(name, offer, tools)  # refuses what has changed since it was printed
+    typer.echo(f"accepted: {name}")
+
+
+def _server(name: str, config: ConfigOption) -> "Server":
+    known = configured(config).servers
+    if name not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        raise ConfigError(f"there is no server {name!a}", hint=f"the configuration has: {listed}")
+    return known[name]
+
+
+def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
+    import ssl
+
+    from gloveport.hub.login import LoginDesk
+    from gloveport.secrets.sources import Sources
+
+    try:
+        tls = ssl.create_default_context(cafile=server.ca_file)
+    except OSError as error:
+        raise ConfigError(f"ca_file can't be read: {error.strerror or error}", hint="name a PEM file") from error
+    return LoginDesk(logins=_logins(), sources=Sources(os.environ), tls=tls, show=show)
+
+
+def _logins() -> "Logins":
+    from gloveport.config import state_directory
+    from gloveport.hub.logins import Logins
+
+    return Logins(directory=state_directory(os.environ) / "oauth", environ=os.environ)
+
+
+def _pins() -> "Pins":
+    from gloveport.config import state_directory
+    from gloveport.hub.pins import Pins
+
+    return Pins(state_directory(os.environ) / "servers")
+
+
+def _shown(url: str) -> None:
+    from urllib.parse import parse_qs, urlsplit
+
+    from gloveport.config.wording import printable
+
+    typer.echo(f"open this page in a browser, and say yes there:\n\n  {printable(url, limit=sys.maxsize)}\n")
+    port = urlsplit(parse_qs(urlsplit(url).query)["redirect_uri"][0]).port
+    typer.echo(f"if the browser is on another machine, first run there: ssh -L {port}:127.0.0.1:{port} THIS-MACHINE")
+
+
+def _shown_and_opened(url: str) -> None:
+    import webbrowser
+
+    _shown(url)
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):  # else it may open one in this very terminal
+        webbrowser.open(url)
+
+
+def _row(name: str, server: "Server") -> dict[str, object]:
+    from gloveport.hub.hub import identity_of
+
+    accepted = _pins().load(name, identity_of(server))
+    held = _pins().held(name)
+    return {
+        "name": name,
+        "active": server.active,
+        "reached": _reached(server),
+        "login": _login_of(name, server),
+        "tools": None if accepted is None else len(accepted),
+        "held_back": 0 if held is None else len(held.new) + len(held.changed),
+    }
+
+
+def _tools(row: dict[str, object]) -> str:
+    if not row["active"]:
+        return "off"
+    tools = "never asked yet" if row["tools"] is None else f"{row['tools']} tools"
+    return f"{tools}, {row['held_back']} held back" if row["held_back"] else tools
+
+
+def _reached(server: "Server") -> str:
+    """The program, or the host: not all that is written, for there may be a key in it."""
+    from urllib.parse import urlsplit
+
+    from gloveport.config.wording import printable
+
+    if server.command:
+        return printable(server.command[0], limit=60)
+    url = urlsplit(server.url)
+    return printable(f"{url.scheme}://{url.netloc}", limit=60)
+
+
+def _login_of(name: str, server: "Server") -> str:
+    import anyio
+
+    from gloveport.model.hub import OAuthLogin
+
+    wanted = [auth for auth in server.auth if isinstance(auth, OAuthLogin)]
+    if not wanted:
+        return "-"
+    made = anyio.run(_logins().of(name, server.url, wanted[0].tokens).load)
+    return "needed" if made is None else _until(made)
+
+
+def _until(made: "Login") -> str:
+    if made.refresh_token or made.expires is None:
+        return "logged in"
+    end = datetime.fromtimestamp(made.expires, UTC)
+    return f"logged in until {end:%Y-%m-%d %H:%M} UTC" if end > datetime.now(UTC) else "needed"
+
+
+def _reviewed(name: str, server: "Server", offer: "Offer", only: Sequence[str] | None) -> Iterator[str]:
+    """What is held back, each difference in it."""
+    from gloveport.hub.hub import identity_of
+    from gloveport.hub.pins import differences
+    from gloveport.hub.wording import quoted
+
+    before = {tool.name: tool for tool in _pins().load(name, identity_of(server)) or ()}
+    for kind, tools in (("new", offer.new), ("changed", offer.changed)):
+        for tool in tools:
+            if only is None or tool.name in only:
+                yield f"{name}: {kind}: {quoted(tool.name)}"
+                yield from (f"  {line}" for line in differences(before.get(tool.name), tool))
+                yield ""
+    if only is None:
+        yield from (f"{name}: no longer offered: {quoted(tool.name)}" for tool in offer.gone)
