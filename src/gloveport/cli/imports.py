@@ -1,6 +1,7 @@
 """``gloveport import``: take over the servers that other clients have configured."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gloveport.config.clients.reading import Entry
 
 _SIGNS = {"added": "+", "changed": "~", "same": "=", "skipped": "-"}
-_HIDDEN = "•••"
 
 
 def import_servers(
@@ -115,7 +115,7 @@ def _lines(step: "Step") -> Iterator[str]:
     for key in step.removed:
         yield f"    {key}: removed"
     for key in step.keys:
-        yield f"    {key} = {printable(toml(_masked(key, step.draft.table[key])), limit=2000)}"
+        yield f"    {key} = {printable(toml(_masked(key, step.draft.table[key])), limit=sys.maxsize)}"
     for file in step.draft.secrets if step.outcome != "same" else ():
         yield f"    secret: moves to {printable(str(step.draft.directory / file))}"
     for note in step.draft.notes:
@@ -123,16 +123,15 @@ def _lines(step: "Step") -> Iterator[str]:
 
 
 def _masked(key: str, value: object) -> object:
-    from gloveport.config.clients.secrets import is_harmless_address, is_harmless_argument
+    from gloveport.config.clients.secrets import HIDDEN, is_harmless_address, masked_argument
 
     match key, value:
         case "command", [*parts]:
             line = [str(part) for part in parts]
-            shown = (part if is_harmless_argument(before, part) else _HIDDEN for before, part in pairwise(line))
-            return [*line[:1], *shown]
+            return [*line[:1], *(masked_argument(before, part) for before, part in pairwise(line))]
         case "url", str() if not is_harmless_address(value):
             scheme, _, rest = value.partition("://")
-            return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/{_HIDDEN}"
+            return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/{HIDDEN}"
         case _:
             return value
 

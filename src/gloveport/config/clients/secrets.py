@@ -3,6 +3,7 @@ neither shown nor handed to programs.
 """
 
 import re
+from typing import Final
 
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 from gloveport.secrets.sources import LONGEST_SECRET
@@ -25,6 +26,10 @@ _PREFIXES = re.compile(
 _PLACES = re.compile(r".*(?:PATH|FILE|DIR|DIRECTORY|FOLDER|HOME|ROOT)", re.IGNORECASE)
 _SWITCHES = frozenset({"", "true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 
+HIDDEN: Final = "•••"
+"""Stands for what may be a secret."""
+
+_BETWEEN_WORDS = re.compile(r"""((?::(?=\s)|[\s"'`;|&<>(){}=,])+)""")
 _LONGEST = 200
 _LONGEST_WORD = 24
 """Longer runs of letters are no words: sixteen are an application's password."""
@@ -67,6 +72,22 @@ def is_harmless_argument(before: str, argument: str) -> bool:
     if is_secret_name(name) or _PREFIXES.match(value):
         return value.lower() in _SWITCHES
     return len(value) < MIN_SECRET_CHARS or _is_ordinary(value, longest=_LONGEST_WORD)
+
+
+def masked_argument(before: str, argument: str) -> str:
+    """Give an argument for a person to review: only the words of it that may be secrets are hidden.
+
+    A script behind ``sh -c`` is what a hostile file would have nobody see.
+    """
+    if is_harmless_argument(before, argument):
+        return argument
+    if before.startswith("-") and is_secret_name(before):
+        return HIDDEN
+    words = _BETWEEN_WORDS.split(argument)
+    return "".join(
+        word if index % 2 or is_harmless_argument(f"-{words[index - 2]}" if index else "", word) else HIDDEN
+        for index, word in enumerate(words)
+    )
 
 
 def is_harmless_address(url: str) -> bool:
