@@ -10,13 +10,14 @@ import subprocess
 import anyio
 import pytest
 from deno import find_deno_bin
-from tests.guest.test_deno_run import FLAGS, RUN, finish
+from tests.guest.test_deno_run import FLAGS, RUN, STATE, WORLD, finish
 
 from gloveport import rpc
 from gloveport.errors import Denied, UpstreamError
 
 pytestmark = pytest.mark.anyio
 
+WITH_TOOLS = RUN.with_name("run_with_tools.mjs")
 PIXEL = base64.b64encode(b"\x89PNG" * 1000).decode()
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
 LINK = {"type": "resource_link", "uri": "file:///x.txt", "name": "x.txt", "mimeType": "text/plain"}
@@ -123,15 +124,14 @@ async def listening(answer):
             tasks.cancel_scope.cancel()
 
 
-def spawn(directory, hub, source, mode=(), net=None):
+def spawn(directory, hub, source, mode, run=WITH_TOOLS):
     """Run one program; return its report and what the process returned."""
     scratch, report = directory / "scratch", directory / "report"
     scratch.mkdir(parents=True)
     permissions = (f"--allow-read={scratch}", f"--allow-write={scratch},{report}")
-    permissions += (f"--allow-net={net or hub}",) if hub else ()
-    waits = (*mode, hub) if mode and hub else mode
+    permissions += (f"--allow-net={hub}",) if hub else ()
     process = subprocess.Popen(
-        [find_deno_bin(), "run", *FLAGS, *permissions, str(RUN), str(report), *waits],
+        [find_deno_bin(), "run", *FLAGS, *permissions, str(run), str(report), *mode],
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -471,12 +471,34 @@ async def test_without_a_hub_a_program_finds_nothing_new_and_with_one_what_is_me
     """H2, T1: a program under a narrower grant has none, though its Deno may have waited for one that has."""
     source = "Reflect.ownKeys(globalThis).map(String)"
     with_hub = await value(source)
-    report, _ = await anyio.to_thread.run_sync(spawn, tmp_path / "without", "", source, mode)
-    assert [name for name in with_hub if name not in report["value"]] == [
+    narrower, without = [
+        (await anyio.to_thread.run_sync(spawn, tmp_path / run.stem, "", source, mode, run))[0]["value"]
+        for run in (WITH_TOOLS, RUN)
+    ]
+    assert narrower == without
+    assert [name for name in with_hub if name not in without] == [
         *("tools", "llm", "ToolError", "ToolResult", "callMCPTool", "call_mcp_tool", "listTools", "searchTools"),
         *("discoverMCPTools", "getToolSchema", "discover_mcp_tools", "get_tool_schema", "search_tools"),
     ]
-    assert [name for name in report["value"] if name not in with_hub] == []
+    assert [name for name in without if name not in with_hub] == []
+
+
+async def test_a_program_with_tools_finds_nothing_of_the_warm_up(tmp_path):
+    """E1: what it finds after a cold start, once node's modules are loaded. No connection is open."""
+    typed = "const typed: boolean = true;"
+
+    async def answer(connection):
+        await rpc.answer(Host().handlers(), connection)
+
+    found = {}
+    async with listening(answer) as hub:
+        for kind, mode in {"cold": (), "waiting": ("wait",)}.items():
+            for name, source in {"state": typed + STATE, "world": typed + WORLD}.items():
+                _, done = await anyio.to_thread.run_sync(spawn, tmp_path / f"{kind}-{name}", hub, source, mode)
+                found[kind, name] = done.stdout.splitlines()
+    assert "globalThis.tools" in "\n".join(found["cold", "world"])
+    assert found["waiting", "world"] == found["cold", "world"]
+    assert found["waiting", "state"] == found["cold", "state"]
 
 
 async def test_a_program_that_patches_the_globals_hurts_itself_at_most(value):

@@ -60,12 +60,13 @@ def test_tools_and_a_language_model_open_the_one_door_where_they_are(permissions
     ("grant", "hub"),
     [({}, ""), ({"sampling": Sampling(rounds=3)}, ""), ({"toolbox": TOOLBOX}, HUB), ({"sampling": SAMPLING}, HUB)],
 )
-def test_a_program_and_who_waits_for_it_are_told_where_the_tools_are(grant, hub):
+def test_a_program_is_told_where_the_tools_are_and_who_needs_none_does_not_load_them(grant, hub):
     """H2: without a variable of the environment, which Deno may not read."""
     for language in ("typescript", "javascript"):
         program = typescript.find(None, language).prepare("1", Grant(**grant))
         assert json.loads(program.text)["hub"] == hub
-        assert program.waiting == (*program.argv, "wait", hub)
+        assert program.argv[-2].endswith("/run_with_tools.mjs" if hub else "/run.mjs")
+        assert program.waiting == (*program.argv, "wait")
 
 
 def test_types_are_for_typescript_alone():

@@ -28,6 +28,7 @@ class Deno(Value):
         ``types``: declarations, set before a program in TypeScript.
         """
         name = "program.ts" if self.language == "typescript" else "program.js"
+        hub = _hub(grant)
         readable = ",".join((SCRATCH, *(mount.target for mount in grant.mounts)))
         job = {
             "source": source,
@@ -35,7 +36,7 @@ class Deno(Value):
             "language": self.language,
             "types": types if self.language == "typescript" else "",
             "value_bytes": int(grant.limits.output_bytes),
-            "hub": _hub(grant),
+            "hub": hub,
         }
         command = (
             _DENO,
@@ -53,13 +54,13 @@ class Deno(Value):
             *_permissions(grant),
             # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
             f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
-            f"{GUEST}/deno/run.mjs",
+            f"{GUEST}/deno/{'run_with_tools.mjs' if hub else 'run.mjs'}",
             _REPORT,
         )
         return Program(
             name=name,
             argv=command,
-            waiting=(*command, "wait", _hub(grant)),
+            waiting=(*command, "wait"),
             text=json.dumps(job),
             report=_REPORT,
             binds=(Mount(source=self.executable, target=_DENO),),

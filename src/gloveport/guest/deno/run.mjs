@@ -4,7 +4,8 @@
  * The job comes on standard input as JSON `{source, name, language, types, value_bytes, hub}` and is read to its end; the
  * report goes to the file that the first argument names, a line each time there is one, of which the last counts. Its shape is
  * that of `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the
- * program. `hub` is where tools can be called, or empty; where there are some, `tools.mjs` puts them among the globals.
+ * program. `hub` is where tools can be called, or empty. What calls them, `run_with_tools.mjs` brings: who needs none shall not
+ * wait for it.
  * With `wait` as the second argument this goes once through all that a program needs, writes a line that is no report, and the
  * byte "R" to standard output, and only then reads. No job at all is the quiet end of one that waits in vain.
  *
@@ -463,9 +464,9 @@ function reporter(path) {
 
 /**
  * Get ready to report, call `ready`, then read the program and run it. `leave` is called when the report is written, before
- * the program's own listeners of the end, with a function that writes it for the last time.
+ * the program's own listeners of the end, with a function that writes it for the last time. `tools` is that module, or null.
  */
-async function main(path, ready, leave) {
+async function main(path, tools, ready, leave) {
   const write = reporter(path);
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
   let job;
@@ -486,11 +487,11 @@ async function main(path, ready, leave) {
   job = readJob(readStdin);
   url = job.name;
   try {
-    if (job.hub) (await import("./tools.mjs")).install(job.hub);
     job.source = job.source.replace(/^\uFEFF/, "");
     const module = await compile(job);
     job.ahead = module.ahead;
     url = publish(module);
+    if (job.hub) tools.install(job.hub);
     if (module.text.includes("await")) { // as one with a top-level return does now
       // Deno ends such a program without a last event, so this report stands unless another comes.
       const never = { type: "Error", message: NEVER, traceback: `Error: ${NEVER}\n`, errno: null };
@@ -561,10 +562,10 @@ async function warmUp() {
   } catch { /* so nothing is printed */ }
 }
 
-/** Get ready, say so, and run the program that comes. `hub`: where it may find tools. */
-async function wait(path, hub) {
+/** Get ready, say so, and run the program that comes. */
+async function wait(path, tools) {
   await warmUp();
-  if (hub) await (await import("./tools.mjs")).warmUp();
+  await tools?.warmUp();
   const { EventEmitter } = await import("node:events");
   new EventEmitter().on("exit", () => {}).emit("exit", 0);
   // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
@@ -578,11 +579,15 @@ async function wait(path, hub) {
     write(null); // no report, but the first is slow, for its reader too
     stdout.writeSync(encode("R"));
   };
-  main(path, ready, leave);
+  main(path, tools, ready, leave);
 }
 
-// The arguments are taken away before node's process copies them. This module must end before a program begins, as "load"
-// tells.
-const [path, mode, hub] = args.splice(0);
-if (mode === "wait") wait(path, hub);
-else main(path, () => {}, () => {});
+/** Do what the arguments say. They are taken away before node's process copies them. */
+export function start(tools) {
+  const [path, mode] = args.splice(0);
+  if (mode === "wait") wait(path, tools);
+  else main(path, tools, () => {}, () => {});
+}
+
+// This module must end before a program begins, as "load" tells.
+if (import.meta.main) start(null);

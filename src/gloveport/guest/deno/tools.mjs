@@ -1,5 +1,5 @@
 /**
- * What a program has to call tools of other MCP servers, and to ask a language model. `run.mjs` puts it among the globals:
+ * What a program has to call tools of other MCP servers, and to ask a language model. `install` puts it among the globals:
  *
  *     await tools.github.create_issue({ title: "x" })    one function a tool; names are exposed or original ones
  *     await tools["my-server"]["do-it"].blocks({...})    the same, but always a ToolResult with all that came
