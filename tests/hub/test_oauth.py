@@ -16,8 +16,10 @@ from tests.far_side.mcp_oauth import browse, protected
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.auth import auth_of
+from gloveport.hub.connect import Connector
 from gloveport.hub.login import LoginDesk
 from gloveport.hub.logins import Logins
+from gloveport.hub.upstream import Upstream
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
@@ -474,6 +476,22 @@ async def test_who_has_no_login_can_not_log_in(far, desk_of):
         await desk_of().login("far", Server(url=far.url))
     clear = Server(url="http://mcp.test/mcp", auth=(OAuthLogin(kind="oauth"),))
     assert "without encryption" in (await failure(desk_of().login("far", clear))).args[0]
+
+
+async def test_a_login_that_ends_under_a_connection_is_said_in_its_own_words(
+    far, logged_in, server, vault, logins, tasks
+):
+    """H1: all the way from the hub's connection to who calls."""
+    ways = Connector(vault=vault, logins=logins, environ={}).ways("far", server)
+    upstream = Upstream("far", server, ways, tasks=tasks, on_tools=lambda _: None)
+    assert (await upstream.call("whoami", {})).content[0].text == "the owner"
+    far.books.access.clear()
+    assert (await upstream.call("whoami", {})).content[0].text == "the owner"
+    assert far.books.exchanged == 1
+    far.books.access.clear()
+    far.books.refresh.clear()
+    assert (await failure(upstream.call("whoami", {}))).code == "login_required"
+    await upstream.close()
 
 
 async def test_requests_with_a_login_do_not_wait_for_each_other(far, logged_in, server, vault, logins):
