@@ -177,14 +177,6 @@ def test_hostile_texts_reach_no_terminal(world):
     assert "+ 2J (added, file)" in answer.stdout
 
 
-def test_the_user_s_own_file_is_the_one_that_is_written(world):
-    if os.geteuid() == 0:
-        pytest.skip("root's own file is in /etc")
-    world.install()
-    assert world.run("--yes", "--from", "codex", config=False).exit_code == 0
-    assert (world.home / ".config/gloveport/gloveport.toml").stat().st_mode & 0o777 == 0o600
-
-
 def test_help_does_not_load_what_only_an_import_needs():
     """A command line that is slow is not used."""
     done = subprocess.run(

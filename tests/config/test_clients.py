@@ -750,3 +750,14 @@ def test_a_link_in_the_place_of_the_file_stays_one(world):
     world.apply(github=GITHUB)
     assert world.file.is_symlink()
     assert "github" in world.servers
+
+
+def test_what_is_written_is_the_user_s_own_file_and_never_a_project_s(home):
+    """H1: a project's file counts only as it was trusted; here it does not even have to be."""
+    home.project_file.write_text("[servers.theirs]\ncommand = ['x']\n")
+    found = target(None, cwd=home.project, home=ADA, environ=home.environ)
+    entry = Entry(name="github", place=Place(client="file", path=Path("/x.json")), table=GITHUB)
+    written = apply(found, plan([entry], found.here), environ=home.environ)
+    assert written.file == home.user_file
+    assert (home.user_file.parent / "secrets/github/GITHUB_TOKEN").stat().st_mode & 0o777 == 0o600
+    assert home.project_file.read_text() == "[servers.theirs]\ncommand = ['x']\n"
