@@ -8,7 +8,7 @@ person could have read it, is answered on the command line: the client gets a ru
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as wire
@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Question, Scope, Verdict
@@ -35,15 +35,6 @@ _TOO_FAST_SECONDS = 1.0
 _MOST_ROUNDS = 8
 """Questions by which one call is answered on 2026-07-28. Clients give up after ten, and would lose the run."""
 _NO_ANSWER = UpstreamError("client_failed", "The client has not asked its model.")
-
-
-class Form(BaseModel):
-    """What a person fills in."""
-
-    allow: bool = Field(description="Whether this may be done")
-    remember: Literal["once", "run", "session"] = Field(
-        default="once", description="For this once, or for the same tool again in this run or session"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +81,20 @@ class Attendance:
     async def attend(self, seconds: float) -> wire.InputRequiredResult | None:
         """Until the run is over, ``seconds`` are, or the run waits for what this client has to be told of.
 
+        A run of which nobody else knows ends with this, where it is cancelled.
+
         Returns:
             What the client has to answer first, where it is to be asked so.
         """
         self._take()
         deadline = time.monotonic() + seconds
         async with anyio.create_task_group() as tasks:
-            asked = await self._until(deadline, tasks)
+            try:
+                asked = await self._until(deadline, tasks)
+            except BaseException:  # the request is over without an answer
+                if not self.run.handed_out:
+                    self.run.cancel()  # now, for dialogs of a client that has gone take seconds to close
+                raise
             tasks.cancel_scope.cancel()
         return self._input_required(asked) if asked else None
 
@@ -224,9 +222,26 @@ def _sample(need: Need) -> wire.CreateMessageRequest:
 
 def _elicit(question: Question) -> wire.ElicitRequest:
     text = "\n".join(filter(None, (question.text, question.detail)))
-    return wire.ElicitRequest(
-        params=wire.ElicitRequestFormParams(message=text, requested_schema=Form.model_json_schema())
-    )
+    return wire.ElicitRequest(params=wire.ElicitRequestFormParams(message=text, requested_schema=_form(question)))
+
+
+def _form(question: Question) -> dict[str, Any]:
+    """What a person fills in."""
+    scopes = ["once", "run", "session"] if question.session else ["once", "run"]
+    return {
+        "type": "object",
+        "properties": {
+            "allow": {"type": "boolean", "title": "Allow", "description": "Whether this may be done"},
+            "remember": {
+                "type": "string",
+                "title": "Remember",
+                "description": "For this once, or for the same again, whatever the arguments are",
+                "enum": scopes,
+                "default": "once",
+            },
+        },
+        "required": ["allow"],
+    }
 
 
 def _cause(error: MCPError | ValidationError) -> str:

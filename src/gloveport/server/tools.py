@@ -24,7 +24,7 @@ from gloveport.engine.execution import Company, Engine
 from gloveport.engine.runs import Run
 from gloveport.errors import AuditError, GloveportError
 from gloveport.hub.discovery import Detail, search
-from gloveport.model import MIB, Language, Narrowing, Request, Result, Value
+from gloveport.model import MIB, Grant, Language, Narrowing, Request, Result, Value
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
 from gloveport.sandbox.probe import Check
@@ -220,16 +220,12 @@ class Tools:
         run.hear = None if progress is None else progress.add
         run.expect(math.inf)
         reply: Reply = _GONE
-        try:
-            async with _beside(progress, ctx.request_context.request):
-                needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
-                reply = needed or self._told(run)
-        finally:
-            if reply is _GONE and not run.handed_out:  # the request has ended, and nobody else knows of the run
-                run.cancel()
-        if isinstance(reply, wire.InputRequiredResult) and not run.handed_out:
-            run.expect(_STATE_SECONDS)
-        return reply
+        async with _beside(progress, ctx.request_context.request):
+            needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
+            if needed is not None and not run.handed_out:
+                run.expect(_STATE_SECONDS)
+            reply = needed or self._told(run)
+        return reply  # noqa: RET504 - the context may have ended what was in it
 
     def _told(self, run: Run) -> wire.CallToolResult:
         if isinstance(run.failure, GloveportError):
@@ -353,7 +349,8 @@ async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> N
 def _reply(result: Result) -> wire.CallToolResult:
     # What has its default is left out, but for the grant's limits: the answer says which were in force.
     structured = result.model_dump(mode="json", exclude_defaults=True)
-    structured.setdefault("grant", {})["limits"] = result.grant.limits.model_dump(mode="json")
+    if result.grant != Grant():  # of a run that is not over, it is not known here
+        structured["grant"]["limits"] = result.grant.limits.model_dump(mode="json")
     return wire.CallToolResult(
         is_error=result.status == "denied",
         content=[wire.TextContent(type="text", text=answer(result))],
