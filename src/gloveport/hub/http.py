@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NoReturn, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 import anyio
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.wire import Reading, Writing
@@ -26,6 +27,7 @@ from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
+_AfterFailure: TypeAlias = Literal["goes on", "is stuck"]
 
 _CONNECT_SECONDS = 10.0
 _SPARE_SECONDS = 5.0
@@ -36,6 +38,9 @@ _MOST_CONNECTIONS, _KEPT_CONNECTIONS = 1100, 16
 
 _SSE_EVENT_BYTES = 1 << 20
 """What the SDK's older transport lets an event have."""
+
+_GONE_ON_WITH = (*range(HTTPStatus.BAD_REQUEST), HTTPStatus.UNAUTHORIZED)
+"""Status of an answer to a message, by the older transport. A second try may be authorized."""
 
 _OF_RESUMPTION = (b"id", b"retry")
 """Fields of events by which a broken stream is taken up again."""
@@ -62,7 +67,7 @@ async def _streamable(
 ) -> AsyncIterator[tuple[Reading, Writing]]:
     most = int(server.answer_bytes)
     async with (
-        _client(name, server, auth, verify, most) as client,
+        _client(name, server, auth, verify, most, after_failure="goes on") as client,
         client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=most) as streams,
     ):
@@ -74,7 +79,7 @@ async def _older(
     name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None
 ) -> AsyncIterator[tuple[Reading, Writing]]:
     most = min(int(server.answer_bytes), _SSE_EVENT_BYTES)
-    async with _client(name, server, auth, verify, most) as client:
+    async with _client(name, server, auth, verify, most, after_failure="is stuck") as client:
 
         def made(
             headers: dict[str, str] | None = None,  # noqa: ARG001 - it has its own of all these
@@ -89,7 +94,12 @@ async def _older(
 
 @contextlib.asynccontextmanager
 async def _client(
-    name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None, most: int
+    name: str,
+    server: Server,
+    auth: httpx2.Auth | None,
+    verify: ssl.SSLContext | None,
+    most: int,
+    after_failure: _AfterFailure,
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that ends the context with an ``UpstreamError`` when the server goes beyond its bounds."""
     async with anyio.create_task_group() as tasks:
@@ -106,6 +116,7 @@ async def _client(
             name=name,
             most=most,
             seconds=max(server.startup_seconds, server.call_seconds) + _SPARE_SECONDS,
+            after_failure=after_failure,
             fail=end,
         )
         try:
@@ -117,14 +128,14 @@ async def _client(
                 trust_env=False,
                 follow_redirects=False,
             )
-        except Exception as error:
+        except* (MCPError, httpx2.HTTPStatusError):
             if bounded.status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 raise
             raise UpstreamError(
                 "server_unavailable",
-                f"The server {shown(name)} does not accept our credentials: it answers {bounded.status}.",
+                f"The server {shown(name)} wants other credentials: it answers {bounded.status}.",
                 hint=f"Look at its auth in the configuration; with OAuth, run: gloveport servers login {name}",
-            ) from error
+            ) from None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -134,6 +145,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
     Attributes:
         most: Bytes of a body, or of an event.
         seconds: From a request to the end of its answer, unless that has no end.
+        after_failure: What the SDK's transport does when a message could not be sent.
         fail: Ends the connection.
         status: Of the last answer.
     """
@@ -142,6 +154,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
     name: str
     most: int
     seconds: float
+    after_failure: _AfterFailure
     fail: Callable[[UpstreamError], None]
     status: int = 0
 
@@ -153,25 +166,34 @@ class _Bounded(httpx2.AsyncBaseTransport):
         patience = {"connect": _CONNECT_SECONDS, "read": None, "write": None, "pool": None}
         request.extensions = {**request.extensions, "timeout": patience}
         with anyio.CancelScope(deadline=deadline):
-            response = await self.inner.handle_async_request(request)
+            response = await self._answer(request)
             self.status = response.status_code
-            try:
-                await self._check(request, response)
-            except BaseException:
+            if fault := self._fault(request, response):
                 await response.aclose()
-                raise
+                await self.end(*fault)
             return self._bounded(response, deadline)
         return httpx2.Response(HTTPStatus.GATEWAY_TIMEOUT, request=request)
 
-    async def _check(self, request: httpx2.Request, response: httpx2.Response) -> None:
-        coding = response.headers.get("content-encoding", "identity")
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await self.inner.handle_async_request(request)
+        except httpx2.TransportError as error:
+            if request.method == "POST" and self.after_failure == "is stuck":
+                await self.end("server_gone", f"can't be reached any more ({type(error).__name__})", "")
+            raise
+
+    def _fault(self, request: httpx2.Request, response: httpx2.Response) -> tuple[str, str, str] | None:
+        """Code, sentence and hint, where there is nothing to be gone on with."""
+        status, coding = response.status_code, response.headers.get("content-encoding", "identity")
         if coding != "identity":
-            await self.end(
-                "bad_answer", f"has sent a body in the coding {shown(coding)}, which it was not asked for", ""
-            )
-        if response.status_code == HTTPStatus.NOT_FOUND and request.method == "POST":  # noqa: SIM102
-            if "mcp-session-id" in request.headers:
-                await self.end("server_gone", "knows the session no more", "Try again: that begins another.")
+            return "bad_answer", f"has sent a body in the coding {shown(coding)}, which it was not asked for", ""
+        if request.method != "POST":
+            return None
+        if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
+            return "server_gone", "knows the session no more", "Try again: that begins another."
+        if self.after_failure == "is stuck" and status not in _GONE_ON_WITH:
+            return "server_gone", f"has answered a message with {status}", ""
+        return None
 
     def _bounded(self, response: httpx2.Response, deadline: float) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()

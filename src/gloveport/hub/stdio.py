@@ -5,6 +5,7 @@ size that is allowed is ever held in memory. Whatever it does, it and what it st
 context has been left; and it is killed when we are.
 """
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -24,11 +25,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from gloveport.errors import UpstreamError
-from gloveport.model.hub import Server
+from gloveport.model.hub import NESTED, Server
 from gloveport.policy.wording import shown
-
-NESTED = "GLOVEPORT_NESTED"
-"""Variable by which a Gloveport knows that another one has started it."""
 
 _PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -141,19 +139,18 @@ async def _converse(
     receiver: MemoryObjectSendStream[_Received],
 ) -> None:
     """Pass on each message, until there are no more; that is a fault, for only we end a connection."""
-    line = bytearray()
-    descriptor = _pipe(process.stdout)
-    while True:
-        await anyio.wait_readable(descriptor)  # each time: a flood must let others have their turn
-        chunk = os.read(descriptor, _CHUNK_BYTES)
-        if not chunk:
-            break
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            _append(line, piece, most, name)
-            await _deliver(line, receiver)
-            line.clear()
-        _append(line, rest, most, name)
+    reader = asyncio.StreamReader(limit=_CHUNK_BYTES)  # it holds a few times that
+    loop = asyncio.get_running_loop()
+    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+    with contextlib.closing(pipe):
+        line = bytearray()
+        while chunk := await reader.read(_CHUNK_BYTES):
+            *ended, rest = chunk.split(b"\n")
+            for piece in ended:
+                _append(line, piece, most, name)
+                await _deliver(line, receiver)
+                line.clear()
+            _append(line, rest, most, name)
     await _ended(process, _LAST_WORDS_SECONDS)
     with anyio.move_on_after(_LAST_WORDS_SECONDS):
         await said.over.wait()

@@ -36,7 +36,7 @@ from gloveport.policy.wording import shown
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 2.0
 _PROVEN_SECONDS = 60.0
 """A connection that has lasted so long was a success, whatever its end."""
 
@@ -114,7 +114,9 @@ class Upstream:
         self._name, self._server, self._connects = name, server, connects
         self._tasks, self._on_tools, self._clock = tasks, on_tools, clock
         self._breaker = Breaker(clock=clock)
-        self._places = anyio.Semaphore(server.concurrent_calls)
+        self._places = anyio.Semaphore(server.concurrent_calls, fast_acquire=True)
+        # There are servers that end when the first message is not the older handshake's.
+        self._modes: tuple[str, ...] = ("auto", "legacy")
         self._link: _Link | None = None
         self._closed = False
         self.offered: tuple[Definition, ...] | None = None
@@ -186,10 +188,14 @@ class Upstream:
             link = self._link
             if link is None or link.over.is_set():
                 link = self._link = self._begin()
-            await link.settled.wait()
             if link.usable:
                 return link
-            await link.over.wait()
+            with anyio.CancelScope(deadline=link.scope.deadline):
+                await link.settled.wait()
+            if not link.settled.is_set():
+                raise self._late()  # nobody waits until a server that does not answer has been ended
+            if link.stop.is_set():
+                await link.over.wait()
             if link.session is None:
                 raise self._unavailable(link)
 
@@ -203,6 +209,7 @@ class Upstream:
                 hint=f"It is tried again in {math.ceil(self._breaker.wait)} s.",
             )
         link = _Link()
+        link.scope.deadline = anyio.current_time() + self._server.startup_seconds
         self._tasks.start_soon(self._own, link)
         return link
 
@@ -213,8 +220,7 @@ class Upstream:
             with link.scope:
                 await self._connect(link)
             if link.session is None and not self._closed:
-                seconds = self._server.startup_seconds
-                link.fault = self._error("server_unavailable", f"has not listed its tools within {seconds:g} s", "")
+                link.fault = self._late()
         except Exception as error:  # noqa: BLE001 - no fault of one server may end what belongs to others
             link.fault = self._fault(error)
         finally:
@@ -233,25 +239,30 @@ class Upstream:
         self._breaker.fail()
 
     async def _connect(self, link: _Link) -> None:
-        link.scope.deadline = anyio.current_time() + self._server.startup_seconds
         first: Exception | None = None
         for connect in self._connects:
-            try:
-                await self._hold(link, connect)
-            except Exception as error:
-                if link.session is not None or not _was_answered(error):
-                    raise  # to be reached by another way, it would have to be reached at all
-                first = first or error
-            else:
-                return
+            for mode in self._modes:
+                try:
+                    await self._hold(link, connect, mode)
+                except Exception as error:
+                    if link.session is not None:
+                        raise
+                    first = first or error
+                    if not _has_ended(error):
+                        break
+                else:
+                    return
+            if first is not None and not _was_answered(first):
+                break  # to be reached by another way, it would have to be reached at all
         assert first is not None  # noqa: S101 - there is one way at least
         raise first
 
-    async def _hold(self, link: _Link, connect: Connect) -> None:
+    async def _hold(self, link: _Link, connect: Connect, mode: str) -> None:
         link.stop = anyio.Event()
         ourselves = wire.Implementation(name="gloveport", version=importlib.metadata.version("gloveport"))
-        async with Client(self._wired(link, connect), cache=None, client_info=ourselves) as client:
+        async with Client(self._wired(link, connect), mode=mode, cache=None, client_info=ourselves) as client:
             listing = await list_tools(self._name, client, int(self._server.answer_bytes))
+            self._modes = (mode,)
             self.server_info = client.server_info
             self._offer(link, listing)
             link.session = client.session
@@ -329,13 +340,18 @@ class Upstream:
         if error.code == wire.CONNECTION_CLOSED and link.stop.is_set():
             await link.over.wait()
             gone = link.fault or self._error("server_gone", "is not used any more", "")
-            code = gone.code if gone.code == "answer_too_large" else "server_gone"
+            code = "server_gone" if gone.code == "server_unavailable" else gone.code
             hint = gone.hint or "The call may have had an effect. The next one connects anew."
             return UpstreamError(code, str(gone.args[0]), hint=hint)
         self._breaker.succeed()
         if error.code == wire.HEADER_MISMATCH:
             link.changed.set()
         return self._error("server_error", f"answers with the error {error.code}: {_quoted(error.message)}", "")
+
+    def _late(self) -> UpstreamError:
+        seconds = self._server.startup_seconds
+        hint = "A command that installs itself first may need longer: startup_seconds in the configuration."
+        return self._error("server_unavailable", f"has not listed its tools within {seconds:g} s", hint)
 
     def _unavailable(self, link: _Link) -> UpstreamError:
         fault = link.fault or self._error("server_unavailable", "is not used any more", "")
@@ -374,6 +390,10 @@ async def _listen(link: _Link, client: Client) -> None:
 def _was_answered(error: BaseException) -> bool:
     """Whether somebody was there, but speaks otherwise."""
     return all(isinstance(leaf, MCPError) for leaf in _leaves(error))
+
+
+def _has_ended(error: BaseException) -> bool:
+    return any(isinstance(leaf, UpstreamError) and leaf.code == "server_gone" for leaf in _leaves(error))
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

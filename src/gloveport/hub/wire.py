@@ -31,8 +31,8 @@ _OF_SUBSCRIPTIONS = ("notifications/subscriptions/acknowledged", "notifications/
 _COURTESY_SECONDS = 0.5
 """How long a message that nobody waits for may take to be sent: longer ones are dropped."""
 
-_NOISE, _PAUSE_SECONDS = 64, 0.05
-"""After so many messages that were not asked for the reading rests: 1280 a second at most."""
+_NOISE, _PAUSE_SECONDS = 128, 0.05
+"""After so many messages that were not asked for the reading rests: 2560 a second at most."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +62,8 @@ class Wire:
     Attributes:
         name: The server's.
         on_change: Called when it says that its tools have changed.
-        on_end: Called when nothing more comes.
+        on_end: Called when nothing more comes, or can be sent; perhaps again.
         headers: By the name of the tool.
-        over: Whether nothing more comes.
     """
 
     name: str
@@ -73,7 +72,6 @@ class Wire:
     on_change: Callable[[], None]
     on_end: Callable[[], None]
     headers: Mapping[str, Headers] = field(default_factory=dict)
-    over: bool = False
     _open: set[RequestId] = field(default_factory=set)
     _noise: int = 0
 
@@ -88,7 +86,11 @@ class Wire:
                 self._open.discard(coerce_request_id((message.params or {}).get("requestId", "")))
             await self._send_if_it_can(item)
             return
-        await self.writing.send(item)
+        try:
+            await self.writing.send(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self.on_end()  # a transport may cease to send and still read
+            raise
 
     async def receive(self) -> SessionMessage:
         """The next message that was asked for."""
@@ -99,7 +101,6 @@ class Wire:
                     return item
                 await self._rest(item)
         except BaseException:
-            self.over = True
             self.on_end()
             raise
 

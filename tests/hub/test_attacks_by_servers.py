@@ -1,0 +1,192 @@
+"""Servers that lie, flood, hang or die. Each harms its own calls at most; whoever else is there does not notice."""
+
+import time
+
+import anyio
+import pytest
+from tests.hub.upstreams import failure, hostile, using, words
+
+pytestmark = pytest.mark.anyio
+
+
+async def is_well(far, conduct: str = "") -> None:
+    """The connection is as good as it was."""
+    assert far.state == "ready", conduct
+    assert words(await far.call("plain", {}))["listings"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("conduct", "what"),
+    [
+        ("endless pages", "more than 200 pages"),
+        ("same page", "same page"),
+        ("many tools", "more than 10000 tools"),
+        ("large pages", "65536 bytes"),
+        ("no list", "no list of tools"),
+    ],
+)
+async def test_a_list_that_does_not_end_is_a_fault(conduct, what):
+    """H1: endless pages; cost us no more than a list that is as large as one may be."""
+    async with using(hostile(conduct, answer_bytes=65536 if conduct == "large pages" else 8 << 20)) as far:
+        error = await failure(far.tools())
+        assert error.code == "bad_answer"
+        assert what in str(error)
+        assert far.offered is None
+
+
+async def test_tools_whose_names_nobody_could_read_or_tell_apart_are_left_out():
+    """H1: the first of two with one name counts."""
+    async with using(hostile("bad names")) as far:
+        assert [(tool.name, tool.description) for tool in await far.tools()] == [("good", "0"), ("später", "7")]
+
+
+@pytest.mark.parametrize("conduct", ["huge line", "huge answer"])
+async def test_an_answer_that_is_too_large_ends_the_connection(conduct):
+    """H1, T5: answer_bytes. The next call begins another."""
+    async with using(hostile(conduct, answer_bytes=1 << 20)) as far:
+        error = await failure(far.call("bad", {}))
+        assert error.code == "answer_too_large"
+        assert "1048576 bytes" in str(error)
+        assert words(await far.call("plain", {}))["listings"] == 1
+
+
+@pytest.mark.parametrize(
+    "conduct", ["wrong ids", "many wrong ids", "garbage", "flood of notifications", "answers twice"]
+)
+async def test_what_was_not_asked_for_is_passed_over(conduct):
+    """H1: wrong ids, lines that are no messages, notifications, second answers."""
+    async with using(hostile(conduct)) as far:
+        await far.call("bad", {})
+        await is_well(far, conduct)
+
+
+async def test_thousands_of_changes_cost_one_listing():
+    """H1: list_changed, as often as a server can say it."""
+    async with using(hostile("flood of changes")) as far:
+        assert words(await far.call("bad", {})) == 1
+        assert words(await far.call("plain", {}))["listings"] <= 2
+
+
+async def test_a_list_that_does_not_end_later_on_ends_the_connection():
+    """H1: as one that does not end at the beginning; what was offered before stays known."""
+    async with using(hostile("endless later")) as far:
+        await far.call("bad", {})
+        link = far._link
+        with anyio.fail_after(10):
+            await link.over.wait()
+        assert far.state == "failed"
+        assert "pages" in far.error
+        assert [tool.name for tool in far.offered] == ["plain", "bad"]
+
+
+async def test_an_answer_after_its_time_is_nobody_s():
+    """H1: it is not taken for that of the next call."""
+    async with using(hostile("late", call_seconds=0.3)) as far:
+        assert (await failure(far.call("bad", {}))).code == "tool_timeout"
+        await is_well(far)
+
+
+async def test_a_server_that_asks_for_the_model_the_person_or_the_files_is_refused():
+    """H7, H8, T1: none of them is a server's to have. It is told so at once, and may know that we are there."""
+    async with using(hostile("asks")) as far:
+        told = words(await far.call("bad", {}))
+        assert [message["id"] for message in told] == ["q0", "q1", "q2", "q3"]
+        assert [message["error"]["code"] for message in told[:3]] == [-32601] * 3
+        assert told[3]["result"] == {}
+
+
+async def test_a_server_that_asks_without_end_and_does_not_read_costs_a_call_its_time_and_nothing_else():
+    """H1: no task and no memory for each of its requests; others run on."""
+    async with using(hostile("asks and does not read", call_seconds=1)) as far:
+        await far.tools()
+        codes, turns = [], 0
+
+        async def call():
+            codes.append((await failure(far.call("bad", {}))).code)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            while not codes:
+                await anyio.sleep(0.001)
+                turns += 1
+                assert len(anyio.get_running_tasks()) < 100
+        assert codes == ["tool_timeout"]
+        assert turns > 100
+
+
+async def test_a_server_that_does_not_read_delays_a_call_no_longer_than_its_time():
+    """H1, T5: call_seconds. The call does not fit into the pipe; nor does the notice that it is off."""
+    async with using(hostile("does not read", call_seconds=0.5)) as far:
+        await far.tools()
+        assert (await failure(far.call("bad", {}))).code == "tool_timeout"
+        for _ in range(2):
+            began = time.monotonic()
+            assert (await failure(far.call("bad", {"much": "x" * (1 << 20)}))).code == "tool_timeout"
+            assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("conduct", ["bad schema", "deep schema"])
+async def test_a_schema_that_takes_forever_to_check_an_answer_by_is_not_checked_by(conduct):
+    """H1: ``^(a+)+$`` against 64 letters takes longer than anybody lives, on our only event loop."""
+    async with using(hostile(conduct)) as far:
+        assert {tool.name for tool in await far.tools()} == {"plain", "bad"}
+        with anyio.fail_after(5):
+            result = await far.call("bad", {})
+        assert result.structured_content
+        await is_well(far)
+
+
+@pytest.mark.parametrize("conduct", ["bad result", "no result"])
+async def test_what_is_no_result_is_an_error_of_its_call_alone(conduct):
+    """H1."""
+    async with using(hostile(conduct, call_seconds=1)) as far:
+        error = await failure(far.call("bad", {}))
+        assert error.code == ("bad_answer" if conduct == "bad result" else "tool_timeout")
+        await is_well(far)
+
+
+async def test_what_a_server_says_is_shown_printable_and_short():
+    """T4: a terminal obeys what is written to it."""
+    async with using(hostile("error")) as far:
+        error = await failure(far.call("bad", {}))
+        assert error.code == "server_error"
+        assert "-32000" in str(error)
+        assert "\x1b" not in str(error)
+        assert "\n" not in error.args[0]
+        assert len(str(error)) < 2500
+        await is_well(far)
+
+
+async def test_a_protocol_that_we_do_not_speak_is_no_connection():
+    """H1."""
+    async with using(hostile("old")) as far:
+        error = await failure(far.tools())
+        assert error.code == "server_unavailable"
+        assert "1999-01-01" in str(error)
+
+
+async def test_a_dead_a_silent_and_a_lying_server_delay_nobody_else():
+    """H1, H4: all at once in one task group."""
+    conducts = (
+        "dies at start",
+        "silent start",
+        "silent list",
+        "huge line",
+        "endless pages",
+        "floods its standard error",
+    )
+
+    async def be_bad(conduct):
+        async with using(hostile(conduct, startup_seconds=3, call_seconds=3)) as far:
+            if conduct == "floods its standard error":
+                await far.call("bad", {})
+            else:
+                await failure(far.call("bad", {}))
+
+    async with anyio.create_task_group() as tasks:
+        for conduct in conducts:
+            tasks.start_soon(be_bad, conduct)
+        async with using(hostile("", startup_seconds=3, call_seconds=1)) as far:
+            with anyio.fail_after(3):
+                pids = {words(await far.call("plain", {}))["pid"] for _ in range(100)}
+    assert len(pids) == 1

@@ -1,0 +1,101 @@
+"""What tests of connections share: upstream servers, which are real programs, and ways to them."""
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from gloveport.errors import UpstreamError
+from gloveport.hub import http, stdio
+from gloveport.hub.upstream import Upstream
+from gloveport.model.hub import Server
+
+FAR_SIDE = Path(__file__).parent.parent / "far_side"
+PLAIN, HOSTILE = str(FAR_SIDE / "mcp_plain.py"), str(FAR_SIDE / "mcp_hostile.py")
+
+
+def plain(**told) -> Server:
+    """A server made with the SDK, over its standard streams."""
+    return Server(command=(sys.executable, PLAIN, "stdio"), **told)
+
+
+def hostile(conduct: str, **told) -> Server:
+    """One that does something wrong."""
+    return Server(command=(sys.executable, "-I", "-S", HOSTILE, conduct), **told)
+
+
+@contextlib.asynccontextmanager
+async def using(
+    server: Server, *, secrets=None, clean=str, environ=os.environ, auth=None, verify=None, **told
+) -> AsyncIterator[Upstream]:
+    """An upstream in a task group of its own, closed in the end."""
+    if server.command:
+        given = {"environ": environ, "secrets": secrets or {}, "clean": clean}
+        ways = (functools.partial(stdio.connect, "far", server, **given),)
+    else:
+        ways = http.connects("far", server, auth=auth, verify=verify)
+    async with anyio.create_task_group() as tasks:
+        upstream = Upstream("far", server, ways, tasks=tasks, **{"on_tools": lambda _: None} | told)
+        yield upstream
+        await upstream.close()
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A server made with the SDK that speaks over HTTP: its address, and its process."""
+
+    url: str
+    process: "subprocess.Popen[str]"
+
+
+@contextlib.contextmanager
+def listening(kind: str) -> Iterator[Listening]:
+    """Start one: ``http``, ``json`` or ``sse``."""
+    process = subprocess.Popen([sys.executable, PLAIN, kind], stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(process.stdout.readline())
+        yield Listening(f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}", process)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def words(result):
+    """What stands in a result's only block, as JSON where it is that."""
+    (block,) = result.content
+    try:
+        return json.loads(block.text)
+    except ValueError:
+        return block.text
+
+
+async def failure(awaited) -> UpstreamError:
+    """How this fails."""
+    try:
+        await awaited
+    except UpstreamError as error:
+        return error
+    raise AssertionError("it has not failed")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there that is not just waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def until(condition, seconds: float = 10) -> None:
+    """Wait until this holds."""
+    with anyio.fail_after(seconds):
+        while not condition():
+            await anyio.sleep(0.01)
