@@ -2,8 +2,10 @@
 
 import pytest
 from mcp import Client
+from tests.server.shop import opened
 
 from gloveport.config import Config
+from gloveport.model.hub import Sampling
 from gloveport.server.protocol import make_server
 
 
@@ -41,3 +43,18 @@ def execute(client):
         return await client.call_tool("execute_code", arguments, progress_callback=progress, meta=meta)
 
     return call
+
+
+@pytest.fixture(scope="module")
+async def opened_shop(tmp_path_factory):
+    async with opened(tmp_path_factory.mktemp("shop"), sampling=Sampling(enabled=True)) as shop:
+        yield shop
+
+
+@pytest.fixture
+async def shop(opened_shop):
+    """The shop with a desk of this test; in the end nothing may run or wait."""
+    shop = opened_shop.but(desk={})
+    yield shop
+    await shop.idle()
+    assert [one for one in shop.store.entries() if one.status == "pending"] == []

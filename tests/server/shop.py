@@ -1,4 +1,4 @@
-"""An engine whose programs may use a shop, clients of it, and people who answer. For the tests of how clients attend."""
+"""An engine whose programs may use a shop, clients of it, and people who answer: for tests of how clients attend."""
 
 import contextlib
 import dataclasses
@@ -24,6 +24,7 @@ from gloveport.engine.execution import Engine
 from gloveport.model.hub import Server
 from gloveport.server import app
 from gloveport.server.protocol import make_server
+from gloveport.server.upstreams import connected
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side" / "mcp_shop.py"
 
@@ -131,7 +132,7 @@ async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     servers = {"shop": Server(command=(sys.executable, str(FAR_SIDE), str(directory / "ledger")))}
     config = Config(servers=servers, pool=Pool(forked=2, booted=0), **settings)
-    async with app.assemble(config, environ) as engine:
+    async with app.assemble(config, environ, connected) as engine:
         yield Shop(engine, directory, environ)
 
 

@@ -10,7 +10,7 @@ import mcp_types as wire
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from tests.server.shop import DECLINE, DISMISS, NO, YES, Dialogs, accept, execute, opened, said, serving
+from tests.server.shop import DECLINE, DISMISS, NO, YES, Dialogs, accept, execute, said, serving
 
 from gloveport.errors import Denied
 from gloveport.model import Limits, Policy
@@ -36,21 +36,6 @@ async def attempt(name):
 await asyncio.gather(attempt("one"), attempt("two"))
 """
 QUEUE, CLIENT = frozenset({"queue"}), frozenset({"client"})
-
-
-@pytest.fixture(scope="module")
-async def opened_shop(tmp_path_factory):
-    async with opened(tmp_path_factory.mktemp("shop")) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def shop(opened_shop):
-    """The shop with a desk of this test; in the end nothing may run or wait."""
-    shop = opened_shop.but(desk={})
-    yield shop
-    await shop.idle()
-    assert [one for one in shop.store.entries() if one.status == "pending"] == []
 
 
 @pytest.fixture
@@ -289,10 +274,10 @@ async def test_a_question_that_comes_back_unanswered_is_left_to_the_queue(shop):
         role="assistant", content=wire.TextContent(type="text", text="y"), model="m"
     )
     async with shop.client("2026-07-28", elicitation_callback=Dialogs([])) as client:
-        for given in ({}, {"approve": YES}, [told_by_model]):
+        for name, given in (("", YES), ("approve", YES), ("its own", told_by_model)):
             arguments, asked = await first_round(client, DESTROY.format("stool"))
-            given = answers(asked, *given) if isinstance(given, list) else given
-            result = await next_round(client, arguments, asked, given)
+            named = answers(asked, given) if name == "its own" else {name: given}
+            result = await next_round(client, arguments, asked, named)
             assert result.structured_content["status"] == "waiting"
             await client.call_tool("cancel_run", {"run_id": result.structured_content["run_id"]})
     assert shop.destroyed("stool") == 0
@@ -362,21 +347,22 @@ async def test_a_connection_that_closes_ends_a_run_that_waits_on_it(shop, era, w
     if when == "at the first question":
         dialogs.held = anyio.Event()
     code = f"{TRY}\n[attempt('north {era}'), attempt('south {era}')]"
-    async with serving(shop) as url, anyio.create_task_group() as group:
+    async with serving(shop) as url:
 
         async def call():
             async with Client(url, mode=era, elicitation_callback=dialogs) as client:
                 await execute(client, code)
 
-        group.start_soon(call)
-        await dialogs.opened.wait()
-        if when == "at the second question":
-            dialogs.held = anyio.Event()
-            with anyio.fail_after(5):
-                while len(dialogs.read) < 2:
-                    await anyio.sleep(0.01)
-        group.cancel_scope.cancel()
-    await shop.idle()
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await dialogs.opened.wait()
+            if when == "at the second question":
+                dialogs.held = anyio.Event()
+                with anyio.fail_after(5):
+                    while len(dialogs.read) < 2:
+                        await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+        await shop.idle()
     assert shop.records(shop.last_run(), "execute.ended")[0].fields["status"] == "cancelled"
     assert shop.destroyed(f"south {era}") == 0
 
@@ -397,7 +383,9 @@ async def asked_over_http(url, code):
         headers |= {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
         await http.post(url, headers=headers, json=message("notifications/initialized", {}))
         async with http.stream("POST", url, headers=headers, json=message("tools/call", call, id=2)) as stream:
-            lines = (json.loads(line.removeprefix("data: ")) async for line in stream.aiter_lines() if "jsonrpc" in line)
+            lines = (
+                json.loads(line.removeprefix("data: ")) async for line in stream.aiter_lines() if "jsonrpc" in line
+            )
             asked = await anext(lines)
             assert asked["method"] == "elicitation/create"
 
@@ -411,9 +399,10 @@ async def asked_over_http(url, code):
 
 async def test_a_vanished_connection_of_a_handshake_session_ends_its_run(shop):
     """E5: no word of cancelling is sent, and the session stays open."""
-    async with serving(shop) as url, asked_over_http(url, DESTROY.format("gate")):
-        pass
-    await shop.idle()
+    async with serving(shop) as url:
+        async with asked_over_http(url, DESTROY.format("gate")):
+            pass
+        await shop.idle()
     assert shop.records(shop.last_run(), "execute.ended")[0].fields["status"] == "cancelled"
 
 
@@ -528,7 +517,8 @@ async def test_the_wall_clock_of_a_run_that_waits_for_a_person_stands(shop, era)
 async def test_processor_time_counts_while_a_run_waits_for_a_person(shop):
     """H8, E4: to ask is no way to work for longer."""
     shop = shop.but(policy=Policy(limits=Limits(cpu_seconds=0.5)))
-    code = f"import threading\nthreading.Thread(target=exec, args=('while True: pass',), daemon=True).start()\n{DESTROY.format('sun')}"
+    busy = "import threading\nthreading.Thread(target=exec, args=('while True: pass',), daemon=True).start()\n"
+    code = busy + DESTROY.format("sun")
     async with shop.client("legacy") as client:
         result = said(await execute(client, code))
         assert result["status"] == "waiting"

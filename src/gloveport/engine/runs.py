@@ -34,6 +34,11 @@ class Need:
     _answer: Answer | UpstreamError | None = None
     _answered: anyio.Event = field(default_factory=anyio.Event)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has been answered."""
+        return self._answered.is_set()
+
     def settle(self, answer: Answer | UpstreamError) -> None:
         """Answer it. What comes after the first answer means nothing."""
         self._answer = self._answer or answer

@@ -131,7 +131,8 @@ class Attendance:
         return ()
 
     def _open(self) -> list[_Asked]:
-        return [*self.run.needs, *self.desk.pending(self.run.id)]
+        needs = [need for need in self.run.needs if not need.is_settled]  # which go away a little later
+        return [*needs, *self.desk.pending(self.run.id)]
 
     @property
     def _is_handshake(self) -> bool:
