@@ -4,7 +4,6 @@ import contextlib
 import json
 import sys
 import time
-import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -20,15 +19,11 @@ from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.model import Request
 from gloveport.server.app import assemble
+from gloveport.server.upstreams import connected
 
 _SERVER = str(Path(__file__).with_name("upstream_server.py"))
+_SDK_SERVER = str(Path(__file__).with_name("sdk_server.py"))
 _CLIENT = str(Path(__file__).with_name("tool_client.py"))
-_CONFIGURATION = f"""
-[servers.bench]
-command = [{json.dumps(sys.executable)}, {json.dumps(_SERVER)}]
-calls_per_minute = 1000000
-concurrent_calls = 100
-"""
 _SINGLE = """
 import statistics, time
 times = []
@@ -50,13 +45,14 @@ _SERVERS, _DEAD = 20, 5
 _TOOLS = 2000
 
 
-def from_a_sandbox(code: str) -> Contender:
-    """A program that calls the tool, and prints what it has measured."""
+def from_a_sandbox(code: str, server: str) -> Contender:
+    """A program that calls the tool of this server, and prints what it has measured."""
 
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
-        config = Config.model_validate(tomllib.loads(_CONFIGURATION))
-        async with assemble(config, {"GLOVEPORT_STATE": str(scratch / "state")}) as engine:
+        bench = {"command": [sys.executable, server], "calls_per_minute": 1_000_000, "concurrent_calls": 100}
+        config = Config.model_validate({"servers": {"bench": bench}})
+        async with assemble(config, {"GLOVEPORT_STATE": str(scratch / "state")}, connected) as engine:
 
             async def sample() -> float:
                 await settled()
@@ -70,14 +66,14 @@ def from_a_sandbox(code: str) -> Contender:
     return opened
 
 
-def by_the_sdk(mode: str) -> Contender:
-    """The SDK's client in a process of its own."""
+def by_the_sdk(mode: str, server: str) -> Contender:
+    """The SDK's client in a process of its own, connected to this server."""
 
     @contextlib.asynccontextmanager
     async def opened(_: Path) -> AsyncIterator[Sample]:
         async def sample() -> float:
             await settled()
-            ended = await anyio.run_process([sys.executable, _CLIENT, _SERVER, mode])
+            ended = await anyio.run_process([sys.executable, _CLIENT, server, mode])
             return float(ended.stdout)
 
         yield sample
@@ -180,12 +176,23 @@ _SDK = "the MCP SDK's client"
 CASES: Final[tuple[Case, ...]] = (
     Duel(
         name="tool-call",
-        subject=from_a_sandbox(_SINGLE),
+        subject=from_a_sandbox(_SINGLE, _SDK_SERVER),
         baseline=_SDK,
-        opponent=by_the_sdk("single"),
+        opponent=by_the_sdk("single", _SDK_SERVER),
         goal="<= 1.6",
     ),
-    Duel(name="tool-parallel", subject=from_a_sandbox(_PARALLEL), baseline=_SDK, opponent=by_the_sdk("parallel")),
+    Duel(
+        name="tool-call-bare",
+        subject=from_a_sandbox(_SINGLE, _SERVER),
+        baseline=_SDK,
+        opponent=by_the_sdk("single", _SERVER),
+    ),
+    Duel(
+        name="tool-parallel",
+        subject=from_a_sandbox(_PARALLEL, _SDK_SERVER),
+        baseline=_SDK,
+        opponent=by_the_sdk("parallel", _SDK_SERVER),
+    ),
     Duel(
         name="tool-search",
         subject=searching(_TOOLS),

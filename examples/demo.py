@@ -1,6 +1,6 @@
 """The main job, shown: an MCP client starts Gloveport over stdio and asks for programs.
 
-Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Two call the tools of other MCP servers:
+Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Two call other MCP servers:
 one joins what two of them know, one deletes something, for which it has to be approved. Prints what was asked, what
 came back, and what the audit log says. Exits non-zero when anything is not as it should be.
 """

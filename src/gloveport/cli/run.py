@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gloveport.cli.printer import Printer
     from gloveport.config import Config
     from gloveport.model import Language, Request, Result
+    from gloveport.server.app import Connected
 
 _SUFFIXES: "dict[str, Language]" = {
     ".py": "python",
@@ -114,7 +115,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
 
     ended: Result | GloveportError | None = None
     alone = config.model_copy(update={"pool": Pool(forked=0, booted=0)})  # there is one program, and it is here
-    async with app.assemble(alone, os.environ) as engine:
+    async with app.assemble(alone, os.environ, _connected(config)) as engine:
         with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
             async with printing(scope) as printer:
 
@@ -136,6 +137,17 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
     if printer.failure is not None:
         return _unwritable(printer.failure)
     return _EXIT_CODES[ended.status] if ended else 1
+
+
+def _connected(config: "Config") -> "Connected":
+    """Who connects to the configuration's servers. Where there are none, nobody waits for the protocol library."""
+    from gloveport.server.app import unconnected
+
+    if not config.servers:
+        return unconnected
+    from gloveport.server.upstreams import connected
+
+    return connected
 
 
 def _show(printer: "Printer", result: "Result", as_json: bool) -> None:

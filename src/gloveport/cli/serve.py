@@ -58,6 +58,7 @@ async def _serve(given: Path | None, port: int | None) -> int:
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.tools import Transport
+    from gloveport.server.upstreams import connected
 
     found = loaded(given)
     config = found.config
@@ -65,7 +66,7 @@ async def _serve(given: Path | None, port: int | None) -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     transport: Transport = "stdio" if port is None else "http"
-    async with app.assemble(config, os.environ) as engine:
+    async with app.assemble(config, os.environ, connected) as engine:
         app.require(await app.inspect(config, os.environ))
         server = make_server(engine, config, os.environ, transport)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.

@@ -184,7 +184,7 @@ class Calls:
             result = await self.hub.call(definition, arguments)
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
-        body = pydantic_core.to_json(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
         self.ledger.bytes += len(body)
         ending.fields |= {
             "outcome": "error" if result.is_error else "ok",

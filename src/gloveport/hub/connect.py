@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub import http, stdio
 from gloveport.hub.auth import auth_of
+from gloveport.hub.hub import OnTools
 from gloveport.hub.logins import Logins
-from gloveport.hub.upstream import Connect
+from gloveport.hub.upstream import Connect, Upstream
 from gloveport.hub.wire import Reading, Writing
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
@@ -36,6 +38,10 @@ class Connector:
     vault: Vault
     logins: Logins
     environ: Mapping[str, str]
+
+    def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
+        """The server of this name, which nobody is connected to yet."""
+        return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools)
 
     def ways(self, name: str, server: Server) -> tuple[Connect, ...]:
         """The ways to connect, in the order in which to try them."""

@@ -13,10 +13,11 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import anyio
 import mcp_types as wire
+from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
@@ -24,9 +25,34 @@ from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
 from gloveport.hub.pins import Pins
-from gloveport.hub.upstream import Connect, Upstream
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
+
+State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
+
+
+class Upstream(Protocol):
+    """A server that is connected when it is wanted; ``hub.upstream`` is one."""
+
+    offered: tuple[Definition, ...] | None
+    """What it has offered when it was last asked; None before that."""
+
+    @property
+    def state(self) -> State:
+        """Whether it is connected."""
+
+    async def tools(self) -> tuple[Definition, ...]:
+        """What it offers, after it was connected. Raises ``UpstreamError``."""
+
+    async def call(self, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
+        """Call a tool, once. Raises ``UpstreamError``."""
+
+
+OnTools: TypeAlias = Callable[[tuple[Definition, ...]], None]
+"""Told what a server offers whenever it has said so."""
+
+Connect: TypeAlias = Callable[[str, Server, TaskGroup, OnTools], Upstream]
+"""Makes an upstream of a server's name and configuration; its tasks run in the group. Nothing is started yet."""
 
 Record: TypeAlias = Callable[[str, Mapping[str, JsonValue]], object]
 """Writes down what has happened, of which kind, and facts about it."""
@@ -192,7 +218,7 @@ async def opened(
     servers: Mapping[str, Server],
     *,
     pins: Pins,
-    ways: Callable[[str, Server], Sequence[Connect]],
+    connect: Connect,
     record: Record,
 ) -> AsyncIterator[Hub]:
     """The hub to these servers; what was accepted of them before is known. On leaving, each is let go of.
@@ -200,7 +226,7 @@ async def opened(
     Args:
         servers: By name; those that are not active are passed over.
         pins: What of them has been accepted.
-        ways: How a server is reached.
+        connect: Makes the connection to a server.
         record: Writes to the audit log.
     """
     active = {name: server for name, server in servers.items() if server.active}
@@ -213,7 +239,7 @@ async def opened(
             shelves[name] = Shelf(
                 server=server,
                 exposed=exposed,
-                upstream=Upstream(name, server, ways(name, server), tasks=tasks, on_tools=on_tools),
+                upstream=connect(name, server, tasks, on_tools),
                 bucket=Bucket(capacity=server.calls_per_minute, seconds=_MINUTE_SECONDS),
             )
             hub.recall(name)

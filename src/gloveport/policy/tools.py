@@ -60,9 +60,10 @@ def is_visible(
     policy = toolbox.servers.get(server)
     if policy is None or not _is_asked_for(policy, tool):
         return False
-    action = CallTool(server=server, tool=tool, read_only=read_only, destructive=destructive, arguments={})
     for rule in policy.rules:
-        if _names(rule, action) and (rule.action != "deny" or not rule.arguments):
+        if _names(rule, tool, read_only=read_only, destructive=destructive) and (
+            rule.action != "deny" or not rule.arguments
+        ):
             return rule.action != "deny"
     return True
 
@@ -116,7 +117,8 @@ def _is_spelled(pattern: str, name: str) -> bool:
 def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
     doubtful: Ask | None = None
     for number, rule in enumerate(policy.rules):
-        speaks = met(rule.arguments, action) if _names(rule, action) else Met.NO
+        named = _names(rule, action.tool, read_only=action.read_only, destructive=action.destructive)
+        speaks = met(rule.arguments, action) if named else Met.NO
         name = f"servers.{action.server}.rules[{number}]"
         match rule.action, speaks:
             case "deny", Met.YES | Met.PERHAPS:
@@ -134,12 +136,8 @@ def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
     return doubtful or _ask(f"servers.{action.server}: no rule", action)
 
 
-def _names(rule: ToolRule, action: CallTool) -> bool:
-    return (
-        _names_tool(rule, action.tool)
-        and rule.read_only in {None, action.read_only}
-        and rule.destructive in {None, action.destructive}
-    )
+def _names(rule: ToolRule, tool: str, *, read_only: bool, destructive: bool) -> bool:
+    return rule.read_only in {None, read_only} and rule.destructive in {None, destructive} and _names_tool(rule, tool)
 
 
 def _names_tool(rule: ToolRule, tool: str) -> bool:

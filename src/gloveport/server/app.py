@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -26,10 +26,8 @@ from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.engine.runs import running
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError
-from gloveport.hub import hub
 from gloveport.hub.calls import LookUp
-from gloveport.hub.connect import Connector
-from gloveport.hub.logins import Logins
+from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
 from gloveport.limits.admission import Admission
 from gloveport.model import LANGUAGES, Grant, Language, Program
@@ -54,13 +52,36 @@ _GREETINGS: Mapping[Language, str] = {
     "shell": "echo hello",
 }
 
+Connected: TypeAlias = Callable[
+    [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager[Hub]
+]
+
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
 
 
 @contextlib.asynccontextmanager
-async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Engine]:
+async def unconnected(config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
+    """The hub to no servers.
+
+    Raises:
+        ConfigError: There are some.
+    """
+    if any(server.active for server in config.servers.values()):
+        raise ConfigError("the configuration has servers, and nothing here connects to them")
+    yield Hub({}, Pins(state_directory(environ) / "servers"), audit.append)
+
+
+@contextlib.asynccontextmanager
+async def assemble(
+    config: Config, environ: Mapping[str, str], connected: Connected = unconnected
+) -> AsyncIterator[Engine]:
     """An engine on this host, as configured.
+
+    Args:
+        config: What the operator has configured.
+        environ: Our environment.
+        connected: Gives the hub to the configuration's servers: ``upstreams.connected`` where there are any.
 
     Raises:
         ConfigError: The configuration names something that is not there.
@@ -80,19 +101,21 @@ async def assemble(config: Config, environ: Mapping[str, str]) -> AsyncIterator[
         reach = _reach(config, authority)
         pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes, reach.network))
         vault, state = Vault(Sources(environ)), state_directory(environ)
-        logins = Logins(directory=state / "oauth", environ=environ)
-        ways = Connector(vault=vault, logins=logins, environ=environ).ways
-        connected = hub.opened(config.servers, pins=Pins(state / "servers"), ways=ways, record=audit.append)
         store = Store(state / "approvals")
         store.create()
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
-        async with Upstreams() as upstreams, connected as tools, pool.open(), running() as runs:
+        async with (
+            Upstreams() as upstreams,
+            connected(config, environ, vault, audit) as hub,
+            pool.open(),
+            running() as runs,
+        ):
             injector = Injector(vault, Tokens(vault, upstreams.post))
             yield Engine(
                 policy=config.policy,
                 reach=reach,
                 gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
-                hub=tools,
+                hub=hub,
                 look_up=_look_up(Lookups()),
                 runs=runs,
                 desk=desk,

@@ -1,0 +1,24 @@
+"""The hub of one server, wired. Apart from ``app``, since whoever has no servers need not wait for the MCP library."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+from gloveport.audit.log import AuditLog
+from gloveport.config import Config, state_directory
+from gloveport.hub import hub
+from gloveport.hub.connect import Connector
+from gloveport.hub.hub import Hub
+from gloveport.hub.logins import Logins
+from gloveport.hub.pins import Pins
+from gloveport.secrets.vault import Vault
+
+
+@contextlib.asynccontextmanager
+async def connected(config: Config, environ: Mapping[str, str], vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
+    """The hub to the servers of the configuration; see ``hub.opened``."""
+    state = state_directory(environ)
+    connector = Connector(vault=vault, logins=Logins(directory=state / "oauth", environ=environ), environ=environ)
+    async with hub.opened(
+        config.servers, pins=Pins(state / "servers"), connect=connector.upstream, record=audit.append
+    ) as opened:
+        yield opened
