@@ -4,6 +4,7 @@ import pytest
 from mcp import Client
 from tests.server.shop import opened
 
+from gloveport.approvals import desk
 from gloveport.config import Config
 from gloveport.model.hub import Sampling
 from gloveport.server.protocol import make_server
@@ -52,9 +53,9 @@ async def opened_shop(tmp_path_factory):
 
 
 @pytest.fixture
-async def shop(opened_shop):
-    """The shop with a desk of this test; in the end nothing may run or wait."""
-    shop = opened_shop.but(desk={})
-    yield shop
-    await shop.idle()
-    assert [one for one in shop.store.entries() if one.status == "pending"] == []
+async def shop(opened_shop, monkeypatch):
+    """The shop, whose desk looks often; in the end nothing may run or wait."""
+    monkeypatch.setattr(desk, "_POLL_SECONDS", 0.02)
+    yield opened_shop
+    await opened_shop.idle()
+    assert [one for one in opened_shop.store.entries() if one.status == "pending"] == []

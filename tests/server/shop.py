@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import anyio
 import mcp_types as wire
 import uvicorn
 from mcp import Client
+from mcp.server import MCPServer
 
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person as Who
@@ -75,9 +77,14 @@ class Shop:
     directory: Path
     environ: dict[str, str]
 
+    @cached_property
+    def server(self) -> MCPServer[Any]:
+        """The server of all its clients."""
+        return make_server(self.engine, Config(), self.environ, "stdio")
+
     def client(self, era, **options) -> Client:
         """A client in the same process."""
-        return Client(make_server(self.engine, Config(), self.environ, "stdio"), mode=era, **options)
+        return Client(self.server, mode=era, **options)
 
     def but(self, *, desk=None, **changes) -> "Shop":
         """The same engine with these changes."""

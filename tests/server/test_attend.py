@@ -2,22 +2,26 @@
 
 import contextlib
 import json
+import sys
 import time
+from pathlib import Path
 
 import anyio
 import httpx2
 import mcp_types as wire
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from tests.server.shop import DECLINE, DISMISS, NO, YES, Dialogs, accept, execute, said, serving
+from tests.server.shop import DECLINE, DISMISS, FAR_SIDE, NO, YES, Dialogs, accept, execute, said, serving
 
+from gloveport.approvals.store import Store
 from gloveport.errors import Denied
 from gloveport.model import Limits, Policy
 from gloveport.server import attend, tools
 
 pytestmark = pytest.mark.anyio
 
+GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 DESTROY = "tools.shop.destroy(name={!r})"
 TRY = """
 def attempt(name):
@@ -164,6 +168,7 @@ async def test_a_client_without_dialogs_is_told_at_once(shop, era):
 async def test_an_approval_holds_for_as_long_as_was_said(shop, era, scope, of_one_run, of_two):
     """H8: and what is remembered is written down as such. A scope of another shape is none."""
     dialogs = Dialogs([accept(allow=True, remember=scope)])
+    shop = shop.but(desk={})
     async with shop.client(era, elicitation_callback=dialogs) as client:
         for number in (of_one_run, of_two):
             result = said(await execute(client, f"{TRY}\n[attempt('a'), attempt('b')]"))
@@ -367,6 +372,32 @@ async def test_a_connection_that_closes_ends_a_run_that_waits_on_it(shop, era, w
     assert shop.destroyed(f"south {era}") == 0
 
 
+async def test_a_server_whose_client_closes_its_end_leaves_no_question(tmp_path, is_running, eventually):
+    """E5: over standard streams, with the server as a process of its own."""
+    word = f"ledger-{time.time_ns()}"
+    command = json.dumps([sys.executable, str(FAR_SIDE), str(tmp_path / word)])
+    config = tmp_path / "gloveport.toml"
+    config.write_text(f"pool = {{ forked = 0, booted = 0 }}\nservers.shop.command = {command}\n")
+    config.chmod(0o600)
+    environ = {"GLOVEPORT_CONFIG": str(config), "GLOVEPORT_STATE": str(tmp_path / "state")}
+    serve = StdioServerParameters(command=GLOVEPORT, args=["serve"], env=environ)
+    dialogs = Dialogs([YES], held=anyio.Event())
+    async with anyio.create_task_group() as group:
+
+        async def call():
+            async with Client(serve, mode="legacy", elicitation_callback=dialogs) as client:
+                await execute(client, DESTROY.format("roof"))
+
+        group.start_soon(call)
+        await dialogs.opened.wait()
+        assert is_running(str(tmp_path / word))
+        group.cancel_scope.cancel()
+    await anyio.to_thread.run_sync(eventually, lambda: not is_running(str(tmp_path / word)))
+    (entry,) = Store(tmp_path / "state" / "approvals").entries()
+    assert entry.status == "cancelled"
+    assert not (tmp_path / word).exists()
+
+
 def message(method, params, **more):
     return {"jsonrpc": "2.0", "method": method, "params": params, **more}
 
@@ -473,10 +504,10 @@ async def test_where_only_the_client_may_answer_one_that_does_not_means_no_at_on
     assert "there is no queue" in shop.records(result["run_id"], "call.denied")[0].fields["by"]
 
 
-async def test_where_nobody_may_answer_the_answer_is_no(shop, era):
+async def test_where_nobody_may_answer_the_answer_is_no(shop):
     """T5: approvals.channels."""
     shop = shop.but(desk={"channels": frozenset()})
-    async with shop.client(era, elicitation_callback=Dialogs([YES])) as client:
+    async with shop.client("legacy", elicitation_callback=Dialogs([YES])) as client:
         result = said(await execute(client, f"{TRY}\nattempt('ink')"))
     assert result["value"] == "approval_denied"
     assert shop.records(result["run_id"], "call.denied")[0].fields["by"] == "nobody to ask"
@@ -506,12 +537,12 @@ async def test_the_wall_clock_of_a_run_that_waits_for_a_person_stands(shop, era)
     """H8, E4: it waits for longer than it may run."""
     async with shop.client(era) as client:
         began = time.monotonic()
-        result = said(await execute(client, DESTROY.format("moon"), timeout_seconds=0.4))
-        await anyio.sleep(0.6)
+        result = said(await execute(client, DESTROY.format("moon"), timeout_seconds=0.3))
+        await anyio.sleep(0.4)
         shop.decide(*result["approvals"])
         over = said(await client.call_tool("wait_run", {"run_id": result["run_id"]}))
     assert (over["status"], over["value"]) == ("ok", "destroyed moon")
-    assert over["usage"]["wall_ms"] < 400 < (time.monotonic() - began) * 1000
+    assert over["usage"]["wall_ms"] < 300 < (time.monotonic() - began) * 1000
 
 
 async def test_processor_time_counts_while_a_run_waits_for_a_person(shop):
