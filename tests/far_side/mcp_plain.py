@@ -80,7 +80,9 @@ def main() -> None:
         server.run("stdio")
         return
     app = server.sse_app() if kind == "sse" else server.streamable_http_app(json_response=kind == "json")
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.socket(proto=socket.IPPROTO_TCP)  # said so, for asyncio to send small pieces at once
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listener])

@@ -146,11 +146,14 @@ async def test_what_is_no_result_is_an_error_of_its_call_alone(conduct):
 
 
 async def test_what_a_server_says_is_shown_printable_and_short():
-    """T4: a terminal obeys what is written to it."""
-    async with using(hostile("error")) as far:
+    """T4: a terminal obeys what is written to it. And without secrets."""
+    clean = lambda text: text.replace("no\n", "[secret x]")  # noqa: E731
+    async with using(hostile("error"), clean=clean) as far:
         error = await failure(far.call("bad", {}))
         assert error.code == "server_error"
         assert "-32000" in str(error)
+        assert "no" not in str(error)
+        assert "[secret x]" in str(error)
         assert "\x1b" not in str(error)
         assert "\n" not in error.args[0]
         assert len(str(error)) < 2500

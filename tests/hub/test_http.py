@@ -1,5 +1,6 @@
 """A server over HTTP: what is sent to it, what is taken from it, and what ends the connection."""
 
+import contextlib
 import gzip
 import json
 import ssl
@@ -10,7 +11,7 @@ import pytest
 from tests.far_side import authority as far_authority
 from tests.far_side.listening import listening as listening_at
 from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, result, usual
-from tests.hub.upstreams import failure, listening, using, words
+from tests.hub.upstreams import failure, listening, until, using, words
 
 from gloveport.model.hub import Server
 
@@ -282,6 +283,34 @@ async def test_a_call_that_is_not_answered_takes_its_own_time_and_no_other_call(
             while not codes:
                 assert words(await upstream.call("plain", {})) == "right"
         assert codes == ["tool_timeout"]
+        assert upstream.state == "ready"
+
+
+async def test_what_is_still_open_when_nobody_waits_any_more_is_cleared_away():
+    """H1: a server that says nothing, and one that says nothing for ever; else each call would leave a connection."""
+    over = []
+
+    async def conduct(asked):
+        if asked.what != "tools/call":
+            await behave(asked)
+            return
+        if asked.message["params"]["name"] == "trickle":
+            await asked.send(head(fields=(("content-type", "text/event-stream"),)))
+            with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
+                while True:
+                    await asked.send(b": still there\n\n")
+                    await anyio.sleep(0.05)
+        else:
+            with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                await asked.stream.receive()
+        over.append(asked)
+
+    async with raw(conduct) as far, using(server(far, startup_seconds=1, call_seconds=0.5)) as upstream:
+        await upstream.tools()
+        for tool in ("trickle", "silent"):
+            assert (await failure(upstream.call(tool, {}))).code == "tool_timeout"
+        assert not over
+        await until(lambda: len(over) == 2)
         assert upstream.state == "ready"
 
 

@@ -42,7 +42,8 @@ async def using(
     else:
         ways = http.connects("far", server, auth=auth, verify=verify)
     async with anyio.create_task_group() as tasks:
-        upstream = Upstream("far", server, ways, tasks=tasks, **{"on_tools": lambda _: None} | told)
+        told = {"on_tools": lambda _: None, "clean": clean} | told
+        upstream = Upstream("far", server, ways, tasks=tasks, **told)
         yield upstream
         await upstream.close()
 

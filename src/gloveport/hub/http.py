@@ -30,7 +30,7 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Wri
 _AfterFailure: TypeAlias = Literal["goes on", "is stuck"]
 
 _CONNECT_SECONDS = 10.0
-_SPARE_SECONDS = 5.0
+_SPARE_SECONDS = 2.0
 """After the longest time that anybody waits for an answer. What is open still is cleared away."""
 
 _MOST_CONNECTIONS, _KEPT_CONNECTIONS = 1100, 16

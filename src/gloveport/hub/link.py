@@ -1,0 +1,305 @@
+"""One connection to a server, from the first attempt until nothing of it is left; and one request over it.
+
+One task opens it, keeps it and closes it. Of the SDK's client no more is used than the handshake and the frames: it
+checks answers by the server's own schemas, whose regular expressions may never end, on our event loop, and it lists all
+tools for that without bounds.
+"""
+
+import contextlib
+import importlib.metadata
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+import mcp_types as wire
+from mcp import Client
+from mcp.client.session import ClientSession
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from gloveport.errors import GloveportError, UpstreamError
+from gloveport.hub.definition import Definition
+from gloveport.hub.listing import Listing, list_tools
+from gloveport.hub.wire import Reading, Wire, Writing
+from gloveport.model.hub import Server
+from gloveport.policy.wording import shown
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
+
+MODES = ("auto", "legacy")
+"""Handshakes to try. There are servers that end when the first message is not the older one's."""
+
+_CLOSE_SECONDS = 2.0
+_RELIST_SECONDS, _RELIST_SHARE = 2.0, 20
+"""Between two listings: so long, and so many times as long as the listing took."""
+
+_LISTEN_SECONDS = 30.0
+"""Until a subscription that was lost is asked for again."""
+
+_SAID_CHARS = 400
+
+_ANSWER: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
+    wire.CallToolResult | wire.InputRequiredResult
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a connection leads to.
+
+    Attributes:
+        name: What the operator calls the server.
+        server: What the operator says of it.
+        connects: The ways to connect, in the order in which to try them.
+        on_tools: Told what it offers, whenever it has said so.
+        clean: Takes secrets out of what it says of itself.
+    """
+
+    name: str
+    server: Server
+    connects: Sequence[Connect]
+    on_tools: Callable[[tuple[Definition, ...]], None]
+    clean: Callable[[str], str]
+
+    def error(self, code: str, what: str, hint: str = "") -> UpstreamError:
+        """A fault of the server."""
+        return UpstreamError(code, f"The server {shown(self.name)} {what}.", hint=hint)
+
+    def quoted(self, text: str) -> str:
+        """What it has said, in printable characters, cut off where it is long."""
+        text = self.clean(text)  # before it is cut: half a secret is not found
+        return ascii(text if len(text) <= _SAID_CHARS else f"{text[:_SAID_CHARS]}…")
+
+
+class Link:
+    """One connection."""
+
+    def __init__(self, target: Target, modes: Sequence[str]) -> None:
+        """Nothing is started yet; its time to start begins.
+
+        Args:
+            target: What it leads to.
+            modes: Handshakes to try.
+        """
+        self._target, self._modes = target, modes
+        self._scope = anyio.CancelScope(deadline=anyio.current_time() + target.server.startup_seconds)
+        self._session: ClientSession | None = None
+        self._wire: Wire | None = None
+        self._changed, self._stop, self._let_go = anyio.Event(), anyio.Event(), False
+        self.settled, self.over = anyio.Event(), anyio.Event()
+        """It is ready, or over; nothing of it is left."""
+        self.mode: str | None = None
+        """The handshake that succeeded."""
+        self.server_info: wire.Implementation | None = None
+        self.fault: UpstreamError | None = None
+        """Why it is over; None when it was to end."""
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether it could be used, at some time."""
+        return self._session is not None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be used now."""
+        return self.was_ready and not self._stop.is_set()
+
+    async def ready(self) -> bool:
+        """Wait until it can be used. False: it can no more, and nothing of it is left.
+
+        Raises:
+            UpstreamError: It never could; or it has had its time.
+        """
+        with anyio.CancelScope(deadline=self._scope.deadline):
+            await self.settled.wait()
+        if not self.settled.is_set():
+            raise self._late()  # nobody waits until a server that does not answer has been ended
+        if not self.usable:
+            await self.over.wait()
+        if not self.was_ready:
+            fault = self.fault or self._target.error("server_unavailable", "is not used any more")
+            code = "server_unavailable" if fault.code == "server_gone" else fault.code
+            raise UpstreamError(code, str(fault.args[0]), hint=fault.hint)
+        return self.usable
+
+    def let_go(self) -> None:
+        """Have it end."""
+        self._let_go = True
+        if not self.was_ready:
+            self._scope.cancel()
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Be its task: the SDK's client has to be left by the task that has entered it. What goes wrong is noted."""
+        try:
+            with self._scope:
+                await self._connect()
+            if not self.was_ready and not self._let_go:
+                self.fault = self._late()
+        except Exception as error:  # noqa: BLE001 - no fault of one server may end what belongs to others
+            self.fault = self._fault(error)
+        finally:
+            self._stop.set()
+            self.settled.set()
+            self.over.set()
+
+    async def request(self, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
+        """Call a tool, once. It has to be ready.
+
+        Raises:
+            UpstreamError: As ``Upstream.call``.
+        """
+        assert self._session is not None  # noqa: S101 - it is ready
+        params = wire.CallToolRequestParams(name=tool, arguments=dict(arguments))
+        try:
+            answer = await self._session.send_request(wire.CallToolRequest(params=params), _ANSWER)
+        except MCPError as error:
+            raise await self._refused(error) from error
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = self._target.quoted(".".join(map(str, first["loc"])))
+            what = f"has answered with what is no result of a tool: {where}: {self._target.quoted(first['msg'])}"
+            raise self._target.error("bad_answer", what) from error
+        if isinstance(answer, wire.InputRequiredResult):
+            hint = "Gloveport passes no questions of servers on."
+            raise self._target.error("input_required", "asks back before it does anything", hint)
+        return answer
+
+    async def _connect(self) -> None:
+        first: Exception | None = None
+        for connect in self._target.connects:
+            for mode in self._modes:
+                try:
+                    await self._hold(connect, mode)
+                except Exception as error:
+                    if self.was_ready:
+                        raise
+                    first = first or error
+                    if not _has_ended(error):
+                        break
+                else:
+                    return
+            if first is not None and not _was_answered(first):
+                break  # to be reached by another way, it would have to be reached at all
+        assert first is not None  # noqa: S101 - there is one way at least
+        raise first
+
+    async def _hold(self, connect: Connect, mode: str) -> None:
+        self._stop = anyio.Event()
+        ourselves = wire.Implementation(name="gloveport", version=importlib.metadata.version("gloveport"))
+        async with Client(self._wired(connect), mode=mode, cache=None, client_info=ourselves) as client:
+            await self._list(client)
+            self.mode, self.server_info = mode, client.server_info
+            self._session = client.session
+            self._scope.deadline = math.inf
+            self.settled.set()
+            await self._attend(client)
+            self._scope.deadline = anyio.current_time() + _CLOSE_SECONDS
+        if not self._let_go:
+            raise self._target.error("server_gone", "has ended the connection")
+
+    @contextlib.asynccontextmanager
+    async def _wired(self, connect: Connect) -> AsyncIterator[tuple[Wire, Wire]]:
+        async with connect() as (reading, writing):
+            self._wire = Wire(
+                name=self._target.name,
+                reading=reading,
+                writing=writing,
+                on_change=lambda: self._changed.set(),  # noqa: PLW0108 - there is a new event each time
+                on_end=self._stop.set,
+            )
+            yield self._wire, self._wire
+
+    async def _list(self, client: Client) -> None:
+        listing: Listing = await list_tools(self._target.name, client, int(self._target.server.answer_bytes))
+        assert self._wire is not None  # noqa: S101 - the client speaks over it
+        self._wire.headers = listing.headers
+        self._target.on_tools(listing.tools)
+
+    async def _attend(self, client: Client) -> None:
+        """Do what a connection needs until it is to end, or has."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._relist, client)
+            tools = client.server_capabilities.tools
+            if tools and tools.list_changed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                tasks.start_soon(self._listen, client)
+            await self._stop.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _relist(self, client: Client) -> None:
+        """List the tools anew when the server says that they have changed, but seldom, however often it says so."""
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            began = anyio.current_time()
+            try:
+                with anyio.fail_after(self._target.server.startup_seconds):
+                    await self._list(client)
+            except (MCPError, TimeoutError):
+                _log.info("server %s: its tools can't be listed anew; they stay as they were", self._target.name)
+            await anyio.sleep(max(_RELIST_SECONDS, _RELIST_SHARE * (anyio.current_time() - began)))
+
+    async def _listen(self, client: Client) -> None:
+        """Have the server say when its tools change; the wire hears it."""
+        while True:
+            with contextlib.suppress(MCPError, SubscriptionLost):
+                async with client.listen(tools_list_changed=True) as subscription:
+                    async for _ in subscription:
+                        pass
+                self._changed.set()  # it may have changed meanwhile
+            await anyio.sleep(_LISTEN_SECONDS)
+
+    async def _refused(self, error: MCPError) -> UpstreamError:
+        """What it means that there is an error in the place of an answer."""
+        if error.code == wire.CONNECTION_CLOSED and self._stop.is_set():
+            await self.over.wait()
+            gone = self.fault or self._target.error("server_gone", "is not used any more")
+            code = "server_gone" if gone.code == "server_unavailable" else gone.code
+            hint = gone.hint or "The call may have had an effect. The next one connects anew."
+            return UpstreamError(code, str(gone.args[0]), hint=hint)
+        if error.code == wire.HEADER_MISMATCH:
+            self._changed.set()
+        what = f"answers with the error {error.code}: {self._target.quoted(error.message)}"
+        return self._target.error("server_error", what)
+
+    def _late(self) -> UpstreamError:
+        what = f"has not listed its tools within {self._target.server.startup_seconds:g} s"
+        hint = "A command that installs itself first may need longer: startup_seconds in the configuration."
+        return self._target.error("server_unavailable", what, hint)
+
+    def _fault(self, error: BaseException) -> UpstreamError:
+        """Why it has ended, from what has come out of it."""
+        leaves = _leaves(error)
+        for leaf in leaves:
+            if isinstance(leaf, UpstreamError):
+                return leaf
+        leaf = leaves[0]
+        if isinstance(leaf, GloveportError):
+            return UpstreamError("server_unavailable", str(leaf.args[0]), hint=leaf.hint)
+        what = f"can't be spoken with: {type(leaf).__name__}: {self._target.quoted(str(leaf))}"
+        hint = "Look at its URL or its command, and whether it is an MCP server."
+        return self._target.error("server_unavailable", what, hint)
+
+
+def _was_answered(error: BaseException) -> bool:
+    """Whether somebody was there, but speaks otherwise."""
+    return all(isinstance(leaf, MCPError) for leaf in _leaves(error))
+
+
+def _has_ended(error: BaseException) -> bool:
+    """Whether it was there, and has ended by itself."""
+    return any(isinstance(leaf, UpstreamError) and leaf.code == "server_gone" for leaf in _leaves(error))
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
