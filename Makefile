@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup run check test escape conformance bench soak docs clean
+.PHONY: help setup run check test escape conformance bench surface soak docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -29,6 +29,9 @@ conformance: setup ## the official MCP conformance suite against this server (ne
 
 bench: setup ## measure, each figure against a named baseline of the same run
 	@$(BIN)/python -m bench $(BENCH)
+
+surface: setup ## what a client loads of Gloveport, in tokens, against what it would of the servers behind it
+	@$(BIN)/python -m bench.surface
 
 soak: setup ## 20,000 runs, good and bad, after which nothing may be left of them
 	@$(BIN)/python -m bench.soak $(RUNS)

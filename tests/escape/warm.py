@@ -17,7 +17,7 @@ from gloveport.engine.execution import Engine
 from gloveport.model import Policy
 from gloveport.sandbox.base import Child, Plan
 from gloveport.sandbox.pool import Pool, Stock
-from gloveport.server import app
+from gloveport.server import build
 
 _SIZES = Sizes(forked=2, booted=1)
 _FILL_SECONDS = 60
@@ -91,4 +91,4 @@ class Warm:
     def _stocks(self, policy: Policy) -> tuple[Stock, ...]:
         engine = self.engine
         config = Config(policy=policy, pool=_SIZES)
-        return app.stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
+        return build.stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)

@@ -18,7 +18,7 @@ from gloveport.runtimes import data, python
 from gloveport.sandbox import host
 from gloveport.sandbox.base import make_plan
 from gloveport.sandbox.launch import open_plain
-from gloveport.server.app import inspect, require
+from gloveport.server.inspection import inspect, require
 
 OURS = EXTENSION_SUFFIXES[0]
 GUEST = "/usr/bin/python3"

@@ -20,7 +20,7 @@ from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.pool import Pool, Stock
 from gloveport.sandbox.spawn import Bubblewrap
-from gloveport.server import app
+from gloveport.server import build
 from gloveport.server.app import assemble
 
 WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
@@ -153,7 +153,7 @@ def engine_with(tmp_path, temperature):
                 yield engine
                 return
             waiting = config.model_copy(update={"pool": PoolSize(forked=1, booted=1)})
-            stocks = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
+            stocks = build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
             pool = Pool(cold=Nothing(), stocks=())
             async with pool.open():
                 yield replace(engine, sandbox=Warm(pool, stocks))

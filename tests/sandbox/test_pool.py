@@ -22,7 +22,7 @@ from gloveport.errors import GloveportError, SandboxError
 from gloveport.model import Limits, Policy, Request
 from gloveport.sandbox import delegation, forkserver, host, pool
 from gloveport.sandbox.spawn import is_dead
-from gloveport.server import app
+from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -50,7 +50,7 @@ def pooled(environ):
         async with app.assemble(config, environ) as engine:
             cold = engine.sandbox.cold
             waiting = config.model_copy(update={"pool": PoolSize(**{"forked": 1, "booted": 1, **settings})})
-            stocks = app.stocks(waiting, cold, engine.system, engine.runtimes, engine.reach.network)
+            stocks = build.stocks(waiting, cold, engine.system, engine.runtimes, engine.reach.network)
             stock = pool.Pool(cold=Counted(cold), stocks=stocks[:1])
             async with stock.open():
                 yield replace(engine, sandbox=stock)
@@ -624,7 +624,7 @@ async def test_new_stocks_take_over_and_what_runs_in_the_old_ones_ends_as_it_wou
             await until(lambda: not former.waiting or former._waiting[0].child is not program)
             begun.set()
             config = Config(policy=Policy(languages={"shell"}), pool={"forked": 1, "booted": 0})
-            successors = app.stocks(
+            successors = build.stocks(
                 config, engine.sandbox.cold.inner, engine.system, engine.runtimes, engine.reach.network
             )
             engine.sandbox.restock(successors[:1])

@@ -13,7 +13,7 @@ from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
 from gloveport.sandbox import zygote
-from gloveport.server import app
+from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def forks(environ):
     config = Config(policy=Policy(languages={"python"}), pool={"forked": 0, "booted": 0})
     async with app.assemble(config, environ) as engine:
         waiting = config.model_copy(update={"pool": PoolSize(forked=1)})
-        stocks = app.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
+        stocks = build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
         plan = stocks[0].maker.plan
         async with zygote.start(engine.sandbox.cold, plan) as running:
             yield running

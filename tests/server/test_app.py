@@ -6,7 +6,7 @@ from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.sandbox.probe import Check
-from gloveport.server.app import inspect, require
+from gloveport.server.inspection import inspect, require
 
 SOUND = [Check(name=name, state="enforced", detail="") for name in ("seccomp", "python", "shell")]
 

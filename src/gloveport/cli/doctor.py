@@ -24,10 +24,12 @@ def doctor(
     """
     import anyio
 
-    from gloveport.server import app
+    from gloveport.server.inspection import inspect, inspect_secrets, inspect_servers
 
     found = configured(config)
-    checks = anyio.run(app.inspect, found, os.environ) + anyio.run(app.inspect_secrets, found, os.environ)
+    checks = anyio.run(inspect, found, os.environ)
+    checks += anyio.run(inspect_secrets, found, os.environ)
+    checks += inspect_servers(found, os.environ)
     if as_json:
         typer.echo(json.dumps([check.model_dump() for check in checks], indent=2))
     else:

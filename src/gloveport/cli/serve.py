@@ -55,6 +55,7 @@ async def _serve(given: Path | None, port: int | None) -> int:
     from gloveport.server import app
     from gloveport.server.follow import following
     from gloveport.server.http import serve_http
+    from gloveport.server.inspection import inspect, require
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.tools import Transport
@@ -67,7 +68,7 @@ async def _serve(given: Path | None, port: int | None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     transport: Transport = "stdio" if port is None else "http"
     async with app.assemble(config, os.environ, connected) as engine:
-        app.require(await app.inspect(config, os.environ))
+        require(await inspect(config, os.environ))
         server = make_server(engine, config, os.environ, transport)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
         gc.collect()

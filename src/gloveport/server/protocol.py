@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
-from gloveport.server import app
 from gloveport.server.arguments import ArgumentCheck
+from gloveport.server.inspection import inspect
 from gloveport.server.tools import Tools, Transport, describe
 
 NAME = "gloveport"
@@ -26,7 +26,7 @@ INSTRUCTIONS = (
 
 def make_server(engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport) -> MCPServer[Any]:
     """A server that runs programs by this engine."""
-    tools = Tools(engine=engine, inspect=functools.partial(app.inspect, config, environ), transport=transport)
+    tools = Tools(engine=engine, inspect=functools.partial(inspect, config, environ), transport=transport)
     described = describe(tools)
     server: MCPServer[Any] = MCPServer(
         NAME,

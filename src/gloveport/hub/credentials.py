@@ -1,0 +1,22 @@
+"""Where the secrets of a server's credentials are."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
+from gloveport.model.hub import OAuthLogin, Server
+
+
+def secrets_of(server: Server) -> Iterator[Secret]:
+    """The references of its ``auth``. A login's tokens are not among them."""
+    for auth in server.auth:
+        match auth:
+            case Bearer() | Basic() | Header():
+                yield auth.secret
+            case ClientCredentials():
+                yield auth.client_secret
+            case OAuthLogin():
+                if auth.client_secret is not None:
+                    yield auth.client_secret
+            case _:
+                assert_never(auth)

@@ -1,0 +1,130 @@
+"""The parts of an engine on this host, as the configuration says."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from gloveport.config import Config
+from gloveport.egress.authority import Authority
+from gloveport.engine.reach import Reach
+from gloveport.errors import ConfigError, SandboxError
+from gloveport.model import LANGUAGES, Grant, Language
+from gloveport.policy.tools import toolbox_of
+from gloveport.runtimes import RUNTIMES, Runtime, python
+from gloveport.sandbox import cgroup, delegation, host
+from gloveport.sandbox.base import Network, Plan, System, make_plan
+from gloveport.sandbox.booter import Booter
+from gloveport.sandbox.forkserver import ForkServer
+from gloveport.sandbox.pool import Maker, Stock
+from gloveport.sandbox.spawn import Bubblewrap, UidRange
+
+_KINDS = ("", "import asyncio", "import pandas")
+"""Programs of each kind that a runtime tells apart."""
+
+
+def stocks(
+    config: Config,
+    backend: Bubblewrap,
+    system: System,
+    runtimes: Mapping[Language, Runtime],
+    network: Network,
+) -> tuple[Stock, ...]:
+    """What waits for a program: a stock for each kind of sandbox that the languages of the policy need."""
+    grant = whole_grant(config)
+    settings = config.pool
+    plans: list[Plan] = []
+    made: list[Stock] = []
+    for language in LANGUAGES:
+        for source in _KINDS if language in runtimes and language in grant.languages else ():
+            program = runtimes[language].prepare(source, grant)
+            try:
+                plan = make_plan(program, grant, system, network)
+            except SandboxError:  # a run hears why
+                continue
+            size = settings.forked if program.forked else settings.booted
+            if size and plan not in plans:
+                plans.append(plan)
+                maker: Maker = (
+                    ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
+                    if program.forked
+                    else Booter(backend=backend, plan=plan, program=program)
+                )
+                made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))
+    return tuple(made)
+
+
+def whole_grant(config: Config) -> Grant:
+    """All that the operator's policy allows anybody."""
+    policy = config.policy
+    return Grant(
+        languages=policy.languages,
+        mounts=policy.mounts,
+        unix_sockets=policy.unix_sockets,
+        limits=policy.limits,
+        egress=config.way_out,
+        toolbox=toolbox_of(config.servers),
+        sampling=config.sampling,
+    )
+
+
+def reach_of(config: Config, authority: Authority) -> Reach:
+    """What programs can reach."""
+    return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
+
+
+def cgroups(config: Config, stack: contextlib.ExitStack) -> cgroup.Tree | None:
+    """Where sandboxes get their groups; None where there is no such place. ``stack`` closes it.
+
+    Raises:
+        SandboxError: There is none, and the configuration demands one.
+    """
+    try:
+        tree = delegation.detect()
+    except SandboxError:
+        if config.sandbox.cgroups == "require":
+            raise
+        return None
+    stack.callback(tree.close)
+    return tree
+
+
+def bubblewrap(config: Config, tree: cgroup.Tree | None) -> Bubblewrap:
+    """The backend that builds sandboxes."""
+    settings = config.sandbox
+    return Bubblewrap(
+        program=host.find_bubblewrap(path_text(settings.bubblewrap)),
+        uids=UidRange(first=settings.first_uid, count=settings.uid_count) if os.geteuid() == 0 else None,
+        tree=tree,
+        landlock_abi=settings.landlock_abi,
+    )
+
+
+def system_of(config: Config, tree: cgroup.Tree | None) -> System:
+    """What every sandbox takes from this host."""
+    init = python.find(path_text(config.runtimes.python))
+    data = init.data
+    return host.read_system(init.executable, init.binds, data.mounts, data.env, counts_memory=tree is not None)
+
+
+def runtimes_of(config: Config) -> tuple[dict[Language, Runtime], dict[Language, str]]:
+    """The languages that the policy allows and this host can run, and why it can't run the others."""
+    paths = {
+        "python": config.runtimes.python,
+        "typescript": config.runtimes.deno,
+        "javascript": config.runtimes.deno,
+        "shell": config.runtimes.bash,
+    }
+    found: dict[Language, Runtime] = {}
+    missing: dict[Language, str] = {}
+    for language, find in RUNTIMES.items():
+        try:
+            found[language] = find(path_text(paths[language]))
+        except ConfigError as error:
+            missing[language] = str(error)
+    return found, missing
+
+
+def path_text(path: Path | None) -> str | None:
+    """A path as text."""
+    return None if path is None else str(path)

@@ -1,0 +1,174 @@
+"""What this host enforces and lacks, and whether what the configuration names can be had: each tried for real."""
+
+import contextlib
+import functools
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from gloveport.audit.log import AuditLog
+from gloveport.config import Config, audit_directory
+from gloveport.egress.authority import Authority
+from gloveport.egress.credentials import references_of
+from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError
+from gloveport.hub.credentials import secrets_of
+from gloveport.model import LANGUAGES, Language, Program
+from gloveport.model.egress import Secret
+from gloveport.runtimes import python
+from gloveport.sandbox import cgroup, delegation, probe
+from gloveport.sandbox.base import Plan, make_plan
+from gloveport.sandbox.probe import Check
+from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.secrets.sources import Sources
+from gloveport.server.build import bubblewrap, cgroups, path_text, reach_of, runtimes_of, system_of, whole_grant
+
+_GREETINGS: Mapping[Language, str] = {
+    "python": "print('hello')",
+    "typescript": "const word: string = 'hello'; console.log(word)",
+    "javascript": "console.log('hello')",
+    "shell": "echo hello",
+}
+
+
+async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """What this host enforces and lacks, layer by layer, each tried for real. A fault found is a check, no error."""
+    checks: list[Check] = []
+    with contextlib.ExitStack() as stack:
+        tree = None
+        try:
+            tree = cgroups(config, stack)
+            checks.append(_cgroup_check(tree))
+            sandbox = bubblewrap(config, tree)
+            checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
+            system = await anyio.to_thread.run_sync(system_of, config, tree)
+            network = reach_of(config, Authority()).network
+            plan = functools.partial(make_plan, grant=whole_grant(config), system=system, network=network)
+            checks += await probe.walls(sandbox, plan(Program(name="probe")))
+            checks += await _language_checks(config, sandbox, plan)
+            if config.policy.languages & {"python", "shell"}:
+                checks.append(await _data_check(config, sandbox, plan))
+        except (SandboxError, ConfigError) as error:
+            checks.append(_missing("sandbox", error))
+    directory = audit_directory(config, environ)
+    try:
+        AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
+        checks.append(Check(name="audit", state="enforced", detail=f"hash-chained log in {directory}"))
+    except AuditError as error:
+        checks.append(_missing("audit", error))
+    return checks
+
+
+async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """Whether the secrets of what is active can be had now, by fetching them. What they are is not kept."""
+    sources = Sources(environ)
+    wanted: dict[str, list[Secret]] = {}
+    for name, api in config.api.items():
+        if api.active:
+            wanted[f"api.{name}"] = [ref for auth in api.auth for ref in references_of(auth)]
+    for name, server in config.servers.items():
+        if server.active:
+            wanted[f"servers.{name}"] = [*server.secret_env.values(), *secrets_of(server)]
+    wanted["sampling"] = [config.sampling.secret] if config.sampling.enabled and config.sampling.secret else []
+    return [await _secrets_check(sources, name, refs) for name, refs in wanted.items() if refs]
+
+
+async def _secrets_check(sources: Sources, name: str, refs: Collection[Secret]) -> Check:
+    faults = []
+    for ref in sorted({*refs}):
+        try:
+            await sources.resolve(ref)
+        except ConfigError as error:
+            faults.append(error)
+    if not faults:
+        return Check(name=name, state="enforced", detail="its secrets can be had")
+    detail = "; ".join(str(fault.args[0]) for fault in faults)
+    return Check(name=name, state="weaker", detail=detail, repair=faults[0].hint)
+
+
+def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """Whether the commands of the active servers are there. None is started."""
+    checks = []
+    for name, server in config.servers.items():
+        if server.active and server.command and shutil.which(server.command[0], path=environ.get("PATH")) is None:
+            detail = f"there is no program {server.command[0]!a}"
+            repair = f"install it, or correct servers.{name}.command"
+            checks.append(Check(name=f"servers.{name}", state="weaker", detail=detail, repair=repair))
+    return checks
+
+
+def require(checks: Sequence[Check]) -> None:
+    """Refuse to serve on a host that lacks a layer. A language that can't be run is refused when it is asked for.
+
+    Raises:
+        SandboxError: Names every layer that is missing and what repairs it.
+    """
+    missing = [check for check in checks if check.state == "missing"]
+    runnable = {check.name for check in checks if check.name in LANGUAGES} - {check.name for check in missing}
+    layers = [check for check in missing if check.name not in LANGUAGES or not runnable]
+    if layers:
+        raise SandboxError(
+            "\n".join(f"missing {check.name}: {check.detail}" for check in layers),
+            hint="; ".join(dict.fromkeys(check.repair for check in layers if check.repair)),
+        )
+
+
+async def _language_checks(config: Config, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> list[Check]:
+    """Each language that the policy allows, tried with a program that prints a line."""
+    runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config)
+    grant = whole_grant(config)
+    checks: dict[Language, Check] = {}
+
+    async def check(language: Language) -> None:
+        if language in missing:
+            checks[language] = Check(name=language, state="missing", detail=missing[language])
+            return
+        program = runtimes[language].prepare(_GREETINGS[language], grant)
+        try:
+            failure = await probe.failure_of(sandbox, plan(program), program)
+        except SandboxError as error:
+            failure = str(error.args[0])
+        checks[language] = Check(
+            name=language, state="missing" if failure else "enforced", detail=failure or "a program ran"
+        )
+
+    async with anyio.create_task_group() as tasks:
+        for language in LANGUAGES:
+            if language in config.policy.languages:
+                tasks.start_soon(check, language)
+    return [checks[language] for language in LANGUAGES if language in checks]
+
+
+async def _data_check(config: Config, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> Check:
+    """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
+    init = await anyio.to_thread.run_sync(python.find, path_text(config.runtimes.python))
+    data, grant = init.data, whole_grant(config)
+    state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
+    if data.modules:
+        program = init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
+        if failure := await probe.failure_of(sandbox, plan(program), program):
+            return Check(name="data", state="weaker", detail=f"{data.detail}, but {failure}", repair=data.repair)
+    return Check(name="data", state=state, detail=data.detail, repair=data.repair)
+
+
+def _cgroup_check(tree: cgroup.Tree | None) -> Check:
+    if tree is not None:
+        detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
+        return Check(name="cgroups", state="enforced", detail=detail)
+    try:
+        delegation.detect().close()
+        reason, repair = "they appeared just now", "run doctor again"
+    except SandboxError as error:
+        reason, repair = error.args[0], error.hint
+    return Check(
+        name="cgroups",
+        state="weaker",
+        detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
+        repair=repair,
+    )
+
+
+def _missing(name: str, error: GloveportError) -> Check:
+    return Check(name=name, state="missing", detail=error.args[0], repair=error.hint)
