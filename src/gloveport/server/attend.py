@@ -34,7 +34,6 @@ _TOO_FAST_SECONDS = 1.0
 """Nobody reads a question and declines it in less: it was the client that did."""
 _MOST_ROUNDS = 8
 """Questions by which one call is answered on 2026-07-28. Clients give up after ten, and would lose the run."""
-_NO_ANSWER = UpstreamError("client_failed", "The client has not asked its model.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +106,12 @@ class Attendance:
             given = responses.get(one.id)
             if one.id not in self.state.asked:
                 continue
-            if isinstance(one, Need):
-                one.settle(
-                    answer_of(given, one.question) if isinstance(given, wire.CreateMessageResult) else _NO_ANSWER
-                )
-            else:
+            if isinstance(one, Question):
                 self._answer(one, given if isinstance(given, wire.ElicitResult) else None, self.state.put)
+            elif isinstance(given, wire.CreateMessageResult):
+                one.settle(answer_of(given, one.question))
+            else:
+                one.settle(_failed("it has given no answer"))
 
     async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_Asked]:
         while not self.run.is_over:
@@ -188,7 +187,7 @@ class Attendance:
                     self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), put)
             except (MCPError, ValidationError) as error:  # it can't after all, or answers what is no answer
                 if isinstance(one, Need):
-                    one.settle(UpstreamError("client_failed", f"The client's model can't be asked: {_cause(error)}."))
+                    one.settle(_failed(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
                 else:
                     self._give_back(one)
 
@@ -245,5 +244,5 @@ def _form(question: Question) -> dict[str, Any]:
     }
 
 
-def _cause(error: MCPError | ValidationError) -> str:
-    return f"error {error.code}" if isinstance(error, MCPError) else "what it answers is no message"
+def _failed(why: str) -> UpstreamError:
+    return UpstreamError("client_failed", f"The client's model can't be asked: {why}.")
