@@ -3,6 +3,8 @@
 import errno
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGPIPE
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +16,7 @@ from gloveport.cli.options import ConfigOption, configured
 if TYPE_CHECKING:
     from gloveport.cli.printer import Printer
     from gloveport.config import Config
+    from gloveport.engine.execution import Engine
     from gloveport.model import Language, Request, Result
     from gloveport.server.app import Connected
 
@@ -109,6 +112,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
 
     from gloveport.cli.printer import STDERR, STDOUT, printing
     from gloveport.config.schema import Pool
+    from gloveport.engine.execution import Company
     from gloveport.errors import GloveportError
     from gloveport.server import app
     from gloveport.server.signals import on_end_signal
@@ -122,9 +126,14 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
                 def pass_on(stream: str, text: str) -> None:
                     printer.put(STDOUT if stream == "stdout" else STDERR, text)
 
+                company = Company()
+                company = replace(company, asker=engine.desk.asker(_teller(engine, company.run_id, printer)))
                 try:
                     ended = await engine.execute(
-                        request, caller=f"cli (uid {os.getuid()})", on_output=None if as_json else pass_on
+                        request,
+                        caller=f"cli (uid {os.getuid()})",
+                        on_output=None if as_json else pass_on,
+                        company=company,
                     )
                 except GloveportError as error:
                     ended = error
@@ -137,6 +146,22 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
     if printer.failure is not None:
         return _unwritable(printer.failure)
     return _EXIT_CODES[ended.status] if ended else 1
+
+
+def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], None]:
+    """Tells, once each, what the program's run waits for a person to say."""
+    from gloveport.cli.printer import STDERR
+
+    told: set[str] = set()
+
+    def tell() -> None:
+        for question in engine.desk.pending(run_id):
+            if question.id not in told:
+                told.add(question.id)
+                printer.put_line(STDERR, f"gloveport: {question.text}")
+                printer.put_line(STDERR, f"hint: gloveport approvals approve {question.id}")
+
+    return tell
 
 
 def _connected(config: "Config") -> "Connected":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import logging
 
 _PORT = 8080
+_TALKATIVE = ("client", "httpx2", "mcp.client", "mcp.shared")
 
 
 def serve(
@@ -42,6 +43,8 @@ def serve(
         )
     # Before the SDK sets up its own, which decorates.
     logging.basicConfig(level=logging.WARNING)
+    for name in _TALKATIVE:  # about garbage that other servers send, in many lines, and with what they have sent
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_plain_formatter())
     raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None))
