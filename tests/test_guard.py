@@ -137,7 +137,7 @@ DELETE = FETCH.model_copy(update={"method": "DELETE"})
 
 
 async def test_where_nobody_can_be_asked_the_answer_is_no(guard, tmp_path):
-    """T1, T6, H8."""
+    """T1, T6, H8, P23."""
     with pytest.raises(Denied) as caught:
         async with guard.admit(DELETE):
             pytest.fail("it was done")

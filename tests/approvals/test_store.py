@@ -122,7 +122,7 @@ def test_of_many_approvers_at_once_one_succeeds(store):
 
 @pytest.mark.parametrize(("status", "verdict"), [("expired", NO), ("cancelled", NO)])
 def test_what_is_over_can_not_be_approved(store, status, verdict):
-    """H8."""
+    """H8, P23."""
     asked = put(store)
     assert store.settle(asked.id, status, verdict) == verdict
     with pytest.raises(Denied) as caught:
@@ -140,7 +140,7 @@ def test_what_has_run_out_can_not_be_approved_though_its_server_has_not_noticed(
 
 
 def test_a_question_of_a_dead_server_can_not_be_approved(store):
-    """H8: nobody would hear it."""
+    """H8, P23: nobody would hear it."""
     asked = question().model_dump_json()
     code = (
         "import sys; from pathlib import Path; from gloveport.approvals.store import *;"
@@ -358,7 +358,7 @@ def no_verdict(directory: Path) -> None:
     ],
 )
 def test_a_file_that_others_may_have_written_or_that_is_damaged_approves_nothing(store, harm, words):
-    """H8 T3: fails closed, and says what to do."""
+    """H8 T3, P23: fails closed, and says what to do."""
     asked = put(store)
     harm(store.directory)
     with pytest.raises(ConfigError, match=words) as caught:

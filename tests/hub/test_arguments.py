@@ -132,7 +132,7 @@ for _ in range(24):
     ids=str,
 )
 def test_a_schema_that_is_made_to_stop_us_does_not(schema, arguments):
-    """H6: exponential references, copies of what is wrong, regular expressions, the network."""
+    """H6, P25: exponential references, copies of what is wrong, regular expressions, the network."""
     began = time.thread_time()
     faults(definition(schema), arguments)
     assert time.thread_time() - began < 1.5

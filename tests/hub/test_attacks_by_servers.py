@@ -26,7 +26,7 @@ async def is_well(far, conduct: str = "") -> None:
     ],
 )
 async def test_a_list_that_does_not_end_is_a_fault(conduct, what):
-    """H1: endless pages; cost us no more than a list that is as large as one may be."""
+    """H1, P25: endless pages; cost us no more than a list that is as large as one may be."""
     async with using(hostile(conduct, answer_bytes=65536 if conduct == "large pages" else 8 << 20)) as far:
         error = await failure(far.tools())
         assert error.code == "bad_answer"
@@ -87,7 +87,7 @@ async def test_an_answer_after_its_time_is_nobody_s():
 
 
 async def test_a_server_that_asks_for_the_model_the_person_or_the_files_is_refused():
-    """H7, H8, T1: none of them is a server's to have. It is told so at once, and may know that we are there."""
+    """H7, H8, T1, P25: none of them is a server's to have. It is told so at once, and may know that we are there."""
     async with using(hostile("asks")) as far:
         told = words(await far.call("bad", {}))
         assert [message["id"] for message in told] == ["q0", "q1", "q2", "q3"]
@@ -169,7 +169,7 @@ async def test_a_protocol_that_we_do_not_speak_is_no_connection():
 
 
 async def test_a_dead_a_silent_and_a_lying_server_delay_nobody_else():
-    """H1, H4: all at once in one task group."""
+    """H1, H4, P25: all at once in one task group."""
     conducts = (
         "dies at start",
         "silent start",

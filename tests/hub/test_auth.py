@@ -181,7 +181,7 @@ async def _nothing():
 
 
 async def test_a_credential_goes_to_its_server_alone(credentials_for, authority, tls, url):
-    """N5: not where a redirect, or the server's own words, lead to."""
+    """N5, P18: not where a redirect, or the server's own words, lead to."""
     auth = await credentials_for(Header(kind="header", name="X-Key", secret="env:KEY"))
     async with web(authority.server("127.0.0.12"), host="127.0.0.12") as other:
         async with httpx2.AsyncClient(auth=auth, verify=tls) as client:
@@ -197,7 +197,7 @@ async def test_a_credential_goes_to_its_server_alone(credentials_for, authority,
 
 @pytest.mark.parametrize("url", ["http://mcp.test/mcp", "http://10.0.0.1/mcp", "http://localhost.evil.test/"])
 async def test_a_credential_never_leaves_without_encryption(credentials_for, url):
-    """N5."""
+    """N5, P18."""
     assert (await failure(credentials_for(Bearer(kind="bearer", secret="env:KEY"), url=url))).code == "plain_http"
 
 

@@ -47,7 +47,7 @@ def test_what_is_new_or_changed_is_told_from_what_was_accepted():
 
 
 def test_every_change_counts():
-    """H5: also one of the annotations, and of the schemas."""
+    """H5, P24: also one of the annotations, and of the schemas."""
     before = tool("a")
     for change in (
         {"title": "x"},
@@ -86,7 +86,7 @@ def test_what_is_held_back_is_seen_and_accepted_by_another_process(pins, tmp_pat
 
 
 def test_nothing_slips_in_between_the_look_and_the_yes(pins):
-    """H5: what is accepted is what was shown."""
+    """H5, P24: what is accepted is what was shown."""
     pins.accept_all("github", HERE, [tool("a")])
     pins.hold("github", HERE, [tool("a"), tool("b")])
     shown = pins.held("github")
@@ -112,7 +112,7 @@ def test_what_is_not_held_back_can_not_be_accepted(pins):
 
 
 def test_another_program_under_the_same_name_is_not_trusted(pins):
-    """H5: not even with tools that say the same."""
+    """H5, P24: not even with tools that say the same."""
     pins.accept_all("github", HERE, [tool("a")])
     assert pins.load("github", ELSEWHERE) == ()
     pins.accept_all("github", ELSEWHERE, [tool("a")])
@@ -244,7 +244,7 @@ def test_a_person_sees_what_is_different():
 
 
 def test_nothing_that_is_hidden_stays_hidden():
-    """H5, T2: zero-width and tag characters, reversed text, what looks like a header, imitated escapes."""
+    """H5, T2, P24: zero-width and tag characters, reversed text, what looks like a header, imitated escapes."""
     before = tool("a", "plain")
     for hidden, shown in {
         "plain\u200b": "+plain\\u200b",

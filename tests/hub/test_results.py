@@ -131,7 +131,7 @@ def test_every_block_is_reachable():
     ids=lambda result: str(result)[:40],
 )
 def test_no_secret_is_in_what_a_program_gets(result):
-    """N6: in texts, names, addresses, numbers, and in base64."""
+    """N6, P19: in texts, names, addresses, numbers, and in base64."""
     made = str(result_of(result, definition({}), scrub))
     for form in (SECRET, "123456789012", base64.b64encode(SECRET.encode()).decode()[:20]):
         assert form not in made

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_server_gets_of_our_environment_nine_variables_and_what_the_operator_says(tmp_path):
-    """H1, T4, T5: env, secret_env, directory. What else is in our environment, it never sees."""
+    """H1, T4, T5, P26: env, secret_env, directory. What else is in our environment, it never sees."""
     ours = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TZ": "UTC", "GLOVEPORT_KEY": "ours", "LD_X": "ours"}
     server = hostile("", env={"LOG": "1", "TZ": "Europe/Prague"}, directory="/usr")
     async with using(server, environ=ours, secrets={"TOKEN": "hunter2-hunter2"}) as far:
@@ -117,7 +117,7 @@ async def test_a_server_ends_when_its_input_does():
 
 
 async def test_what_a_server_has_started_ends_with_it():
-    """H1: a child that ignores SIGTERM, and whose parent has ended in peace."""
+    """H1, P26: a child that ignores SIGTERM, and whose parent has ended in peace."""
     async with using(hostile("leaves a child")) as far:
         child = words(await far.call("bad", {}))
         assert is_alive(child)
@@ -221,7 +221,7 @@ anyio.run(main)
 
 
 async def test_a_line_of_100_megabytes_is_never_held():
-    """H1, T5: answer_bytes. Of 100 MB no more than the bound of 1 MiB, and a little, is ever in memory."""
+    """H1, T5, P25: answer_bytes. Of 100 MB no more than the bound of 1 MiB, and a little, is ever in memory."""
     program = [sys.executable, "-c", LARGE.format(hostile=HOSTILE)]
     code, kilobytes = (await anyio.run_process(program, stderr=None)).stdout.split()
     assert code == b"answer_too_large"

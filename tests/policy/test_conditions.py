@@ -45,7 +45,7 @@ TEXTS = (
 
 @pytest.mark.parametrize("condition", TEXTS)
 def test_what_is_not_there_meets_none_and_what_has_another_type_perhaps(condition):
-    """H5: a server may read 1 as "1" and take what it needs out of an object."""
+    """H5, P22: a server may read 1 as "1" and take what it needs out of an object."""
     assert outcome(condition) is Met.NO
     for nothing in (None, [], [[]], [None]):
         assert outcome(condition, x=nothing) is Met.NO
@@ -174,7 +174,7 @@ def test_no_text_makes_an_expression_slow():
     ],
 )
 def test_a_path_is_beneath_a_directory_only_in_the_plainest_spelling(path, said):
-    """H5: `beneath`."""
+    """H5, P22: `beneath`."""
     assert outcome(Condition(beneath="/ws"), x=path) is said
     assert outcome(Condition(beneath="/ws/"), x=path) is said
 
@@ -232,7 +232,7 @@ def test_everything_absolute_is_beneath_the_root_and_nothing_beneath_a_directory
     ],
 )
 def test_a_url_is_public_when_every_parser_reads_it_alike_and_every_address_is_global(url, said):
-    """H5 N4: `url`."""
+    """H5 N4, P22: `url`."""
     assert outcome(Condition(url="public"), x=url) is said
 
 

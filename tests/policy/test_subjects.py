@@ -52,7 +52,7 @@ ACTIONS = (
 
 @given(one=ACTIONS, other=ACTIONS)
 def test_different_actions_have_different_subjects(one, other):
-    """H8: no approval is good for something else."""
+    """H8, P23: no approval is good for something else."""
     assert (subject_of(one) == subject_of(other)) is (one == other)
 
 
@@ -124,7 +124,7 @@ def test_the_detail_is_printable_and_whole(arguments):
 
 
 def test_a_long_argument_hides_neither_its_end_nor_the_next_one():
-    """H8: a person sees what would be done."""
+    """H8, P23: a person sees what would be done."""
     lines = detail_of(call(padding=f"{'x' * 1_000_000}; rm -rf /", path="/etc")).split("\n")
     assert "rm -rf /" in lines[0]
     assert "characters are not shown; SHA-256 of all: " in lines[0]

@@ -124,7 +124,7 @@ def test_a_refusal_names_the_rule_and_what_is_allowed():
     ],
 )
 def test_in_doubt_a_rule_that_allows_says_nothing_and_one_that_denies_says_no(path, allowed, denied):
-    """H5 T3: every check fails closed; a list is allowed as a whole, and denied for one of its elements."""
+    """H5 T3, P22: every check fails closed; a list is allowed as a whole, and denied for one of its elements."""
     assert isinstance(call(toolbox(ToolRule(action="allow", arguments=PATH), DENY), path=path), Allow) is allowed
     assert isinstance(call(toolbox(ToolRule(action="deny", arguments=PATH), ALLOW), path=path), Deny) is denied
 
@@ -234,7 +234,7 @@ def asking(box: Toolbox, *tools: str) -> Toolbox:
 
 @given(box=BOXES, action=CALLS, tools=ASKED)
 def test_a_request_never_gets_more_than_the_policy(box, action, tools):
-    """T1 H5: a request may name fewer tools, never more."""
+    """T1 H5, P22: a request may name fewer tools, never more."""
     try:
         narrow = asking(box, *tools)
     except Denied:

@@ -147,7 +147,7 @@ async def test_a_question_that_is_too_large_is_refused(sampler_of, far):
 
 
 async def test_without_the_owners_leave_nobody_is_asked(sampler_of, far):
-    """H7: whatever the program says."""
+    """H7, P28: whatever the program says."""
     with pytest.raises(Denied):
         await sampler_of(enabled=False).sample(asked())
     assert not far.asked
@@ -191,7 +191,7 @@ async def test_tokens_are_reserved_before_and_settled_after(sampler_of, far):
 
 
 async def test_questions_at_the_same_time_can_not_pass_the_budget_together(sampler_of, far):
-    """H7: twenty of 40 tokens each, with 100 to spend."""
+    """H7, P28: twenty of 40 tokens each, with 100 to spend."""
     far.released, sampler = anyio.Event(), sampler_of(tokens=100, rounds=100)
     outcomes = []
 
@@ -237,7 +237,7 @@ async def test_a_provider_that_says_more_tokens_than_were_asked_for_ends_the_bud
 
 
 async def test_secrets_and_what_the_owner_redacts_do_not_leave(sampler_of, far):
-    """H7, N8, T4: in no message and no instruction."""
+    """H7, N8, T4, P28: in no message and no instruction."""
     sampler = sampler_of(redact=("Jane Doe",))
     await sampler.sample(asked(f"login with {SECRET}", "about Jane Doe", system=f"key {KEY} for Jane Doe"))
     await sampler.sample(asked(system=f"key {KEY} for Jane Doe"))  # the key was fetched by then

@@ -81,7 +81,7 @@ async def test_without_the_door_there_is_nothing_to_call(run):
 
 
 async def test_what_a_program_says_on_the_door_by_itself_is_no_more_than_a_request(run):
-    """H2: nobody but the host listens there, whatever else is sent."""
+    """H2, P21: nobody but the host listens there, whatever else is sent."""
     code = """
 import json, os, socket
 host, port = os.environ["GLOVEPORT_HUB"].split(":")

@@ -111,7 +111,7 @@ async def test_a_run_that_is_not_there_is_named_with_a_way_out(shop, era, tool):
 
 
 async def test_another_session_learns_nothing_of_a_run(shop):
-    """E6: over HTTP, where one server has many clients; nor can it end it."""
+    """E6, P27: over HTTP, where one server has many clients; nor can it end it."""
     async with serving(shop) as url, Client(url, mode="legacy") as owner, Client(url, mode="legacy") as other:
         run_id = said(await execute(owner, DESTROY.format("key")))["run_id"]
         for tool in ("wait_run", "cancel_run"):
