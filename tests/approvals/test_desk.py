@@ -121,13 +121,24 @@ async def test_the_client_answers_in_this_process(store, desk):
 
 
 async def test_no_answer_is_a_denial(store):
-    """H8: a timeout is a denial."""
+    """H8, P23: a timeout is a denial."""
     world = World(Desk(store, 0.05, BOTH))
     verdict = await world.ask()
     assert verdict == Verdict(allowed=False, by="timeout")
     assert [entry.status for entry in store.entries()] == ["expired"]
     with pytest.raises(Denied):
         store.answer(store.entries()[0].question.id, YES, ME)
+
+
+async def test_where_nobody_was_there_to_answer_nobody_is_asked_again_by_that_run(store):
+    """H8: else a program whose clock stands could wait for ever, question by question."""
+    desk = Desk(store, 0.05, BOTH)
+    world = World(desk)
+    first, second = await world.ask(), await world.ask()
+    assert first == second == Verdict(allowed=False, by="timeout")
+    assert len(store.entries()) == 1
+    await World(desk).ask()  # another run
+    assert len(store.entries()) == 2
 
 
 async def test_a_run_that_is_cancelled_takes_its_question_with_it(store, desk):
@@ -311,7 +322,7 @@ async def test_what_a_program_puts_into_a_question_is_printable(desk):
 
 
 async def test_a_store_that_is_damaged_while_somebody_waits_approves_nothing(store, desk):
-    """T3 H8: and tells the program no path of the host."""
+    """T3 H8, P23: and tells the program no path of the host."""
     world = World(desk)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.ask)

@@ -66,11 +66,13 @@ class Asker:
         desk: Whose it is.
         changed: Called when a question of the run comes or goes. Must not wait.
         approved: Subjects that are approved for the run.
+        gave_up: Whether nobody was there to answer. Then nobody is asked again: a program could else wait for ever.
     """
 
     desk: "Desk"
     changed: Callable[[], None]
     approved: set[str] = field(default_factory=set)
+    gave_up: bool = False
 
     async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
         """Ask a person, unless they have said before. Wait for the first answer.
@@ -150,6 +152,8 @@ class Desk:
             return _NOBODY
         if self._is_approved(pending):
             return _REMEMBERED
+        if pending.asker.gave_up:
+            return _TIMEOUT
         self._require_room(pending.asker)
         self._pending[pending.question.id] = pending  # it counts from here on
         try:
@@ -180,6 +184,7 @@ class Desk:
             raise
         if pending.verdict is None:
             _settle(pending, _TIMEOUT)
+            pending.asker.gave_up = True
             stands = await self._settled(pending, "expired", _TIMEOUT)
         else:
             stands = await self._settled(pending, "allowed" if pending.verdict.allowed else "denied", pending.verdict)

@@ -7,10 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
-
-import pydantic_core
-from pydantic import JsonValue
+from typing import TypeAlias, TypeVar
 
 from gloveport import door, rpc
 from gloveport.approvals.desk import Desk
@@ -19,6 +16,7 @@ from gloveport.egress.outlet import Gateway, Journal, Outlet
 from gloveport.egress.output import ScrubbedSink, without_secrets
 from gloveport.egress.proxy import answer
 from gloveport.engine.reach import Reach
+from gloveport.engine.result import Stream, facts, refusal, result_of
 from gloveport.engine.runs import Runs
 from gloveport.errors import Denied
 from gloveport.guard import Asker, Guard
@@ -28,17 +26,14 @@ from gloveport.hub.hub import Hub
 from gloveport.limits.admission import Admission
 from gloveport.model import (
     Execute,
-    Failure,
     Grant,
     Language,
-    LimitName,
     Narrowing,
     Output,
     Policy,
     Program,
     Request,
     Result,
-    Usage,
 )
 from gloveport.model.hub import DOOR
 from gloveport.policy.grant import grant_for
@@ -48,10 +43,8 @@ from gloveport.sampling.sampler import AskClient, Sampler
 from gloveport.sandbox.base import Child, Outcome, Plan, Sandbox, System, make_plan
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.output import Archive, Capture
-from gloveport.sandbox.verdict import judge
 from gloveport.secrets.scrub import scrub_text
 
-Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
 
@@ -61,12 +54,6 @@ Made = TypeVar("Made")
 _MOST_REMEMBERED = 64
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
-_LIMIT_OF_DENIAL: dict[str, LimitName] = {
-    "code_too_large": "code_bytes",
-    "queue_full": "queue_length",
-    "queue_timeout": "queue_seconds",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Company:
@@ -74,11 +61,13 @@ class Company:
 
     Attributes:
         run_id: What it is called.
+        session: Whose approvals count, and for how long; opaque. Empty where nobody is told from others.
         asker: Who asks a person.
         ask_client: Asks the client's model.
     """
 
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
+    session: str = ""
     asker: Asker | None = None
     ask_client: AskClient | None = None
 
@@ -151,7 +140,7 @@ class Engine:
             audit=self.audit,
             caller=caller,
             run_id=run_id,
-            session=share or caller,
+            session=company.session,
             asker=company.asker,
             clock=clock,
         )
@@ -159,17 +148,17 @@ class Engine:
             grant = self._grant(request)
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
-            return _refusal(run_id, request, Grant(), denial)
+            return refusal(run_id, request, Grant(), denial)
         run = _Run(
             id=run_id, request=request, reach=self.reach, guard=guard(grant=grant), on_output=on_output, company=company
         )
         try:
             async with run.guard.admit(_action(request)) as ending:
                 result = await self._run(run, share or caller)
-                ending.fields.update(_facts(result))
+                ending.fields.update(facts(result))
                 return result
         except Denied as denial:
-            return _refusal(run_id, request, grant, denial)
+            return refusal(run_id, request, grant, denial)
 
     async def _run(self, run: "_Run", share: str) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
@@ -266,7 +255,7 @@ class Engine:
         return scrub_text(self.gateway.vault.needles, text)
 
     def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
-        request, journal = run.request, run.journal
+        request = run.request
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
             handle = f"output://{run.id}/{name}"
@@ -275,34 +264,14 @@ class Engine:
                 self.archive.add(handle, capture)
             else:
                 capture.close()
-        verdict = judge(
-            outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values())
-        )
-        value = verdict.value
-        if request.language == "shell" and verdict.status == "ok":
-            value = _json_or_none(shown["stdout"])
-        return Result(
+        return result_of(
             run_id=run.id,
-            language=request.language,
-            status=verdict.status,
-            value=value,
-            value_type=verdict.value_type,
-            stdout=shown["stdout"],
-            stderr=shown["stderr"],
-            error=verdict.error,
-            exit_code=verdict.exit_code,
-            limits_hit=(*verdict.limits_hit, *run.spent),
-            hint=verdict.hint,
-            usage=Usage(
-                wall_ms=round(outcome.wall_seconds * 1000),
-                cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
-                peak_memory_bytes=outcome.peak_memory_bytes,
-            ),
-            requests=tuple(journal.listed),
-            requests_total=journal.begun,
-            tool_calls=tuple(run.ledger.listed),
-            tool_calls_total=run.ledger.begun,
+            request=request,
             grant=run.guard.grant,
+            outcome=outcome,
+            shown=shown,
+            journal=run.journal,
+            ledger=run.ledger,
         )
 
 
@@ -319,17 +288,6 @@ class _Run:
     journal: Journal = field(default_factory=Journal)
     ledger: Ledger = field(default_factory=Ledger)
 
-    @property
-    def spent(self) -> tuple[LimitName, ...]:
-        """The limits of what it may do through its doors that it has run into."""
-        limits = self.guard.grant.limits
-        counted: tuple[tuple[LimitName, int, int], ...] = (
-            ("requests", self.journal.begun, limits.requests),
-            ("tool_calls", self.ledger.begun, limits.tool_calls),
-            ("tool_bytes", self.ledger.bytes, limits.tool_bytes),
-        )
-        return tuple(name for name, used, most in counted if used > most)
-
 
 def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
     """What was made for this key before, or is made now. Callers may ask for any limits, so not all is kept."""
@@ -344,44 +302,3 @@ def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> M
 def _action(request: Request) -> Execute:
     code = request.code.encode("utf-8", "surrogatepass")
     return Execute(language=request.language, code_bytes=len(code), code_sha256=hashlib.sha256(code).hexdigest())
-
-
-def _refusal(run_id: str, request: Request, grant: Grant, denial: Denied) -> Result:
-    limit = _LIMIT_OF_DENIAL.get(denial.code)
-    return Result(
-        run_id=run_id,
-        language=request.language,
-        status="denied",
-        error=Failure(type=denial.code, message=denial.reason),
-        limits_hit=(limit,) if limit else (),
-        hint=denial.hint,
-        grant=grant,
-    )
-
-
-def _facts(result: Result) -> dict[str, JsonValue]:
-    """What the audit log says of a run that is over: sizes and outcome, nothing that the program wrote."""
-    return {
-        "status": result.status,
-        "limits_hit": list(result.limits_hit),
-        "exit_code": result.exit_code,
-        "wall_ms": result.usage.wall_ms,
-        "cpu_ms": result.usage.cpu_ms,
-        "peak_memory_bytes": result.usage.peak_memory_bytes,
-        "stdout_bytes": result.stdout.total_bytes,
-        "stderr_bytes": result.stderr.total_bytes,
-        "requests": result.requests_total,
-        "tool_calls": result.tool_calls_total,
-        "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
-    }
-
-
-def _json_or_none(stdout: Output) -> JsonValue:
-    """A shell program's value is what command substitution would yield, where that is one JSON document."""
-    try:
-        value: JsonValue = None if stdout.truncated else pydantic_core.from_json(stdout.text, allow_inf_nan=False)
-    except ValueError:
-        return None
-    # A number beyond every float was read as infinity, which is no JSON.
-    plain: JsonValue = pydantic_core.from_json(pydantic_core.to_json(value, inf_nan_mode="null"))
-    return plain

@@ -22,9 +22,9 @@ from starlette.requests import Request as HttpRequest
 
 from gloveport.engine.execution import Company, Engine
 from gloveport.engine.runs import Run
-from gloveport.errors import AuditError, GloveportError
+from gloveport.errors import GloveportError
 from gloveport.hub.discovery import Detail, search
-from gloveport.model import MIB, Grant, Language, Narrowing, Request, Result, Value
+from gloveport.model import MIB, Grant, Language, Narrowing, Request, Result
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
 from gloveport.sandbox.probe import Check
@@ -32,6 +32,7 @@ from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
 from gloveport.server.attend import Attendance, Reply, State
 from gloveport.server.found import found_text
+from gloveport.server.health import Health, audit_check, health_of, health_text
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
 from gloveport.server.sampling import can_sample
@@ -54,19 +55,6 @@ _OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 _GONE = failed("the client closed the connection")
-
-
-class Health(Value):
-    """What the server can do at this moment, found by trying."""
-
-    status: Literal["ok", "busy", "failing"]
-    """``busy``: a new run would be refused or has to wait. ``failing``: a layer or the audit log is missing."""
-
-    running: int
-    waiting: int
-    concurrent_runs: int
-    queue_length: int
-    checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +103,7 @@ class Tools:
         async def execute(run: Run) -> Result:
             company = Company(
                 run_id=run.id,
+                session=self._session(ctx),
                 asker=self.engine.desk.asker(run.stir),
                 ask_client=run.ask_model if can_sample(ctx) else None,
             )
@@ -178,20 +167,10 @@ class Tools:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
         async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
             checks = [check for check in await self.inspect() if check.name != "audit"]
-        checks.append(self._audit_check(ctx))
-        admission = self.engine.admission
-        full = admission.running >= admission.concurrent_runs
-        missing = any(check.state == "missing" for check in checks)
-        health = Health(
-            status="failing" if missing else "busy" if full else "ok",
-            running=admission.running,
-            waiting=admission.waiting,
-            concurrent_runs=admission.concurrent_runs,
-            queue_length=admission.queue_length,
-            checks=tuple(checks),
-        )
+        checks.append(audit_check(self.engine.audit, self._caller(ctx)))
+        health = health_of(self.engine.admission, checks)
         return wire.CallToolResult(
-            content=[wire.TextContent(type="text", text=_health_text(health))],
+            content=[wire.TextContent(type="text", text=health_text(health))],
             structured_content=health.model_dump(mode="json", exclude_defaults=True),
         )
 
@@ -271,13 +250,9 @@ class Tools:
             return request.headers["mcp-session-id"]
         return self.transport
 
-    def _audit_check(self, ctx: Context[Any, Any]) -> Check:
-        """Whether a record can be written now: a full disk shows only when it is tried."""
-        try:
-            self.engine.audit.append("health.asked", {"caller": self._caller(ctx)})
-        except AuditError as error:
-            return Check(name="audit", state="missing", detail=error.args[0], repair=error.hint)
-        return Check(name="audit", state="enforced", detail="a record was written")
+    def _session(self, ctx: Context[Any, Any]) -> str:
+        """Whose approvals count for the session; empty on 2026-07-28 over HTTP, where nobody is told from others."""
+        return "" if self.transport == "http" and self._share(ctx) == self.transport else self._share(ctx)
 
 
 def describe(tools: Tools) -> list[Tool]:
@@ -356,11 +331,3 @@ def _reply(result: Result) -> wire.CallToolResult:
         content=[wire.TextContent(type="text", text=answer(result))],
         structured_content=structured,
     )
-
-
-def _health_text(health: Health) -> str:
-    lines = [f"{health.status}: {health.running} of {health.concurrent_runs} running, {health.waiting} waiting"]
-    for check in health.checks:
-        repair = f" hint: {check.repair}" if check.repair else ""
-        lines.append(f"{check.state} {check.name}: {check.detail}{repair}")
-    return "\n".join(lines)

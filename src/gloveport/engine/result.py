@@ -1,0 +1,125 @@
+"""What came of one execution, put together: for the caller, and for the audit log."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import pydantic_core
+from pydantic import JsonValue
+
+from gloveport.egress.outlet import Journal
+from gloveport.errors import Denied
+from gloveport.hub.calls import Ledger
+from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage
+from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.verdict import judge
+
+Stream: TypeAlias = Literal["stdout", "stderr"]
+
+_LIMIT_OF_DENIAL: dict[str, LimitName] = {
+    "code_too_large": "code_bytes",
+    "queue_full": "queue_length",
+    "queue_timeout": "queue_seconds",
+}
+
+
+def result_of(
+    *,
+    run_id: str,
+    request: Request,
+    grant: Grant,
+    outcome: Outcome,
+    shown: Mapping[Stream, Output],
+    journal: Journal,
+    ledger: Ledger,
+) -> Result:
+    """The result of a run that is over.
+
+    Args:
+        run_id: Of the run.
+        request: What was asked for.
+        grant: What it got.
+        outcome: What the sandbox saw.
+        shown: Of its streams, what the answer shows.
+        journal: Of its requests.
+        ledger: Of its calls of tools.
+    """
+    verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
+    value = verdict.value
+    if request.language == "shell" and verdict.status == "ok":
+        value = _json_or_none(shown["stdout"])
+    return Result(
+        run_id=run_id,
+        language=request.language,
+        status=verdict.status,
+        value=value,
+        value_type=verdict.value_type,
+        stdout=shown["stdout"],
+        stderr=shown["stderr"],
+        error=verdict.error,
+        exit_code=verdict.exit_code,
+        limits_hit=(*verdict.limits_hit, *_spent(grant.limits, journal, ledger)),
+        hint=verdict.hint,
+        usage=Usage(
+            wall_ms=round(outcome.wall_seconds * 1000),
+            cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
+            peak_memory_bytes=outcome.peak_memory_bytes,
+        ),
+        requests=tuple(journal.listed),
+        requests_total=journal.begun,
+        tool_calls=tuple(ledger.listed),
+        tool_calls_total=ledger.begun,
+        grant=grant,
+    )
+
+
+def refusal(run_id: str, request: Request, grant: Grant, denial: Denied) -> Result:
+    """The result of a run that was refused."""
+    limit = _LIMIT_OF_DENIAL.get(denial.code)
+    return Result(
+        run_id=run_id,
+        language=request.language,
+        status="denied",
+        error=Failure(type=denial.code, message=denial.reason),
+        limits_hit=(limit,) if limit else (),
+        hint=denial.hint,
+        grant=grant,
+    )
+
+
+def facts(result: Result) -> dict[str, JsonValue]:
+    """What the audit log says of a run that is over: sizes and outcome, nothing that the program wrote."""
+    return {
+        "status": result.status,
+        "limits_hit": list(result.limits_hit),
+        "exit_code": result.exit_code,
+        "wall_ms": result.usage.wall_ms,
+        "cpu_ms": result.usage.cpu_ms,
+        "peak_memory_bytes": result.usage.peak_memory_bytes,
+        "stdout_bytes": result.stdout.total_bytes,
+        "stderr_bytes": result.stderr.total_bytes,
+        "requests": result.requests_total,
+        "tool_calls": result.tool_calls_total,
+        "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
+    }
+
+
+def _spent(limits: Limits, journal: Journal, ledger: Ledger) -> tuple[LimitName, ...]:
+    """The limits of what a run may do through its doors that it has run into."""
+    counted: tuple[tuple[LimitName, int, int], ...] = (
+        ("requests", journal.begun, limits.requests),
+        ("tool_calls", ledger.begun, limits.tool_calls),
+        ("tool_bytes", ledger.bytes, limits.tool_bytes),
+    )
+    return tuple(name for name, used, most in counted if used > most)
+
+
+def _json_or_none(stdout: Output) -> JsonValue:
+    """A shell program's value is what command substitution would yield, where that is one JSON document."""
+    try:
+        value: JsonValue = None if stdout.truncated else pydantic_core.from_json(stdout.text, allow_inf_nan=False)
+    except ValueError:
+        return None
+    # A number beyond every float was read as infinity, which is no JSON.
+    plain: JsonValue = pydantic_core.from_json(pydantic_core.to_json(value, inf_nan_mode="null"))
+    return plain

@@ -1,0 +1,55 @@
+"""What the server can do at this moment, as the tool ``health`` tells it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from gloveport.audit.log import AuditLog
+from gloveport.errors import AuditError
+from gloveport.limits.admission import Admission
+from gloveport.model import Value
+from gloveport.sandbox.probe import Check
+
+
+class Health(Value):
+    """What the server can do at this moment, found by trying."""
+
+    status: Literal["ok", "busy", "failing"]
+    """``busy``: a new run would be refused or has to wait. ``failing``: a layer or the audit log is missing."""
+
+    running: int
+    waiting: int
+    concurrent_runs: int
+    queue_length: int
+    checks: tuple[Check, ...]
+
+
+def health_of(admission: Admission, checks: Sequence[Check]) -> Health:
+    """The health, by what was found."""
+    full = admission.running >= admission.concurrent_runs
+    missing = any(check.state == "missing" for check in checks)
+    return Health(
+        status="failing" if missing else "busy" if full else "ok",
+        running=admission.running,
+        waiting=admission.waiting,
+        concurrent_runs=admission.concurrent_runs,
+        queue_length=admission.queue_length,
+        checks=tuple(checks),
+    )
+
+
+def audit_check(audit: AuditLog, caller: str) -> Check:
+    """Whether a record can be written now: a full disk shows only when it is tried."""
+    try:
+        audit.append("health.asked", {"caller": caller})
+    except AuditError as error:
+        return Check(name="audit", state="missing", detail=error.args[0], repair=error.hint)
+    return Check(name="audit", state="enforced", detail="a record was written")
+
+
+def health_text(health: Health) -> str:
+    """The same in lines."""
+    lines = [f"{health.status}: {health.running} of {health.concurrent_runs} running, {health.waiting} waiting"]
+    for check in health.checks:
+        repair = f" hint: {check.repair}" if check.repair else ""
+        lines.append(f"{check.state} {check.name}: {check.detail}{repair}")
+    return "\n".join(lines)
