@@ -29,6 +29,7 @@ LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
 """The addresses that a host has just now; none where it can't be looked up."""
 
 _MOST_LISTED = 50
+_REASON_CHARACTERS = 500
 
 
 @dataclass(kw_only=True)
@@ -79,9 +80,10 @@ class Calls:
         try:
             value = await self._call(server, tool, arguments)
             code = None
-        except (Denied, UpstreamError) as error:
-            code, reason = error.code, self.clean(f"{error.args[0]} {error.hint}".rstrip())
-            raise
+        except (Denied, UpstreamError) as raised:
+            error = self.cleaned(raised)
+            code, reason = error.code, _cut(f"{error.args[0]} {error.hint}".rstrip())
+            raise error from None
         finally:
             self.ledger.add(
                 ToolCall(
@@ -92,6 +94,12 @@ class Calls:
                 )
             )
         return value
+
+    def cleaned(self, error: Denied | UpstreamError) -> Denied | UpstreamError:
+        """The same without secrets. A server may have put one into whatever it says, of its tools or in place of an
+        answer.
+        """
+        return type(error)(error.code, self.clean(str(error.args[0])), hint=self.clean(error.hint))
 
     def named(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
         """Own name of the server, name of the tool, and arguments, as far as they can be told.
@@ -151,7 +159,7 @@ class Calls:
         self, server: str, tool: str, arguments: Mapping[str, JsonValue]
     ) -> tuple[Definition, CallTool]:
         """What is to be called, and the action that it would be. What is refused before that is written down too."""
-        facts: dict[str, JsonValue] = {"server": self.clean(server), "tool": self.clean(tool)}
+        facts: dict[str, JsonValue] = {"server": shown_name(self.clean(server)), "tool": shown_name(self.clean(tool))}
         try:
             self._require_budget(len(pydantic_core.to_json(arguments)))
         except Denied as denial:
@@ -162,8 +170,7 @@ class Calls:
             definition = await self.definition(server, tool)
             _require_right(definition, arguments)
         except (Denied, UpstreamError) as error:
-            said = Denied(error.code, self.clean(str(error.args[0])), hint=error.hint)
-            self.guard.deny("call", said, facts)
+            self.guard.deny("call", Denied(error.code, self.clean(str(error.args[0]))), facts)
             raise
         hosts = hosts_to_look_up(self.guard.grant.toolbox, server, definition.name, arguments)
         action = CallTool(
@@ -182,6 +189,8 @@ class Calls:
         started = time.monotonic()
         try:
             result = await self.hub.call(definition, arguments)
+        except UpstreamError as error:  # cleaned here too: it goes into the log
+            raise self.cleaned(error) from None
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
@@ -221,6 +230,11 @@ def _too_many_bytes(guard: Guard) -> Denied:
         f"The calls of a run may send and bring {most} bytes together.",
         hint="Ask for less: a page, a filter, fewer fields.",
     )
+
+
+def _cut(text: str) -> str:
+    """What the answer to an agent has room for: a server may give its reasons at any length."""
+    return text if len(text) <= _REASON_CHARACTERS else f"{text[:_REASON_CHARACTERS]}…"
 
 
 def shown_name(name: str) -> str:

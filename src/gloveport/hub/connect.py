@@ -66,7 +66,7 @@ class Connector:
                 f"A secret of the server {shown(name)} can't be had.",
                 hint="The owner has to repair it; `gloveport doctor` tells why.",
             ) from error
-        async with stdio.connect(name, server, environ=self.environ, secrets=secrets, clean=self._clean) as streams:
+        async with stdio.connect(name, server, environ=self.environ, secrets=secrets, clean=self.clean) as streams:
             yield streams
 
     @contextlib.asynccontextmanager
@@ -77,7 +77,8 @@ class Connector:
         async with way() as streams:
             yield streams
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
         return scrub_text(self.vault.needles, text)
 
 

@@ -1,16 +1,24 @@
-"""What an execution, or an agent, may know of the tools: search, tree, typed stubs. All of it is filtered by policy."""
+"""What an execution, or an agent, may know of the tools: search, tree, typed stubs. All of it is filtered by policy.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+To tell much takes milliseconds on the only event loop, and nothing counts how often a program asks. So of all that one
+execution asks at the same time, one answer is made in each turn of the loop: whoever else is there gets turns between.
+"""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, get_args
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
 
-from gloveport.errors import Denied
+from gloveport.errors import Denied, UpstreamError
 from gloveport.hub import python_stubs, typescript_stubs
 from gloveport.hub.calls import Calls
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
+from gloveport.hub.results import scrubbed
 from gloveport.model.hub import Toolbox
 from gloveport.policy.tools import is_visible
 from gloveport.policy.wording import FINAL
@@ -22,6 +30,7 @@ DETAILS: tuple[Detail, ...] = get_args(Detail)
 LEARNING_SECONDS = 1.5
 """How long a search waits for servers of which nothing is known yet."""
 
+_DECLARED: Final = {"python": (python_stubs.module, "pyi"), "typescript": (typescript_stubs.module, "d.ts")}
 _MOST_FOUND = 100
 _SUMMARY_CHARACTERS = 160
 
@@ -51,8 +60,12 @@ async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> Found:
         limit: How many are wanted.
     """
     missing = await hub.learn([*toolbox.servers], LEARNING_SECONDS)
-    tools, total = hub.catalog.search(query, limit, lambda tool: _is_visible(toolbox, tool))
+    tools, total = _found(hub, toolbox, query, limit)
     return Found(tools=tools, total=total, missing=missing)
+
+
+def _found(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> tuple[Sequence[Definition], int]:
+    return hub.catalog.search(query, limit, lambda tool: _is_visible(toolbox, tool))
 
 
 def _is_visible(toolbox: Toolbox, tool: Definition) -> bool:
@@ -65,57 +78,85 @@ class Discovery:
 
     hub: Hub
     calls: Calls
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
         """What can be asked on the door."""
         return {
             "call": self.calls.call,
-            "search": self.search,
-            "tree": self.tree,
-            "describe": self.describe,
-            "stubs": self.stubs,
+            "search": self._cleaned(self.search),
+            "tree": self._cleaned(self.tree),
+            "describe": self._cleaned(self.describe),
+            "stubs": self._cleaned(self.stubs),
         }
+
+    def _cleaned(self, handler: Handler) -> Handler:
+        """The same, without secrets in whatever comes of it."""
+
+        async def handle(asked: Asked) -> JsonValue:
+            try:
+                return await handler(asked)
+            except (Denied, UpstreamError) as error:
+                raise self.calls.cleaned(error) from None
+
+        return handle
+
+    async def _in_turn(self, make: Callable[[], JsonValue]) -> JsonValue:
+        async with self._turn:
+            await checkpoint()
+            return scrubbed(make(), self.calls.clean)
 
     async def search(self, asked: Asked) -> JsonValue:
         """``{query, detail, limit}`` → ``{tools, total, missing}``."""
         query, detail, limit = asked.get("query", ""), asked.get("detail", "signatures"), asked.get("limit", 10)
         if not isinstance(query, str) or detail not in DETAILS or type(limit) is not int:
             raise Denied("malformed_search", f"A search has words, a detail of {', '.join(DETAILS)}, and a limit.")
-        found = await search(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
-        missing: JsonValue = [{"server": server, "reason": reason} for server, reason in sorted(found.missing.items())]
-        return {"tools": [self._told(tool, detail) for tool in found.tools], "total": found.total, "missing": missing}
+        unasked = await self.hub.learn([*self._toolbox.servers], LEARNING_SECONDS)
+        missing: JsonValue = [{"server": server, "reason": reason} for server, reason in sorted(unasked.items())]
+
+        def found() -> JsonValue:
+            tools, total = _found(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
+            return {"tools": [described(self.hub, tool, detail) for tool in tools], "total": total, "missing": missing}
+
+        return await self._in_turn(found)
 
     async def tree(self, asked: Asked) -> JsonValue:
         """``{server?}`` → the servers, and of one the tools too."""
         own = self._own(asked)
         await self.hub.learn([*self._toolbox.servers] if own is None else [own], LEARNING_SECONDS)
-        servers: list[JsonValue] = [self._branch(name) for name in self._toolbox.servers if own is None]
-        if own is not None:
+
+        def branches() -> JsonValue:
+            if own is None:
+                return {"servers": [self._branch(name) for name in self._toolbox.servers]}
             tools: list[JsonValue] = [
-                {"name": tool.name, "exposed": exposed, "summary": self.calls.clean(summary(tool))}
+                {"name": tool.name, "exposed": exposed, "summary": summary(tool)}
                 for exposed, tool in self._visible(own).items()
             ]
-            servers = [{**self._branch(own), "tools": tools}]
-        return {"servers": servers}
+            return {"servers": [{**self._branch(own), "tools": tools}]}
+
+        return await self._in_turn(branches)
 
     async def describe(self, asked: Asked) -> JsonValue:
         """``{server, tool}`` → all that is known of it."""
         server, tool, _ = self.calls.named(asked)
-        return self._told(await self.calls.definition(server, tool), "full")
+        found = await self.calls.definition(server, tool)
+        return await self._in_turn(lambda: described(self.hub, found, "full"))
 
     async def stubs(self, asked: Asked) -> JsonValue:
         """``{language, server?}`` → typed declarations, a file for each server."""
         own, language = self._own(asked), asked.get("language")
-        if language not in {"python", "typescript"}:
-            raise Denied("malformed_request", "Stubs are written in python or typescript.")
+        if not isinstance(language, str) or language not in _DECLARED:
+            raise Denied("malformed_request", f"Stubs are written in {' or '.join(_DECLARED)}.")
         servers = [own] if own else [*self._toolbox.servers]
         await self.hub.learn(servers, LEARNING_SECONDS)
-        make, ending = (python_stubs.module, "pyi") if language == "python" else (typescript_stubs.module, "d.ts")
+        make, ending = _DECLARED[language]
         files: list[JsonValue] = []
-        for server in servers:
-            shelf = self.hub.shelves[server]
-            text = make(shelf.exposed, shelf.server.description, self._visible(server))
-            files.append({"path": f"{shelf.exposed}.{ending}", "text": self.calls.clean(text)})
+        async with self._turn:
+            for server in servers:
+                shelf = self.hub.shelves[server]
+                # In a thread: of thousands of tools it takes a second.
+                text = await to_thread.run_sync(make, shelf.exposed, shelf.server.description, self._visible(server))
+                files.append({"path": f"{shelf.exposed}.{ending}", "text": self.calls.clean(text)})
         return {"files": files}
 
     @property
@@ -153,10 +194,6 @@ class Discovery:
             "description": shelf.server.description,
             "state": shelf.upstream.state,
         }
-
-    def _told(self, tool: Definition, detail: str) -> JsonValue:
-        told = described(self.hub, tool, detail)
-        return {key: self.calls.clean(value) if isinstance(value, str) else value for key, value in told.items()}
 
 
 def described(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValue]:

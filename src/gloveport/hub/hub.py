@@ -25,6 +25,7 @@ from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
 from gloveport.hub.pins import Pins
+from gloveport.hub.results import scrubbed
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 
@@ -57,7 +58,11 @@ Connect: TypeAlias = Callable[[str, Server, TaskGroup, OnTools], Upstream]
 Record: TypeAlias = Callable[[str, Mapping[str, JsonValue]], object]
 """Writes down what has happened, of which kind, and facts about it."""
 
+Clean: TypeAlias = Callable[[str], str]
+"""Takes the secrets out of a text."""
+
 _MINUTE_SECONDS = 60.0
+_LATE = "it has not answered yet; search again in a while"
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +76,10 @@ class Shelf:
         tools: Those that are accepted, by their own names.
         names: Own name of each by the name that it has in programs.
         held: Why a tool is held back, by its own name.
+        reported: Digests of those that are held back and were reported.
         known: Whether it is known what the server offers: it has said so, now or in an earlier life of ours.
+        late: Whether somebody has waited in vain for it to say so.
+        seen: The file of what was accepted, as it was when it was read last.
     """
 
     server: Server
@@ -81,21 +89,25 @@ class Shelf:
     tools: dict[str, Definition] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     known: bool = False
+    late: bool = False
+    seen: tuple[int, int] | None = None
 
 
 class Hub:
     """The upstream servers of one configuration. Made by ``opened``."""
 
-    def __init__(self, shelves: Mapping[str, Shelf], pins: Pins, record: Record) -> None:
+    def __init__(self, shelves: Mapping[str, Shelf], pins: Pins, record: Record, clean: Clean) -> None:
         """Args:
         shelves: By the servers' own names.
         pins: What has been accepted of the servers' tools.
         record: Writes to the audit log.
+        clean: A server may put a secret of its own into what it says of its tools, which is kept and shown.
         """
         self.shelves = shelves
         self.catalog = Catalog()
-        self._pins, self._record = pins, record
+        self._pins, self._record, self._clean = pins, record, clean
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -103,29 +115,37 @@ class Hub:
         return {shelf.exposed: name for name, shelf in self.shelves.items()}
 
     async def learn(self, servers: Sequence[str], seconds: float) -> dict[str, str]:
-        """Ask those servers of which nothing is known yet what they offer, all at once.
+        """Ask those servers of which nothing is known yet what they offer, all at once, and wait so long at most.
+
+        One that somebody has waited for in vain, and that is still being connected, is not waited for again.
 
         Returns:
             Why it is still not known what a server offers, by its name.
         """
-        missing: dict[str, str] = {}
+        for name in servers:
+            self._look_again(name)
+        missing = {name: _LATE for name in servers if not self.shelves[name].known}
+        awaited = [name for name in missing if not self._is_late(name)]
 
         async def ask(name: str) -> None:
-            missing[name] = "it has not answered yet; search again in a while"
             try:
                 await self.shelves[name].upstream.tools()
             except UpstreamError as error:
-                missing[name] = str(error.args[0])
+                missing[name] = self._clean(str(error.args[0]))
             else:
                 del missing[name]
 
-        unknown = [name for name in servers if not self.shelves[name].known]
-        if unknown:
+        if awaited:
             with anyio.move_on_after(seconds):
                 async with anyio.create_task_group() as tasks:
-                    for name in unknown:
+                    for name in awaited:
                         tasks.start_soon(ask, name)
+        for name in awaited:
+            self.shelves[name].late = missing.get(name) == _LATE
         return missing
+
+    def _is_late(self, name: str) -> bool:
+        return self.shelves[name].late and self.shelves[name].upstream.state == "connecting"
 
     async def find(self, server: str, tool: str) -> Definition | None:
         """The tool of this name, as it is now. A server that is not connected is connected first.
@@ -138,23 +158,22 @@ class Hub:
         await shelf.upstream.tools()
         name = tool if tool in shelf.tools or tool in shelf.held else shelf.names.get(tool, tool)
         if name in shelf.held:
-            self.recall(server)  # perhaps it has been accepted by now
+            self._look_again(server)
         if name in shelf.held:
-            raise Denied(
-                "tool_held_back",
-                f"The tool {name!a} of the server {server!a} is held back: it is {shelf.held[name]}.",
-                hint=f"The owner has to look at it: gloveport servers review {server}. Retrying does not help.",
-            )
+            raise self._held_back(server, name)
         return shelf.tools.get(name)
 
     async def call(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
         """Call a tool.
 
         Raises:
-            Denied: Too many calls have been made this minute.
+            Denied: It is held back by now, or too many calls have been made this minute.
             UpstreamError: There is no answer.
         """
         shelf = self.shelves[definition.server]
+        present = shelf.tools.get(definition.name)
+        if present is None or present.digest != definition.digest:  # a person may have thought for an hour about it
+            raise self._held_back(definition.server, definition.name)
         if wait := shelf.bucket.take():
             raise Denied(
                 "too_many_calls_a_minute",
@@ -164,33 +183,56 @@ class Hub:
         return await shelf.upstream.call(definition.name, arguments)
 
     def recall(self, name: str) -> None:
-        """Take what has been accepted of a server as what it offers, until it says what it offers now."""
+        """Take what has been accepted of a server as what it offers, until it says what it offers now.
+
+        One of which nothing has been accepted, or nothing from this program or place, has to say it first: else nobody
+        would ever be told what is held back.
+        """
         shelf = self.shelves[name]
         try:
             accepted = self._pins.load(name, identity_of(shelf.server))
         except ConfigError as error:
             _log.warning("%s", error)
             return
-        if accepted is None:
-            return
-        if shelf.upstream.offered is not None:
-            self.take_offer(name, shelf.upstream.offered)
-        else:
+        if accepted:
             self._show(shelf, name, accepted, {})
+
+    def _look_again(self, name: str) -> None:
+        """Perhaps what was held back has been accepted by now, in another process. Reads nothing that is as it was."""
+        shelf = self.shelves[name]
+        if shelf.held and shelf.upstream.offered is not None and self._stamp(name) != shelf.seen:
+            self.take_offer(name, shelf.upstream.offered)
+
+    def _stamp(self, name: str) -> tuple[int, int] | None:
+        try:
+            status = self._pins.path(name).lstat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns  # a file that is written takes the place of another
+
+    def _held_back(self, server: str, tool: str) -> Denied:
+        why = self.shelves[server].held.get(tool, "no longer what was to be called")
+        return Denied(
+            "tool_held_back",
+            f"The tool {tool!a} of the server {server!a} is held back: it is {why}.",
+            hint=f"The owner has to look at it: gloveport servers review {server}. Retrying does not help.",
+        )
 
     def take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
         """A server has said what it offers."""
         shelf, identity = self.shelves[name], identity_of(self.shelves[name].server)
+        offered = tuple(map(self._without_secrets, offered))
         try:
             accepted = self._pins.load(name, identity)
             if accepted is None:
                 self._pins.accept_all(name, identity, offered)
-                digests: JsonValue = {tool.name: tool.digest for tool in offered}
-                self._record("server.tools_accepted", {"server": name, "first_sight": True, "tools": digests})
+                first: JsonValue = {tool.name: tool.digest for tool in offered}
+                self._record("server.tools_accepted", {"server": name, "first_sight": True, "tools": first})
                 accepted = offered
             offer = self._pins.compare(accepted, offered)
             held = {tool.name: "new" for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
-            if held and held != shelf.held:
+            digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
+            if held and digests != shelf.reported:  # not the names alone: it may have changed once more
                 self._pins.hold(name, identity, offered)
                 self._record("server.tools_held_back", {"server": name, "tools": dict(held)})
                 _log.warning(
@@ -203,13 +245,19 @@ class Hub:
             _log.error("%s", error)
             self._show(shelf, name, (), {tool.name: "not known to be accepted" for tool in offered})
             return
+        shelf.reported = digests
         self._show(shelf, name, offer.known, held)
+
+    def _without_secrets(self, tool: Definition) -> Definition:
+        told = tool.model_dump(mode="json")
+        clean = scrubbed(told, self._clean)
+        return tool if clean == told else Definition.model_validate(clean)
 
     def _show(self, shelf: Shelf, name: str, tools: Sequence[Definition], held: Mapping[str, str]) -> None:
         shelf.tools = {tool.name: tool for tool in tools}
         shelf.names = exposed_names(shelf.tools)
         shelf.held = dict(held)
-        shelf.known = True
+        shelf.known, shelf.seen = True, self._stamp(name)
         self.catalog.replace(name, shelf.server.description, tools)
 
 
@@ -220,6 +268,7 @@ async def opened(
     pins: Pins,
     connect: Connect,
     record: Record,
+    clean: Clean,
 ) -> AsyncIterator[Hub]:
     """The hub to these servers; what was accepted of them before is known. On leaving, each is let go of.
 
@@ -228,10 +277,11 @@ async def opened(
         pins: What of them has been accepted.
         connect: Makes the connection to a server.
         record: Writes to the audit log.
+        clean: Takes the secrets out of a text.
     """
     active = {name: server for name, server in servers.items() if server.active}
     shelves: dict[str, Shelf] = {}
-    hub = Hub(shelves, pins, record)
+    hub = Hub(shelves, pins, record, clean)
     failure = None
     async with anyio.create_task_group() as tasks:
         for exposed, name in exposed_names(active).items():

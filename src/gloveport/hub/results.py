@@ -36,7 +36,7 @@ def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callab
             in base64 are among what it finds.
     """
     blocks = [
-        _scrubbed(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
+        scrubbed(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
     ]
     kind, value = _value(result, wrapped_schema(definition.output_schema) is not None, scrub)
     return {"kind": kind, "value": value, "blocks": blocks}
@@ -61,13 +61,13 @@ def _value(result: wire.CallToolResult, wraps: bool, scrub: Callable[[str], str]
     if structured is not None and _is_json(structured):
         if wraps and isinstance(structured, dict) and [*structured] == [_WRAPPED]:
             structured = structured[_WRAPPED]
-        return "structured", _scrubbed(structured, scrub)
+        return "structured", scrubbed(structured, scrub)
     texts = [scrub(block.text) for block in result.content if isinstance(block, wire.TextContent)]
     if len(texts) < len(result.content):
         return "blocks", None
     document = _document(texts[0]) if len(texts) == 1 else None
     if document is not None:
-        return "json", _scrubbed(document, scrub)  # again: escapes in JSON may have hidden a secret
+        return "json", scrubbed(document, scrub)  # again: escapes in JSON may have hidden a secret
     return "text", "\n".join(texts)
 
 
@@ -100,14 +100,15 @@ def _is_json(value: object) -> bool:
     return False
 
 
-def _scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
+def scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
+    """The value, each text in it scrubbed, be it a name."""
     match value:
         case str():
             return scrub(value)
         case dict():
-            return {scrub(name): _scrubbed(member, scrub) for name, member in value.items()}
+            return {scrub(name): scrubbed(member, scrub) for name, member in value.items()}
         case list():
-            return [_scrubbed(member, scrub) for member in value]
+            return [scrubbed(member, scrub) for member in value]
         case bool() | None:
             return value
         case int() | float():  # a secret may be a number

@@ -19,6 +19,10 @@ async def connected(config: Config, environ: Mapping[str, str], vault: Vault, au
     state = state_directory(environ)
     connector = Connector(vault=vault, logins=Logins(directory=state / "oauth", environ=environ), environ=environ)
     async with hub.opened(
-        config.servers, pins=Pins(state / "servers"), connect=connector.upstream, record=audit.append
+        config.servers,
+        pins=Pins(state / "servers"),
+        connect=connector.upstream,
+        record=audit.append,
+        clean=connector.clean,
     ) as opened:
         yield opened
