@@ -159,21 +159,23 @@ class Calls:
         self, server: str, tool: str, arguments: Mapping[str, JsonValue]
     ) -> tuple[Definition, CallTool]:
         """What is to be called, and the action that it would be. What is refused before that is written down too."""
-        facts: dict[str, JsonValue] = {"server": shown_name(self.clean(server)), "tool": shown_name(self.clean(tool))}
         try:
             self._require_budget(len(pydantic_core.to_json(arguments)))
         except Denied as denial:
             if self.ledger.begun <= self.guard.grant.limits.tool_calls + 1:  # to fill the log must not stop it
-                self.guard.deny("call", denial, facts)
+                self.guard.deny("call", denial, self._facts(server, tool))
             raise
         try:
             definition = await self.definition(server, tool)
             _require_right(definition, arguments)
         except (Denied, UpstreamError) as error:
-            self.guard.deny("call", Denied(error.code, self.clean(str(error.args[0]))), facts)
+            said = Denied(error.code, self.clean(str(error.args[0])))
+            self.guard.deny("call", said, self._facts(server, tool))
             raise
         hosts = hosts_to_look_up(self.guard.grant.toolbox, server, definition.name, arguments)
-        action = CallTool(
+        # Not validated: that would copy the arguments, which were read from JSON just now.
+        action = CallTool.model_construct(
+            kind="call",
             server=server,
             tool=definition.name,
             read_only=definition.read_only,
@@ -182,6 +184,9 @@ class Calls:
             addresses={host: await self.look_up(host) for host in sorted(hosts)},
         )
         return definition, action
+
+    def _facts(self, server: str, tool: str) -> dict[str, JsonValue]:
+        return {"server": shown_name(self.clean(server)), "tool": shown_name(self.clean(tool))}
 
     async def _made(
         self, definition: Definition, arguments: Mapping[str, JsonValue], ending: Ending

@@ -12,7 +12,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import anyio
 import mcp_types as wire
@@ -21,7 +21,7 @@ from mcp.client.session import ClientSession
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
 from gloveport.hub.definition import Definition
@@ -44,8 +44,9 @@ _LISTEN_SECONDS = 30.0
 
 _SAID_CHARS = 400
 
+# In this order, so that not both are made of every answer.
 _ANSWER: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
-    wire.CallToolResult | wire.InputRequiredResult
+    Annotated[wire.CallToolResult | wire.InputRequiredResult, Field(union_mode="left_to_right")]
 )
 
 _log = logging.getLogger(__name__)
