@@ -228,6 +228,7 @@ async def test_a_program_looks_around_before_it_calls(world):
     """H4: search, the tree, one tool in full, declarations of all; nothing is in the context before it is asked for."""
     code = """
         import subprocess
+        tools.plain.add(a=0, b=0)  # so that it is known
         found = search_tools("sum of two numbers add", 3, "full")
         subprocess.run(["tools", "--export", "declared"], check=True)
         text = open("declared/plain.pyi").read()

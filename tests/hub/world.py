@@ -1,6 +1,7 @@
 """A whole Gloveport whose programs may use other MCP servers: it runs them, and shows what it has written down."""
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -50,3 +51,40 @@ def far_side(name: str, *arguments: str, **more) -> dict:
 def at(port: int, path: str, **more) -> dict:
     """The table of a server that listens on a port, all of whose tools may be called."""
     return {"url": f"http://{HOST}:{port}{path}", "rules": ALLOW} | more
+
+
+def tool(name: str, description: str = "does", properties: Mapping[str, dict] = {}, **annotations) -> dict:
+    """A tool as a server offers it; one that only reads unless told otherwise."""
+    schema = {"type": "object", "properties": properties}
+    hints = annotations or {"readOnlyHint": True}
+    return {"name": name, "description": description, "inputSchema": schema, "annotations": hints}
+
+
+def offers(file: Path, *tools: dict | str, **more) -> dict:
+    """The table of a server that offers these, by name or in full. See ``mcp_told.py``."""
+    file.write_text(json.dumps([tool(one) if isinstance(one, str) else one for one in tools]))
+    quick = [sys.executable, "-I", "-S", str(FAR_SIDE / "mcp_told.py"), str(file)]
+    return {"command": quick, "rules": ALLOW} | more
+
+
+_CODES = """
+def code_of(call):
+    try:
+        call()
+    except ToolError as error:
+        return error.code
+    return "ok"
+
+[code_of(call) for call in [{calls}]]
+"""
+
+
+async def codes(world: World, *calls: str, **request) -> list[str]:
+    """What becomes of these calls, which one Python program makes."""
+    return await world.value("python", _CODES.format(calls=", ".join(f"lambda: {call}" for call in calls)), **request)
+
+
+async def found(world: World, **request) -> list[str]:
+    """The tools that a program finds, as ``server.tool``."""
+    code = "[tool['call'].removeprefix('tools.') for tool in search_tools('', 100, 'names')]"
+    return await world.value("python", code, **request)
