@@ -58,7 +58,10 @@ def approve(
         Holds, typer.Option("--for", help="Also for the same tool or address again, WHATEVER the arguments are.")
     ] = Holds.ONCE,
     pattern: Annotated[
-        str, typer.Option("--always", metavar="PATTERN", help="For all subjects that it means, until it is forgotten.")
+        str,
+        typer.Option(
+            "--always", metavar="PATTERN", help='For all that it means, such as "call files/*", until it is forgotten.'
+        ),
     ] = "",
 ) -> None:
     """Allow what a program waits for: this once, or for longer."""
@@ -92,7 +95,7 @@ def remembered(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def forget(number: Annotated[int, typer.Argument(help="Of `remembered`.")]) -> None:
+def forget(number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `remembered`.")]) -> None:
     """Let a pattern hold no longer."""
     typer.echo(_printable(f"forgotten: {_store().forget(number)}"))
 

@@ -18,7 +18,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Try every layer of the sandbox on this host, and fetch every API's secrets, which are not shown.
+    """Try every layer of the sandbox on this host. Fetch every secret, and show none. Look for the servers' commands.
 
     The exit code is 0 when no layer is missing, else 4.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of the table servers of the configuration.")]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Its name in the configuration; see `list`.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
