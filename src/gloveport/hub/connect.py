@@ -41,7 +41,7 @@ class Connector:
 
     def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
         """The server of this name, which nobody is connected to yet."""
-        return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools)
+        return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools, clean=self.clean)
 
     def ways(self, name: str, server: Server) -> tuple[Connect, ...]:
         """The ways to connect, in the order in which to try them."""
