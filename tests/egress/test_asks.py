@@ -1,0 +1,74 @@
+"""H8 for APIs: a request about which a rule says ``ask`` waits for a person, and so does its run's clock."""
+
+import anyio
+import pytest
+from tests.egress.world import SECRET
+
+from gloveport.approvals.question import Verdict
+from gloveport.approvals.store import Person
+from gloveport.engine.execution import Company
+from gloveport.model import Narrowing, Request
+
+pytestmark = pytest.mark.anyio
+
+RULES = [{"action": "allow", "methods": ["GET"]}, {"action": "ask", "methods": ["DELETE"]}]
+CODE = """
+import urllib.error, urllib.request
+
+def send(method):
+    try:
+        return urllib.request.urlopen(urllib.request.Request("https://alpha.test:PORT/echo", method=method)).status
+    except urllib.error.HTTPError as error:
+        return [error.code, error.read().decode()]
+
+[send("DELETE"), send("GET")]
+"""
+
+
+@pytest.fixture
+async def asked(world_of, api_at, far):
+    """Run a program that deletes something, for a second at most; answer the question after so long."""
+    async with world_of(api={"alpha": api_at(far.place.port, rules=RULES)}) as world:
+        desk = world.engine.desk
+
+        async def run(*, allowed, after=0.0):
+            results = []
+            code = CODE.replace("PORT", str(far.place.port))
+            request = Request(language="python", code=code, limits=Narrowing(wall_seconds=1))
+
+            async def execute():
+                company = Company(asker=desk.asker(lambda: None))
+                results.append(await world.engine.execute(request, caller="x", company=company))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(execute)
+                with anyio.fail_after(10):
+                    while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
+                        await anyio.sleep(0.01)
+                await anyio.sleep(after)
+                desk.store.answer(waiting[0].id, Verdict(allowed=allowed, by="queue", scope="once"), Person(uid=0))
+            return results[0], waiting[0], world.records("fetch", run=results[0].run_id)
+
+        yield run
+
+
+async def test_a_request_that_is_asked_about_goes_on_when_a_person_allows_it(asked):
+    """H8: the same connection and program, whose clock stood. The question says what would be done, and no secret."""
+    result, question, records = await asked(allowed=True, after=1.2)
+    assert (result.status, result.value) == ("ok", [200, 200])
+    assert question.subject.startswith("fetch DELETE https://alpha.test:")
+    assert "DELETE" in question.text
+    assert SECRET not in question.model_dump_json()
+    assert [record.kind for record in records] == [
+        *("fetch.asked", "fetch.admitted", "fetch.ended", "fetch.admitted", "fetch.ended")
+    ]
+    assert records[1].fields["by"].startswith("queue")
+
+
+async def test_a_request_that_a_person_does_not_allow_is_not_sent_and_the_next_one_is(asked):
+    """H8: the program hears why, and lives."""
+    result, _, records = await asked(allowed=False)
+    (status, text), get = result.value
+    assert (status, get) == (403, 200)
+    assert "approval_denied" in text
+    assert [record.kind for record in records] == ["fetch.asked", "fetch.denied", "fetch.admitted", "fetch.ended"]
