@@ -92,7 +92,8 @@ async def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, actio
     facts = action.model_dump(mode="json", exclude={"kind"})
     assert list(before)[3:-2] == ["caller", "run", *facts, "rule"]
     assert {name: before[name] for name in facts} == facts
-    assert list(after)[3:-2] == ["caller", "run"]
+    assert list(after)[3:-2] == ["caller", "run", "of"]
+    assert after["of"] == before["seq"]
 
 
 def test_no_kind_of_action_is_left_out_above():

@@ -91,18 +91,19 @@ class Guard:
 class _Admission:
     """One action under its guard. A class, for a generator would cost as much as half of a record."""
 
-    __slots__ = ("_action", "_ending", "_guard")
+    __slots__ = ("_action", "_admitted", "_ending", "_guard")
 
     def __init__(self, guard: Guard, action: Action) -> None:
         self._guard = guard
         self._action = action
         self._ending = Ending()
+        self._admitted = 0  # number of the record that says so
 
     async def __aenter__(self) -> Ending:
         facts = _facts(self._action)
         match decide(self._guard.grant, self._action):
             case Allow(rule=rule):
-                self._record("admitted", {**facts, "rule": rule})
+                self._admitted = self._record("admitted", {**facts, "rule": rule})
             case Deny(code=code, reason=reason, hint=hint):
                 self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
@@ -113,12 +114,12 @@ class _Admission:
     async def __aexit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        fields = self._ending.fields
+        fields = {"of": self._admitted, **self._ending.fields}
         match error:
             case None:
                 self._record("ended", fields)
             case Denied(code=code, reason=reason):
-                self._record("denied", {"status": "denied", "code": code, "reason": reason})
+                self._record("denied", {"of": self._admitted, "status": "denied", "code": code, "reason": reason})
             case UpstreamError(code=code):  # whose texts hold nothing that a server has sent
                 self._record("ended", {**fields, "status": "failed", "code": code, "reason": str(error.args[0])})
             case Exception():
@@ -140,7 +141,7 @@ class _Admission:
                 raise
         said: dict[str, JsonValue] = {**facts, "by": verdict.by, "scope": verdict.scope}
         if verdict.allowed:
-            self._record("admitted", said)
+            self._admitted = self._record("admitted", said)
             return
         self._record("denied", {**said, "status": "denied", "code": "approval_denied"})
         raise Denied(
@@ -161,8 +162,8 @@ class _Admission:
                 detail=detail_of(self._action),
             )
 
-    def _record(self, event: str, fields: Mapping[str, JsonValue]) -> None:
-        _record(self._guard, f"{self._action.kind}.{event}", fields)
+    def _record(self, event: str, fields: Mapping[str, JsonValue]) -> int:
+        return _record(self._guard, f"{self._action.kind}.{event}", fields)
 
 
 def _facts(action: Action) -> dict[str, JsonValue]:
@@ -179,5 +180,6 @@ def _facts(action: Action) -> dict[str, JsonValue]:
     return facts
 
 
-def _record(guard: Guard, kind: str, fields: Mapping[str, JsonValue]) -> None:
-    guard.audit.append(kind, {"caller": guard.caller, "run": guard.run_id, **fields})
+def _record(guard: Guard, kind: str, fields: Mapping[str, JsonValue]) -> int:
+    """Write it down, and tell its number."""
+    return guard.audit.append(kind, {"caller": guard.caller, "run": guard.run_id, **fields}).seq

@@ -46,7 +46,9 @@ def _run(store: Store, arguments: tuple[str, ...]) -> Result:
     return CliRunner().invoke(app, arguments, env={"GLOVEPORT_STATE": str(store.directory.parent)})
 
 
-def put(store: Store, number=0xABCD, *, tool="create_issue", seconds=60.0, caller="test", **arguments) -> Question:
+def put(
+    store: Store, number=0xABCD, *, tool="create_issue", seconds=60.0, caller="test", session="here", **arguments
+) -> Question:
     store.create()
     action = CallTool(server="github", tool=tool, arguments=arguments)
     now = datetime.now(UTC)
@@ -54,7 +56,7 @@ def put(store: Store, number=0xABCD, *, tool="create_issue", seconds=60.0, calle
         id=f"apr-{number:016x}",
         run="run-1",
         caller=caller,
-        session="",
+        session=session,
         subject=subject_of(action),
         text="May it?",
         detail=detail_of(action),
@@ -189,3 +191,10 @@ def test_a_damaged_file_is_a_clear_error(store):
         said = refusal(store, *arguments)
         assert "is damaged" in said
         assert "hint: move it away" in said
+
+
+def test_who_asks_without_a_session_is_approved_for_none(store):
+    """H8: on 2026-07-28 over HTTP nobody is told from others."""
+    question = put(store, session="")
+    assert _run(store, ("approve", question.id, "--for", "session")).exit_code != 0
+    assert _run(store, ("approve", question.id, "--for", "run")).exit_code == 0

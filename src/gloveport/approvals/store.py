@@ -123,6 +123,7 @@ class Store:
                 raise _unknown(question_id)
             _require_open(entry)
             require_about(verdict, entry.question)
+            _require_session(verdict, entry.question)
             _decide(database, question_id, "allowed" if verdict.allowed else "denied", verdict, person)
             return entry.question
 
@@ -201,6 +202,15 @@ def require_about(verdict: Verdict, question: Question) -> None:
             "pattern_does_not_match",
             f"The pattern {shown(verdict.pattern)} does not mean this question.",
             hint=f"Change this, with * for any characters, but not its first word: {question.subject}",
+        )
+
+
+def _require_session(verdict: Verdict, question: Question) -> None:
+    if verdict.scope == "session" and not question.session:
+        raise Denied(
+            "no_session",
+            "Who asks has no session that could be told from others.",
+            hint="Allow it once, for the run, or always for a pattern.",
         )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from gloveport.cli.options import ConfigOption, record
+
 if TYPE_CHECKING:
     from gloveport.approvals.question import Verdict
     from gloveport.approvals.store import Entry, Person, Store
@@ -95,8 +97,11 @@ def remembered(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def forget(number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `remembered`.")]) -> None:
+def forget(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `remembered`.")], config: ConfigOption = None
+) -> None:
     """Let a pattern hold no longer."""
+    record(config, "approval.forgotten", {"number": number})
     typer.echo(_printable(f"forgotten: {_store().forget(number)}"))
 
 

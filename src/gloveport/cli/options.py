@@ -1,6 +1,7 @@
-"""What the commands have in common: the configuration they run under."""
+"""What the commands have in common: the configuration they run under, and that what they decide is written down."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -9,6 +10,8 @@ import typer
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from gloveport.config import Config, Loaded
 
 ConfigOption: TypeAlias = Annotated[
@@ -34,3 +37,17 @@ def loaded(given: Path | None) -> "Loaded":
     except FileNotFoundError:
         raise ConfigError("the working directory no longer exists", hint="change to one that does") from None
     return load(given, cwd=cwd, environ=os.environ)
+
+
+def record(given: Path | None, kind: str, fields: "Mapping[str, JsonValue]") -> None:
+    """Write down what the owner has decided by a command, before it is done.
+
+    Raises:
+        AuditError: It can't be written down; don't do it.
+    """
+    from gloveport.audit.log import AuditLog
+    from gloveport.config import audit_directory
+
+    config = configured(given)
+    with AuditLog.open(audit_directory(config, os.environ), max_file_bytes=config.audit.max_file_bytes) as log:
+        log.append(kind, {**fields, "by": f"cli (uid {os.getuid()})"})

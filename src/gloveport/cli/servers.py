@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, configured
+from gloveport.cli.options import ConfigOption, configured, record
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from gloveport.hub.login import LoginDesk
     from gloveport.hub.logins import Login, Logins
     from gloveport.hub.pins import Offer, Pins
@@ -116,6 +118,10 @@ def accept(
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
         typer.confirm("accept this?", abort=True)
+    named: dict[str, "JsonValue"] = {
+        tool.name: tool.digest for tool in (*offer.new, *offer.changed) if not tools or tool.name in tools
+    }
+    record(config, "server.tools_accepted", {"server": name, "first_sight": False, "tools": named})
     pins.accept(name, offer, tools)  # refuses what has changed since it was printed
     typer.echo(f"accepted: {name}")
 

@@ -114,7 +114,7 @@ class Server(Value):
     call_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
     """How long one call may take."""
     calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] = 600
-    """Calls of all programs together; who makes more is refused until the minute has passed."""
+    """Calls of all programs together, as many at one moment; who makes more is refused until there is room again."""
     concurrent_calls: Annotated[int, Field(ge=1, le=1000)] = 16
     """Calls that go on at the same time; others wait."""
     answer_bytes: Annotated[ByteSize, Field(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
