@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,10 +24,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from gloveport.errors import UpstreamError
-from gloveport.model.hub import NESTED, Server
+from gloveport.hub.command import directory, environment, program
+from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 
-_PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 _LAUNCH = Path(__file__).with_name("launch.py")
 _CHUNK_BYTES = 1 << 16
 _GRACE_SECONDS = 2.0
@@ -91,19 +90,8 @@ async def connect(
 def _start(
     name: str, server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
-    env = {key: environ[key] for key in _PASSED if key in environ} | dict(server.env) | dict(secrets) | {NESTED: "1"}
-    directory = server.directory or env.get("HOME", "/")
-    command = server.command[0]
-    # An entry that is not absolute would find what lies in the directory that we were started in.
-    places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]
-    wanted = str(Path(directory, command)) if "/" in command else command
-    path = shutil.which(wanted, path=os.pathsep.join(places))
-    if path is None:
-        raise UpstreamError(
-            "server_unavailable",
-            f"The command {shown(command)} of the server {shown(name)} is not there, or can't be executed.",
-            hint="Install it, or name it by its whole path; it is looked for along PATH.",
-        )
+    env = environment(server, environ, secrets)
+    path = program(name, server, env)
     launched = (sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), ",".join(env), path, *server.command)
     try:
         return subprocess.Popen(  # noqa: S603 - the operator's own words, and no shell
@@ -113,11 +101,15 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
-            cwd=directory,
+            cwd=directory(server, env),
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        why = f"{error.strerror}: {shown(directory)}" if isinstance(error, OSError) else "a variable holds a NUL"
+        why = (
+            f"{error.strerror}: {shown(directory(server, env))}"
+            if isinstance(error, OSError)
+            else "a variable holds a NUL"
+        )
         raise UpstreamError(
             "server_unavailable",
             f"The server {shown(name)} can't be started: {why}.",

@@ -86,6 +86,8 @@ _NO_NETWORK_HINT = (
     " nothing can be installed: use what is there, or pass data in the program"
 )
 
+_TOLD = "ToolError"  # it says itself what to do
+
 _HINTS: dict[LimitName, str] = {
     "wall_seconds": "ask for a longer timeout_seconds, if the grant allows it, or do less in one run",
     "cpu_seconds": "do less work in one run",
@@ -141,6 +143,8 @@ def _hint(report: _Report | None, limits_hit: tuple[LimitName, ...], stderr: str
         return "the value was cut: print it, or return less"
     if limits_hit:
         return _HINTS.get(limits_hit[0], "")
+    if report and report.error and report.error.type == _TOLD:
+        return ""
     said = f"{report.error.message}\n{stderr}" if report and report.error else stderr
     return _NO_NETWORK_HINT if any(text in said for text in _NO_NETWORK) else ""
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
@@ -13,7 +12,8 @@ from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
 from gloveport.egress.authority import Authority
 from gloveport.egress.credentials import references_of
-from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError
+from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError
+from gloveport.hub.command import environment, program
 from gloveport.hub.credentials import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret
@@ -92,10 +92,12 @@ def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """Whether the commands of the active servers are there. None is started."""
     checks = []
     for name, server in config.servers.items():
-        if server.active and server.command and shutil.which(server.command[0], path=environ.get("PATH")) is None:
-            detail = f"there is no program {server.command[0]!a}"
-            repair = f"install it, or correct servers.{name}.command"
-            checks.append(Check(name=f"servers.{name}", state="weaker", detail=detail, repair=repair))
+        if server.active and server.command:
+            try:
+                program(name, server, environment(server, environ, {}))
+            except UpstreamError as error:
+                detail, repair = str(error.args[0]), error.hint
+                checks.append(Check(name=f"servers.{name}", state="weaker", detail=detail, repair=repair))
     return checks
 
 

@@ -1,5 +1,6 @@
 """The configuration file that an import changes: what is in it now, and what an import makes of it."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,8 @@ def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, s
     Raises:
         ConfigError: It can't be relied on, or has faults.
     """
-    file = sources(given, cwd=cwd, environ=environ).operator
+    found = sources(given, cwd=cwd, environ=environ).operator
+    file = Path(os.path.normpath(cwd / found))  # references to files beside it are written without ..
     content, text = read_text_of(file)
     if content is not None:
         load(file, cwd=cwd, environ=environ)

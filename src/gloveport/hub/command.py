@@ -1,0 +1,43 @@
+"""The command of a server that speaks over its standard streams: its program, and an environment made from nothing."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from gloveport.errors import UpstreamError
+from gloveport.model.hub import NESTED, Server
+from gloveport.policy.wording import shown
+
+_PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+
+
+def environment(server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of the server's process: nine variables of ours, and what the operator gave it."""
+    passed = {name: environ[name] for name in _PASSED if name in environ}
+    return passed | dict(server.env) | dict(secrets) | {NESTED: "1"}
+
+
+def directory(server: Server, env: Mapping[str, str]) -> str:
+    """Its working directory."""
+    return server.directory or env.get("HOME", "/")
+
+
+def program(name: str, server: Server, env: Mapping[str, str]) -> str:
+    """Path of its program, looked for along the PATH of its environment.
+
+    Raises:
+        UpstreamError: It is not there.
+    """
+    command = server.command[0]
+    # An entry that is not absolute would find what lies in the directory that we were started in.
+    places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]
+    wanted = str(Path(directory(server, env), command)) if "/" in command else command
+    path = shutil.which(wanted, path=os.pathsep.join(places))
+    if path is None:
+        raise UpstreamError(
+            "server_unavailable",
+            f"The command {shown(command)} of the server {shown(name)} is not there, or can't be executed.",
+            hint="Install it, or name it by its whole path; it is looked for along PATH.",
+        )
+    return path
