@@ -29,7 +29,7 @@ async def speak():
             far, _ = listener.accept()
             listener.close()
             ends.extend((near, far))
-            tasks.start_soon(rpc.answer, handlers, far)
+            tasks.start_soon(rpc.answer, handlers, rpc.Room(), far)
             return Program(near)
 
         yield connect

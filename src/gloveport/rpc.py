@@ -8,9 +8,12 @@ program sends is believed: who it is, is known from the socket; what breaks the 
 """
 
 import asyncio
+import functools
 import json
 import logging
+import re
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, cast
 
@@ -28,21 +31,56 @@ HEAD_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 16 << 20
 """Of a request."""
 
+_MOST_VALUES = 200_000
+"""In a request. What is made of them takes thirty times as much memory as they, and a second for a few million."""
+
 _AT_ONCE = 128
-"""Requests of one connection that are worked on at the same time; others wait in the socket."""
+"""Requests of one execution that are worked on at the same time; others wait in their sockets."""
+
+_PUNCTUATION = (b",", b"[", b"{")
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # also one that does not end: else it takes quadratic time
 
 _log = logging.getLogger(__name__)
 
 
-async def answer(handlers: Mapping[str, Handler], connection: socket.socket) -> None:
+class Room:
+    """What the requests of one execution may take together, on all of its connections, until they are answered.
+
+    Where there is no room, a request stays with the program that sends it. So whoever else is there gets turns of the
+    event loop between a few requests, and not between those of all connections.
+    """
+
+    def __init__(self) -> None:
+        self._bytes, self._places = MAX_FRAME_BYTES, _AT_ONCE
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, size: int, on_room: Callable[[], None]) -> bool:
+        """Take a place, and room for a request of this size. Where there is too little, ``on_room`` is called once."""
+        if self._places and size <= self._bytes:
+            self._bytes, self._places = self._bytes - size, self._places - 1
+            return True
+        self._waiting.append(on_room)
+        return False
+
+    def give_back(self, size: int) -> None:
+        """A request has been answered, or never came whole."""
+        self._bytes, self._places = self._bytes + size, self._places + 1
+        for _ in range(len(self._waiting)):
+            if not self._places:
+                break
+            self._waiting.popleft()()
+
+
+async def answer(handlers: Mapping[str, Handler], room: Room, connection: socket.socket) -> None:
     """Answer the requests on one connection until the program closes it. What is being worked on then is given up.
 
     Args:
         handlers: By the name of the operation.
+        room: The execution's.
         connection: Closed on return.
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    host = _Host(handlers)
+    host = _Host(handlers, room)
     transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: host, connection)
     try:
         await host.closed.wait()
@@ -55,8 +93,11 @@ async def answer(handlers: Mapping[str, Handler], connection: socket.socket) -> 
 class _Host(asyncio.Protocol):
     """The host's end. A protocol and no streams: each turn of the event loop less is a tenth of a short call."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], room: Room) -> None:
         self._handlers = handlers
+        self._room = room
+        self._held: int | None = None  # of the room, for what is being received
+        self._waits = False  # for room
         self._received = bytearray()
         self._works: set[asyncio.Task[None]] = set()
         self._takes_answers = asyncio.Event()
@@ -69,6 +110,8 @@ class _Host(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's
         self.closed.set()
         self._takes_answers.set()
+        if self._held is not None:
+            self._room.give_back(self._held)
 
     def pause_writing(self) -> None:
         self._takes_answers.clear()
@@ -90,22 +133,36 @@ class _Host(asyncio.Protocol):
     def _begin(self) -> None:
         """Begin to work on the requests that have come whole, as many as have room."""
         try:
-            while len(self._works) < _AT_ONCE and (request := _taken(self._received)) is not None:
+            while self._has_room() and (request := _taken(self._received)) is not None:
+                assert self._held is not None  # noqa: S101 - of a request with a head
                 work = asyncio.create_task(self._work(request))
                 self._works.add(work)
-                work.add_done_callback(self._end)
+                work.add_done_callback(functools.partial(self._end, self._held))
+                self._held = None
         except GuestError:
             self._transport.abort()  # nothing that it says from there on has a meaning
-            return
-        if len(self._works) >= _AT_ONCE:
-            self._transport.pause_reading()
 
-    def _end(self, work: asyncio.Task[None]) -> None:
-        if len(self._works) == _AT_ONCE:
+    def _has_room(self) -> bool:
+        """Whether the request that comes now may be received."""
+        size = _size(self._received)
+        if self._held is not None or size is None or size > MAX_FRAME_BYTES:
+            return True
+        if not self._waits and self._room.take(size, self._go_on):
+            self._held = size
+            return True
+        self._waits = True
+        self._transport.pause_reading()
+        return False
+
+    def _go_on(self) -> None:
+        self._waits = False
+        if not self.closed.is_set():
             self._transport.resume_reading()
-        self._works.discard(work)
-        if self._received and not self.closed.is_set():
             self._begin()
+
+    def _end(self, held: int, work: asyncio.Task[None]) -> None:
+        self._works.discard(work)
+        self._room.give_back(held)
 
     async def _work(self, request: Asked) -> None:
         try:
@@ -116,7 +173,23 @@ class _Host(asyncio.Protocol):
             return
         body = json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         await self._takes_answers.wait()
+        if self.closed.is_set():  # else a line of the log for each answer
+            return
         self._transport.write(len(body).to_bytes(HEAD_BYTES, "big") + body)
+
+
+def _size(received: bytearray) -> int | None:
+    """Bytes of the first request without its head; None as long as that has not come."""
+    return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
+
+
+def _has_many_values(body: bytes) -> bool:
+    """Whether there are more values in it than a request may have. Text may hold any number of commas."""
+    return _marks(body) > _MOST_VALUES and _marks(_TEXT.sub(b"", body)) > _MOST_VALUES
+
+
+def _marks(text: bytes) -> int:
+    return sum(map(text.count, _PUNCTUATION))
 
 
 def _taken(received: bytearray) -> Asked | None:
@@ -125,14 +198,19 @@ def _taken(received: bytearray) -> Asked | None:
     Raises:
         GuestError: It has no shape, or is too large.
     """
-    size = int.from_bytes(received[:HEAD_BYTES], "big")
+    size = _size(received)
+    if size is None:
+        return None
     if size > MAX_FRAME_BYTES:
         raise GuestError(f"a request of {size} bytes")
     end = HEAD_BYTES + size
-    if len(received) < max(end, HEAD_BYTES):
+    if len(received) < end:
         return None
+    body = bytes(received[HEAD_BYTES:end])
+    if _has_many_values(body):
+        raise GuestError(f"a request of more than {_MOST_VALUES} values")
     try:
-        request = pydantic_core.from_json(bytes(received[HEAD_BYTES:end]), allow_inf_nan=False)
+        request = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise GuestError("a request that is no JSON") from error
     if not isinstance(request, dict) or type(request.get("id")) is not int:

@@ -147,7 +147,7 @@ async def host():
 
     async def answer(connection):
         made.connections += 1
-        await rpc.answer(made.handlers(), connection)
+        await rpc.answer(made.handlers(), rpc.Room(), connection)
 
     with contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=64)) as listener:
         listener.setblocking(False)  # noqa: FBT003 - the socket's own interface

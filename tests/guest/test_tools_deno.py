@@ -160,7 +160,7 @@ def run(tmp_path, host, mode):
 
     async def answer(connection):
         host.connections += 1
-        await rpc.answer(host.handlers(), connection)
+        await rpc.answer(host.handlers(), rpc.Room(), connection)
 
     numbers = itertools.count()
 
@@ -488,7 +488,7 @@ async def test_a_program_with_tools_finds_nothing_of_the_warm_up(tmp_path):
     typed = "const typed: boolean = true;"
 
     async def answer(connection):
-        await rpc.answer(Host().handlers(), connection)
+        await rpc.answer(Host().handlers(), rpc.Room(), connection)
 
     found = {}
     async with listening(answer) as hub:
@@ -523,7 +523,7 @@ async def test_a_host_that_hangs_up_fails_what_waits_and_is_called_anew(tmp_path
 
     async def answer(connection):
         if next(numbers) == 1:
-            await rpc.answer(Host().handlers(), connection)
+            await rpc.answer(Host().handlers(), rpc.Room(), connection)
             return
         await anyio.wait_readable(connection)
         connection.recv(1 << 16)

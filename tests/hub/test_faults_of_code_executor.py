@@ -1,8 +1,8 @@
 """Each fault that was found in Code Executor MCP, and the test that shows that it is none here.
 
 ``FAULTS`` follows the table of weaknesses of our study of it, row by row, ``PROMISES`` what it documents and does not
-do. A pointer is a file below ``tests`` and the name of a test in it, or a file of its own. Where nothing can go wrong in
-that way, the reason stands in its place, and begins with ``none:``.
+do. A pointer is a file below ``tests`` and the name of a test in it, or a file of its own. Where nothing can go wrong
+in that way, the reason stands in its place, and begins with ``none:``.
 """
 
 import re

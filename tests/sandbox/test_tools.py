@@ -28,7 +28,7 @@ async def sample(asked):
     return {"text": asked["messages"][0]["content"].upper(), "model": "m", "stop_reason": "end", "tokens": 1}
 
 
-ANSWER = functools.partial(rpc.answer, {"call": call, "tree": tree, "sample": sample})
+ANSWER = functools.partial(rpc.answer, {"call": call, "tree": tree, "sample": sample}, rpc.Room())
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ async def answering(door):
 
     async def serve(connection):
         with connection:
-            await rpc.answer({"call": twice}, connection)
+            await rpc.answer({"call": twice}, rpc.Room(), connection)
 
     async def accept(tasks):
         while True:

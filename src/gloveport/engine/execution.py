@@ -207,7 +207,7 @@ class Engine:
         hub = [doors.pop(DOOR)] if DOOR in doors else []
         async with (
             door.opened([*doors.values()], functools.partial(answer, outlet)),
-            door.opened(hub, functools.partial(rpc.answer, self._tools(run) if hub else {})),
+            door.opened(hub, functools.partial(rpc.answer, self._tools(run) if hub else {}, rpc.Room())),
         ):
             if not run.reach.has_secrets and not self.gateway.vault.needles:
                 return await run_program(stdout=streams["stdout"], stderr=streams["stderr"])

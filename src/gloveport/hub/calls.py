@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 import mcp_types as wire
@@ -29,6 +30,7 @@ LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
 """The addresses that a host has just now; none where it can't be looked up."""
 
 _MOST_LISTED = 50
+_MOST_NAMED = 40
 _REASON_CHARACTERS = 500
 
 
@@ -135,11 +137,12 @@ class Calls:
             )
         found = await self.hub.find(server, tool)
         if found is None or not is_visible(toolbox, server, found.name, found.read_only, found.destructive):
-            known = [
+            visible = (
                 own
                 for own, other in self.hub.shelves[server].tools.items()
                 if is_visible(toolbox, server, own, other.read_only, other.destructive)
-            ]
+            )
+            known = [*islice(visible, _MOST_NAMED)]
             raise Denied(
                 "unknown_tool",
                 f"The server {shown(server)} has no tool {shown(tool)} that this program may call.",
