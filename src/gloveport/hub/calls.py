@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import mcp_types as wire
 import pydantic_core
+from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
@@ -30,6 +31,7 @@ LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
 """The addresses that a host has just now; none where it can't be looked up."""
 
 _MOST_LISTED = 50
+_LARGE_BYTES = 1 << 18
 _MOST_NAMED = 40
 _REASON_CHARACTERS = 500
 
@@ -153,10 +155,12 @@ class Calls:
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         definition, action = await self._prepared(server, tool, arguments)
         async with self.guard.admit(action) as ending:
-            result = await self._made(definition, arguments, ending)
+            result, size = await self._made(definition, arguments, ending)
         if result.is_error:  # out here: what a server says goes into no log
             raise UpstreamError("tool_error", self.clean(error_text(result)), hint=expected(definition))
-        return result_of(result, definition, self.clean)
+        if size < _LARGE_BYTES:
+            return result_of(result, definition, self.clean)
+        return await to_thread.run_sync(result_of, result, definition, self.clean)  # others go on meanwhile
 
     async def _prepared(
         self, server: str, tool: str, arguments: Mapping[str, JsonValue]
@@ -193,7 +197,8 @@ class Calls:
 
     async def _made(
         self, definition: Definition, arguments: Mapping[str, JsonValue], ending: Ending
-    ) -> wire.CallToolResult:
+    ) -> tuple[wire.CallToolResult, int]:
+        """The result, and its size in bytes."""
         started = time.monotonic()
         try:
             result = await self.hub.call(definition, arguments)
@@ -210,7 +215,7 @@ class Calls:
         }
         if self.ledger.bytes > self.guard.grant.limits.tool_bytes:
             raise _too_many_bytes(self.guard)
-        return result
+        return result, len(body)
 
     def _require_budget(self, size: int) -> None:
         ledger, limits = self.ledger, self.guard.grant.limits

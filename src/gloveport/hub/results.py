@@ -10,7 +10,7 @@ schema names this one member and no other, so the stubs know it too.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import mcp_types as wire
@@ -23,6 +23,8 @@ from gloveport.secrets.scrub import MIN_SECRET_CHARS
 MOST_DEPTH: Final = 100
 """How deep a value may be. A deeper one stays text: not every interpreter could read it."""
 
+_MOST_MEMBERS = 1_000_000
+_BETWEEN = "\n\x00\n"
 _WRAPPED = "result"
 
 
@@ -72,8 +74,8 @@ def _value(result: wire.CallToolResult, wraps: bool, scrub: Callable[[str], str]
 
 
 def _document(text: str) -> JsonValue:
-    """The object or array that a text is; None if it is none, or too deep."""
-    if not text.lstrip().startswith(("{", "[")):
+    """The object or array that a text is; None if it is none, too deep, or has too many members to be read at once."""
+    if not text.lstrip().startswith(("{", "[")) or sum(map(text.count, "[{,")) > _MOST_MEMBERS:
         return None
     try:
         document: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)
@@ -101,14 +103,39 @@ def _is_json(value: object) -> bool:
 
 
 def scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
-    """The value, each text in it scrubbed, be it a name."""
+    """The value, each text in it scrubbed, be it a name; the same value where nothing was in it.
+
+    All texts are looked at in one go first: there may be hundreds of thousands, and hardly ever a secret in one.
+    """
+    whole = _BETWEEN.join(_texts(value))
+    return value if scrub(whole) == whole else _scrubbed(value, scrub)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    level: Sequence[JsonValue] = [value]
+    while level:
+        below: list[JsonValue] = []
+        for member in level:
+            if isinstance(member, str):
+                yield member
+            elif isinstance(member, dict):
+                yield from member
+                below += member.values()
+            elif isinstance(member, list):
+                below += member
+            elif isinstance(member, int | float):
+                yield str(member)
+        level = below
+
+
+def _scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
     match value:
         case str():
             return scrub(value)
         case dict():
-            return {scrub(name): scrubbed(member, scrub) for name, member in value.items()}
+            return {scrub(name): _scrubbed(member, scrub) for name, member in value.items()}
         case list():
-            return [scrubbed(member, scrub) for member in value]
+            return [_scrubbed(member, scrub) for member in value]
         case bool() | None:
             return value
         case int() | float():  # a secret may be a number
