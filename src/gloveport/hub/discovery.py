@@ -1,7 +1,7 @@
 """What an execution, or an agent, may know of the tools: search, tree, typed stubs. All of it is filtered by policy.
 
-To tell much takes milliseconds on the only event loop, and nothing counts how often a program asks. So of all that one
-execution asks at the same time, one answer is made in each turn of the loop: whoever else is there gets turns between.
+To tell of tools may take a second, by the size of what their servers say, and nothing counts how often a program asks.
+So it is done in a thread, and of all that one execution asks at the same time one answer after the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,6 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import anyio
 from anyio import to_thread
-from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
@@ -101,10 +100,8 @@ class Discovery:
 
         return handle
 
-    async def _in_turn(self, make: Callable[[], JsonValue]) -> JsonValue:
-        async with self._turn:
-            await checkpoint()
-            return scrubbed(make(), self.calls.clean)
+    async def _in_thread(self, make: Callable[[], JsonValue]) -> JsonValue:
+        return await to_thread.run_sync(lambda: scrubbed(make(), self.calls.clean))
 
     async def search(self, asked: Asked) -> JsonValue:
         """``{query, detail, limit}`` → ``{tools, total, missing}``."""
@@ -114,11 +111,10 @@ class Discovery:
         unasked = await self.hub.learn([*self._toolbox.servers], LEARNING_SECONDS)
         missing: JsonValue = [{"server": server, "reason": reason} for server, reason in sorted(unasked.items())]
 
-        def found() -> JsonValue:
+        async with self._turn:
             tools, total = _found(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
-            return {"tools": [described(self.hub, tool, detail) for tool in tools], "total": total, "missing": missing}
-
-        return await self._in_turn(found)
+            told = await self._in_thread(lambda: [described(self.hub, tool, detail) for tool in tools])
+        return {"tools": told, "total": total, "missing": scrubbed(missing, self.calls.clean)}
 
     async def tree(self, asked: Asked) -> JsonValue:
         """``{server?}`` → the servers, and of one the tools too."""
@@ -134,13 +130,15 @@ class Discovery:
             ]
             return {"servers": [{**self._branch(own), "tools": tools}]}
 
-        return await self._in_turn(branches)
+        async with self._turn:
+            return await self._in_thread(branches)
 
     async def describe(self, asked: Asked) -> JsonValue:
         """``{server, tool}`` → all that is known of it."""
         server, tool, _ = self.calls.named(asked)
         found = await self.calls.definition(server, tool)
-        return await self._in_turn(lambda: described(self.hub, found, "full"))
+        async with self._turn:
+            return await self._in_thread(lambda: described(self.hub, found, "full"))
 
     async def stubs(self, asked: Asked) -> JsonValue:
         """``{language, server?}`` → typed declarations, a file for each server."""
@@ -154,7 +152,6 @@ class Discovery:
         async with self._turn:
             for server in servers:
                 shelf = self.hub.shelves[server]
-                # In a thread: of thousands of tools it takes a second.
                 text = await to_thread.run_sync(make, shelf.exposed, shelf.server.description, self._visible(server))
                 files.append({"path": f"{shelf.exposed}.{ending}", "text": self.calls.clean(text)})
         return {"files": files}
@@ -179,11 +176,11 @@ class Discovery:
 
     def _visible(self, server: str) -> dict[str, Definition]:
         """The tools of a server that may be known, by the name that each has in programs."""
-        shelf = self.hub.shelves[server]
+        names, tools = self.hub.shelves[server].names, self.hub.shelves[server].tools
         return {
-            exposed: shelf.tools[own]
-            for exposed, own in shelf.names.items()
-            if own in shelf.tools and _is_visible(self._toolbox, shelf.tools[own])
+            exposed: tools[own]
+            for exposed, own in names.items()
+            if own in tools and _is_visible(self._toolbox, tools[own])
         }
 
     def _branch(self, server: str) -> dict[str, JsonValue]:
