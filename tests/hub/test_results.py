@@ -157,3 +157,11 @@ def test_the_text_of_an_error():
     assert error_text(failed) == "no\nsuch"
     assert error_text(wire.CallToolResult(content=[], structured_content={"a": 1}, is_error=True)) == '{"a": 1}'
     assert error_text(wire.CallToolResult(content=[], is_error=True)) == "the tool has failed and does not say why"
+
+
+def test_a_document_of_millions_of_members_stays_text():
+    """H3: to read it would keep everybody waiting; to look through its text does not."""
+    lists = "[" + "[]," * 1_000_000 + f'"{SECRET}"]'
+    kind, found = value(text(lists))
+    assert kind == "text"
+    assert found.endswith(f'"{MARK}"]')

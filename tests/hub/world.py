@@ -28,9 +28,9 @@ needs_npm = pytest.mark.skipif(
 async def opened(
     state: Path, servers: Mapping[str, dict], environ: Mapping[str, str] = {}, **config
 ) -> AsyncIterator[World]:
-    """Serve these servers; the keys are those of the configuration file. Nothing waits ahead of need but what forks."""
+    """Serve these servers; the keys are those of the configuration file. Nothing waits ahead of need."""
     state.mkdir(exist_ok=True)
-    told = {"pool": {"forked": 2, "booted": 0}, "servers": servers} | config
+    told = {"pool": {"forked": 0, "booted": 0}, "servers": servers} | config
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     async with assemble(
         Config.model_validate(told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connected
