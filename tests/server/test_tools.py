@@ -18,7 +18,6 @@ from gloveport.limits.admission import Admission
 from gloveport.model import Limits, Mount, Policy
 from gloveport.server.protocol import INSTRUCTIONS, make_server
 
-
 NPM = Path(__file__).parents[1] / "npm"
 
 

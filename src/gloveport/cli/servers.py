@@ -118,7 +118,7 @@ def accept(
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
         typer.confirm("accept this?", abort=True)
-    named: dict[str, "JsonValue"] = {
+    named: dict[str, JsonValue] = {
         tool.name: tool.digest for tool in (*offer.new, *offer.changed) if not tools or tool.name in tools
     }
     record(config, "server.tools_accepted", {"server": name, "first_sight": False, "tools": named})
