@@ -11,8 +11,8 @@ from tests.far_side.app import Response
 from tests.far_side.web import web
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.auth import auth_of
-from gloveport.hub.logins import Logins
+from gloveport.hub.credentials.auth import auth_of
+from gloveport.hub.credentials.logins import Logins
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header
 from gloveport.model.hub import Server
 from gloveport.secrets.scrub import scrub_text

@@ -17,7 +17,7 @@ from tests.hub.world import ALLOW, codes, far_side, found, offers, opened, tool
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
 from gloveport.engine.execution import Company
-from gloveport.hub import link
+from gloveport.hub.connection import link
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.loopback import callback
+from gloveport.hub.credentials.loopback import callback
 
 pytestmark = pytest.mark.anyio
 

@@ -15,11 +15,11 @@ from mcp.shared.auth import OAuthClientInformationFull
 from tests.far_side.mcp_oauth import browse, protected
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.auth import auth_of
 from gloveport.hub.connect import Connector
-from gloveport.hub.login import LoginDesk
-from gloveport.hub.logins import Logins
-from gloveport.hub.upstream import Upstream
+from gloveport.hub.connection.upstream import Upstream
+from gloveport.hub.credentials.auth import auth_of
+from gloveport.hub.credentials.login import LoginDesk
+from gloveport.hub.credentials.logins import Logins
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
@@ -244,7 +244,7 @@ async def test_a_token_that_holds_still_is_used_while_no_other_can_be_had(
         (200, {}, b'{"access_token": "short"}'),
         (200, {}, b'{"access_token": "' + b"a" * 9000 + b'"}'),
         (200, {}, b" " * (2 << 20)),
-        (200, {"content-encoding": "gzip"}, gzip.compress(b'{"access_token": "a-token-in-a-bomb"}')),
+        (200, {"content-encoding": "gzip"}, gzip.compress(b'{"access_token": "a-token-in-a-bomb"}', mtime=0)),
         (302, {"location": "http://127.0.0.1:1/"}, b""),
         (400, {}, b'{"error": "\x1b[2J"}'),
         (400, {}, b'{"error": ["invalid_grant"]}'),
@@ -373,7 +373,7 @@ async def test_an_authorization_server_that_is_not_safe_is_shown_to_nobody(
     ("status", "headers", "body"),
     [
         (200, {}, b" " * (2 << 20)),
-        (200, {"content-encoding": "gzip"}, gzip.compress(b" " * (1 << 20))),
+        (200, {"content-encoding": "gzip"}, gzip.compress(b" " * (1 << 20), mtime=0)),
         (200, {}, b'{"resource": "https://other.test/mcp", "authorization_servers": ["https://evil.test"]}'),
         (302, {"location": "http://169.254.169.254/"}, b""),
         (500, {}, b"\x1b[2J" * 1000),

@@ -8,7 +8,7 @@ import pytest
 from mcp_types import ImageContent, TextContent
 from tests.hub.upstreams import failure, hostile, plain, until, using, words
 
-from gloveport.hub.breaker import Breaker
+from gloveport.hub.connection.breaker import Breaker
 
 pytestmark = pytest.mark.anyio
 

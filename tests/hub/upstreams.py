@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 
 from gloveport.errors import UpstreamError
-from gloveport.hub import http, stdio
-from gloveport.hub.upstream import Upstream
+from gloveport.hub.connection import http, stdio
+from gloveport.hub.connection.upstream import Upstream
 from gloveport.model.hub import Server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"

@@ -19,8 +19,8 @@ from gloveport.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from gloveport.hub.login import LoginDesk
-    from gloveport.hub.logins import Login, Logins
+    from gloveport.hub.credentials.login import LoginDesk
+    from gloveport.hub.credentials.logins import Login, Logins
     from gloveport.hub.pins import Offer, Pins
     from gloveport.model.hub import Server
 
@@ -137,7 +137,7 @@ def _server(name: str, config: ConfigOption) -> "Server":
 def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
     import ssl
 
-    from gloveport.hub.login import LoginDesk
+    from gloveport.hub.credentials.login import LoginDesk
     from gloveport.secrets.sources import Sources
 
     try:
@@ -149,7 +149,7 @@ def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
 
 def _logins() -> "Logins":
     from gloveport.config import state_directory
-    from gloveport.hub.logins import Logins
+    from gloveport.hub.credentials.logins import Logins
 
     return Logins(directory=state_directory(os.environ) / "oauth", environ=os.environ)
 
@@ -236,7 +236,7 @@ def _reviewed(name: str, server: "Server", offer: "Offer", only: Sequence[str] |
     """What is held back, each difference in it."""
     from gloveport.hub.hub import identity_of
     from gloveport.hub.pins import differences
-    from gloveport.hub.wording import quoted
+    from gloveport.hub.stubs.wording import quoted
 
     before = {tool.name: tool for tool in _pins().load(name, identity_of(server)) or ()}
     for kind, tools in (("new", offer.new), ("changed", offer.changed)):

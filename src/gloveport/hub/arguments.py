@@ -20,11 +20,12 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 from pydantic import JsonValue
 
-from gloveport.hub import typescript_stubs, wording
 from gloveport.hub.definition import Definition
 from gloveport.hub.effort import TooMuch, is_plain, steps
-from gloveport.hub.interface import Interface
-from gloveport.hub.shapes import Types, shape_of, text_of
+from gloveport.hub.stubs import typescript as typescript_stubs
+from gloveport.hub.stubs import wording
+from gloveport.hub.stubs.interface import Interface
+from gloveport.hub.stubs.shapes import Types, shape_of, text_of
 
 _MOST_STEPS = 1_000_000
 _MOST_COPIED_BYTES = 1_000_000

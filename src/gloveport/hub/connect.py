@@ -13,12 +13,12 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub import http, stdio
-from gloveport.hub.auth import auth_of
+from gloveport.hub.connection import http, stdio
+from gloveport.hub.connection.upstream import Connect, Upstream
+from gloveport.hub.connection.wire import Reading, Writing
+from gloveport.hub.credentials.auth import auth_of
+from gloveport.hub.credentials.logins import Logins
 from gloveport.hub.hub import OnTools
-from gloveport.hub.logins import Logins
-from gloveport.hub.upstream import Connect, Upstream
-from gloveport.hub.wire import Reading, Writing
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 from gloveport.secrets.scrub import scrub_text

@@ -13,11 +13,12 @@ from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
-from gloveport.hub import python_stubs, typescript_stubs
 from gloveport.hub.calls import Calls
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
 from gloveport.hub.results import scrubbed
+from gloveport.hub.stubs import python as python_stubs
+from gloveport.hub.stubs import typescript as typescript_stubs
 from gloveport.model.hub import Toolbox
 from gloveport.policy.tools import is_visible
 from gloveport.policy.wording import FINAL

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from gloveport.hub.shapes import target_of
+from gloveport.hub.stubs.shapes import target_of
 
 _MOST_PAIRS = 20_000
 _MOST_DEPTH = 100

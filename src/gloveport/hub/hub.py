@@ -33,7 +33,7 @@ State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
 
 class Upstream(Protocol):
-    """A server that is connected when it is wanted; ``hub.upstream`` is one."""
+    """A server that is connected when it is wanted; ``hub.connection.upstream`` is one."""
 
     offered: tuple[Definition, ...] | None
     """What it has offered when it was last asked; None before that."""

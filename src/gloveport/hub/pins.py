@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 
 from gloveport.errors import ConfigError
-from gloveport.hub import wording
 from gloveport.hub.definition import Definition
+from gloveport.hub.stubs import wording
 from gloveport.model import Value
 
 _MOST_BYTES = 64 << 20

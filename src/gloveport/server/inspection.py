@@ -13,8 +13,8 @@ from gloveport.config import Config, audit_directory
 from gloveport.egress.authority import Authority
 from gloveport.egress.credentials import references_of
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError
-from gloveport.hub.command import environment, program
-from gloveport.hub.credentials import secrets_of
+from gloveport.hub.connection.command import environment, program
+from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret
 from gloveport.runtimes import python

@@ -24,9 +24,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
+from gloveport.hub.connection.listing import Listing, list_tools
+from gloveport.hub.connection.wire import Reading, Wire, Writing
 from gloveport.hub.definition import Definition
-from gloveport.hub.listing import Listing, list_tools
-from gloveport.hub.wire import Reading, Wire, Writing
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 

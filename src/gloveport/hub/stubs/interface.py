@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Self
 
-from gloveport.hub import wording
 from gloveport.hub.definition import Definition
 from gloveport.hub.results import wrapped_schema
-from gloveport.hub.shapes import ANYTHING, Field, Record, Shape, Types, record_of, shape_of
+from gloveport.hub.stubs import wording
+from gloveport.hub.stubs.shapes import ANYTHING, Field, Record, Shape, Types, record_of, shape_of
 
 _TEXT_CHARACTERS = 4000
 _UNDECLARED = "The server does not declare what the result looks like."

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from gloveport.hub import wording
 from gloveport.hub.definition import Definition
-from gloveport.hub.interface import Interface, prose
-from gloveport.hub.shapes import Alias, Array, Field, Named, Primitive, Record, Shape, Table, Types, Union, Values
+from gloveport.hub.stubs import wording
+from gloveport.hub.stubs.interface import Interface, prose
+from gloveport.hub.stubs.shapes import Alias, Array, Field, Named, Primitive, Record, Shape, Table, Types, Union, Values
 
 _PRIMITIVES: Final = {
     "string": "string",

@@ -15,9 +15,9 @@ from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.breaker import Breaker
+from gloveport.hub.connection.breaker import Breaker
+from gloveport.hub.connection.link import MODES, Connect, Link, Target
 from gloveport.hub.definition import Definition
-from gloveport.hub.link import MODES, Connect, Link, Target
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 

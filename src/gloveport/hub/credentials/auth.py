@@ -16,9 +16,9 @@ from typing import TypeAlias
 import httpx2
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.logins import Login, Logins
-from gloveport.hub.oauth import Renewed, StoredLogin, client_of, refused_by, unavailable
-from gloveport.hub.tokens import Client, Endpoint, Refusal, Token, failed
+from gloveport.hub.credentials.logins import Login, Logins
+from gloveport.hub.credentials.oauth import Renewed, StoredLogin, client_of, refused_by, unavailable
+from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
 from gloveport.policy.wording import shown

@@ -22,12 +22,12 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.auth import is_private
-from gloveport.hub.logins import Login, Logins
-from gloveport.hub.loopback import Callback, callback
-from gloveport.hub.oauth import client_of
-from gloveport.hub.tokens import ClientAuth, Endpoint, lifetime
-from gloveport.hub.wording import line
+from gloveport.hub.credentials.auth import is_private
+from gloveport.hub.credentials.logins import Login, Logins
+from gloveport.hub.credentials.loopback import Callback, callback
+from gloveport.hub.credentials.oauth import client_of
+from gloveport.hub.credentials.tokens import ClientAuth, Endpoint, lifetime
+from gloveport.hub.stubs.wording import line
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.secrets.sources import Sources
 

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import anyio
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.logins import Login, Storage
-from gloveport.hub.tokens import Client, Endpoint, Refusal, Token, failed
+from gloveport.hub.credentials.logins import Login, Storage
+from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
 
 Obtain: TypeAlias = Callable[[str], Awaitable[Token]]
 """Gives a token that is not the one that was refused. Raises ``UpstreamError`` or ``ConfigError``."""

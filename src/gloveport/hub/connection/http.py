@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.wire import Reading, Writing
+from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 

@@ -14,8 +14,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gloveport.errors import UpstreamError
+from gloveport.hub.connection.wire import Headers
 from gloveport.hub.definition import Definition, definition_of
-from gloveport.hub.wire import Headers
 from gloveport.policy.wording import shown
 
 _MOST_PAGES, _MOST_TOOLS = 200, 10_000

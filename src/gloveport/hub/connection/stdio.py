@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.command import directory, environment, program
+from gloveport.hub.connection.command import directory, environment, program
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 

@@ -10,10 +10,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from gloveport.hub import wording
 from gloveport.hub.definition import Definition
-from gloveport.hub.interface import Interface, prose
-from gloveport.hub.shapes import (
+from gloveport.hub.stubs import wording
+from gloveport.hub.stubs.interface import Interface, prose
+from gloveport.hub.stubs.shapes import (
     Alias,
     Array,
     Field,
