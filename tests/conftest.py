@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import forked
 
 from gloveport.audit import read
 from gloveport.config import Config
@@ -26,6 +27,13 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def gloveport():
+    """The command, whose processes start fast: see ``forked``."""
+    with forked.gloveport() as command:
+        yield command
 
 
 @pytest.fixture

@@ -1,36 +1,19 @@
 """gloveport config show, check and trust."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from gloveport.config import Config, leaves
 from gloveport.config.wording import dotted
 
-GLOVEPORT = Path(sys.executable).with_name("gloveport")
-
-
-class Answer(NamedTuple):
-    exit_code: int
-    stdout: str
-    stderr: str
-
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(gloveport, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("GLOVEPORT_CONFIG", raising=False)
-
-    def config(*arguments):
-        done = subprocess.run([GLOVEPORT, "config", *arguments], capture_output=True, check=False, text=True)
-        return Answer(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
-
-    return config
+    return lambda *arguments: gloveport.run("config", *arguments)
 
 
 @pytest.fixture
@@ -42,7 +25,7 @@ def file(tmp_path):
 
 def test_show_prints_every_value_with_its_origin(run, file):
     result = run("show", "--config", str(file))
-    assert result.exit_code == 0
+    assert result.returncode == 0
     lines = result.stdout.splitlines()
     assert 'memory_bytes = "1GiB"'.ljust(40) + f"  # {file}:2" in lines
     assert f"{'processes = 64':<40}  # default" in lines
@@ -134,7 +117,7 @@ def test_show_as_json_has_files_values_and_origins(run, file):
 
 def test_check_says_which_file_was_read(run, file):
     result = run("check", "--config", str(file))
-    assert (result.exit_code, result.stdout) == (0, f"valid: {file}\n")
+    assert (result.returncode, result.stdout) == (0, f"valid: {file}\n")
 
 
 @pytest.mark.parametrize("command", ["check", "show"])
@@ -142,7 +125,7 @@ def test_faults_are_all_on_stderr_and_the_exit_code_is_2(run, tmp_path, command)
     """T3"""
     (tmp_path / "bad.toml").write_text("x = 1\npolicy.limits.cpus = 0\n")
     result = run(command, "--config", "bad.toml")
-    assert result.exit_code == 2
+    assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.startswith("gloveport: 2 faults in the configuration:\n")
     assert f"{tmp_path}/bad.toml:1: x: unknown key" in result.stderr
@@ -154,7 +137,7 @@ def test_trust_prints_what_it_trusts_with_nothing_hidden(run, tmp_path):
     file = tmp_path / "gloveport.toml"
     file.write_text("# \u202e fine\n\tadmission.queue_length = 1\n")
     result = run("trust")
-    assert result.exit_code == 0
+    assert result.returncode == 0
     assert "# \\u202e fine\n        admission.queue_length = 1\n" in result.stdout
     assert f"trusted: {file} (sha256 " in result.stdout
     assert len(list((tmp_path / "state/trusted").iterdir())) == 1
@@ -162,7 +145,7 @@ def test_trust_prints_what_it_trusts_with_nothing_hidden(run, tmp_path):
 
 def test_trust_of_what_is_not_there_is_a_refusal(run):
     result = run("trust", "gone/gloveport.toml")
-    assert result.exit_code == 2
+    assert result.returncode == 2
     assert "does not exist" in result.stderr
     assert "hint: " in result.stderr
 
@@ -172,7 +155,7 @@ def test_a_working_directory_that_is_gone_is_a_refusal(run, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     result = run("check")
-    assert result.exit_code == 2
+    assert result.returncode == 2
     assert "the working directory no longer exists" in result.stderr
 
 

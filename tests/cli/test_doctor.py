@@ -2,26 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture
-def doctor(environ):
-    def call(*arguments):
-        return subprocess.run(
-            [Path(sys.executable).with_name("gloveport"), "doctor", *arguments],
-            check=False,
-            env={**os.environ, **environ},
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
-
-    return call
+def doctor(gloveport, environ):
+    return lambda *arguments: gloveport.run("doctor", *arguments, env={**os.environ, **environ})
 
 
 def test_on_a_sound_host_every_layer_is_named_and_the_exit_code_is_0(doctor):

@@ -5,13 +5,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from gloveport.config import load
 
-GLOVEPORT = Path(sys.executable).with_name("gloveport")
 FILES = Path(__file__).parent.parent / "config/clients"
 SECRETS = [
     *(
@@ -35,14 +33,9 @@ PLACES = {
 }
 
 
-class Answer(NamedTuple):
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
 class World:
-    def __init__(self, base):
+    def __init__(self, gloveport, base):
+        self.gloveport = gloveport
         self.base, self.home, self.project = base, base / "home", base / "project"
         self.file = base / "config/gloveport.toml"
         for directory in (self.home, self.project, self.file.parent):
@@ -56,16 +49,9 @@ class World:
             "FIGMA_TOKEN": "from-the-environment-1",
         }
         given = ["--config", str(self.file)] if config else []
-        done = subprocess.run(
-            [GLOVEPORT, "import", *arguments, *given],
-            capture_output=True,
-            check=False,
-            text=True,
-            cwd=self.project,
-            env=environ,
-        )
+        done = self.gloveport.run("import", *arguments, *given, cwd=self.project, env=environ)
         assert not any(secret in done.stdout + done.stderr for secret in SECRETS), "no secret is ever shown"
-        return Answer(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        return done
 
     def install(self):
         for name, place in PLACES.items():
@@ -78,14 +64,14 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+def world(gloveport, tmp_path):
+    return World(gloveport, tmp_path)
 
 
 def test_without_yes_nothing_is_written_and_everything_is_shown(world):
     world.install()
     answer = world.run()
-    assert answer.exit_code == 0
+    assert answer.returncode == 0
     for place in PLACES.values():
         assert str(world.home / place) in answer.stdout
     assert "+ github (added, claude-desktop)" in answer.stdout
@@ -99,7 +85,7 @@ def test_without_yes_nothing_is_written_and_everything_is_shown(world):
 def test_with_yes_the_servers_of_all_clients_are_here(world):
     world.install()
     answer = world.run("--yes")
-    assert answer.exit_code == 0
+    assert answer.returncode == 0
     assert f"written: {world.file}" in answer.stdout
     assert "still hold the secrets" in answer.stdout
     assert {"github", "linear", "figma", "perplexity", "memory", "context7", "remote", "everything"} <= set(
@@ -129,13 +115,13 @@ def test_a_project_s_files_count_only_when_they_are_asked_for(world):
 def test_a_project_does_not_take_the_place_of_what_the_user_has(world):
     (world.home / ".claude.json").write_text('{"mcpServers": {"db": {"command": "mine"}}}')
     (world.project / ".mcp.json").write_text('{"mcpServers": {"db": {"command": "theirs"}}}')
-    assert world.run("--project", "--yes").exit_code == 0
+    assert world.run("--project", "--yes").returncode == 0
     assert world.servers["db"].command == ("mine",)
 
 
 def test_one_client_and_one_server_alone(world):
     world.install()
-    assert world.run("--from", "cursor", "--only", "figma", "--yes").exit_code == 0
+    assert world.run("--from", "cursor", "--only", "figma", "--yes").returncode == 0
     assert list(world.servers) == ["figma"]
 
 
@@ -144,11 +130,11 @@ def test_a_file_that_cannot_be_read_stops_only_who_asked_for_it(world):
     (world.home / ".cursor/mcp.json").symlink_to("/dev/zero")
     (world.home / ".claude.json").write_text('{"mcpServers": {"db": {"command": "mine"}}}')
     answer = world.run()
-    assert answer.exit_code == 0
+    assert answer.returncode == 0
     assert "cursor: " in answer.stdout
     assert "it is not a regular file; hint: " in answer.stdout
     assert "+ db" in answer.stdout
-    assert world.run("--from", "cursor").exit_code == 2
+    assert world.run("--from", "cursor").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -161,7 +147,7 @@ def test_a_file_that_cannot_be_read_stops_only_who_asked_for_it(world):
 )
 def test_what_is_not_there_is_a_refusal(world, arguments, said):
     answer = world.run(*arguments)
-    assert answer.exit_code == 2
+    assert answer.returncode == 2
     assert said in answer.stderr
     assert "hint: " in answer.stderr
 
@@ -172,7 +158,7 @@ def test_hostile_texts_reach_no_terminal(world):
         '"env": {"A": "${\\u001b[0m}"}}}}'
     )
     answer = world.run("--from", "x.json")
-    assert answer.exit_code == 0
+    assert answer.returncode == 0
     assert all(line.isprintable() for line in answer.stdout.splitlines())
     assert "+ 2J (added, file)" in answer.stdout
 

@@ -5,44 +5,27 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
-
 
 @pytest.fixture
-def run(environ):
+def run(gloveport, environ):
     """Run ``gloveport run`` to its end."""
-
-    def call(*arguments, **options):
-        return subprocess.run(
-            [*GLOVEPORT, "run", *arguments],
-            check=False,
-            env={**os.environ, **environ},
-            capture_output=True,
-            text=True,
-            timeout=30,
-            **({"stdin": subprocess.DEVNULL} | options),
-        )
-
-    return call
+    return lambda *arguments, **options: gloveport.run("run", *arguments, env={**os.environ, **environ}, **options)
 
 
 @pytest.fixture
-def start(environ):
+def start(gloveport, environ):
     """Start ``gloveport run``."""
     started = []
 
     def call(*arguments, **options):
         pipe = subprocess.PIPE
         options = {"stdout": pipe, "stderr": pipe, "stdin": subprocess.DEVNULL} | options
-        started.append(
-            subprocess.Popen([*GLOVEPORT, "run", *arguments], env={**os.environ, **environ}, text=True, **options)
-        )
+        started.append(gloveport.start("run", *arguments, env={**os.environ, **environ}, text=True, **options))
         return started[-1]
 
     yield call
@@ -73,7 +56,7 @@ def test_the_language_is_known_by_the_file_s_name(run, tmp_path, name, code, out
 
 def test_a_program_comes_from_standard_input_too(run):
     for arguments in (["-"], []):
-        assert run(*arguments, "-l", "shell", input="echo $((6 * 7))", stdin=None).stdout == "42\n"
+        assert run(*arguments, "-l", "shell", input="echo $((6 * 7))").stdout == "42\n"
 
 
 @pytest.mark.parametrize(
@@ -177,16 +160,13 @@ def test_more_output_than_an_answer_shows_is_printed_whole(run):
     assert run("-c", "print('é' * 100_000)").stdout == "é" * 100_000 + "\n"
 
 
-def test_no_escape_sequence_reaches_a_terminal(environ):
+def test_no_escape_sequence_reaches_a_terminal(gloveport, environ):
     code = "import sys\nprint('\\x1b]0;title\\x07a\\x1b[31mb')\nsys.stdout.flush()\nraise ValueError('\\x1b[2Jc')"
     main, terminal = pty.openpty()
     try:
-        process = subprocess.Popen(
-            [*GLOVEPORT, "run", "-c", code],
-            env={**os.environ, **environ},
-            stdin=subprocess.DEVNULL,
-            stdout=terminal,
-            stderr=terminal,
+        environ = {**os.environ, **environ}
+        process = gloveport.start(
+            "run", "-c", code, env=environ, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal
         )
         process.wait(timeout=30)
         shown = os.read(main, 1 << 16).decode()

@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -18,13 +18,11 @@ INITIALIZE = {
 
 
 class Stdio:
-    """A server on pipes, to which JSON lines are written."""
+    """A server on pipes, to which JSON lines are written; ``start`` starts it."""
 
-    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+    def __init__(self, start: Callable[..., subprocess.Popen], environ: dict[str, str]) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environ}, text=True
-        )
+        self.process = start(stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environ}, text=True)
 
     def send(self, method: str, params: dict, request_id: int | None = None) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -65,22 +63,29 @@ def as_installed(environ) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name != "GLOVEPORT_CONFIG"}
 
 
-@pytest.fixture
-def environ(environ, tmp_path) -> dict[str, str]:
-    """The environment of a server for which nothing waits ahead of need: most tests start one for a program or two."""
-    path = tmp_path / "nothing-waits.toml"
+@pytest.fixture(scope="session")
+def nothing_waits(tmp_path_factory) -> str:
+    """A configuration under which no sandbox waits ahead of need: most tests start a server for a program or two."""
+    path = tmp_path_factory.mktemp("configuration") / "nothing-waits.toml"
     path.write_text("[pool]\nforked = 0\nbooted = 0\n")
     path.chmod(0o600)
-    return {**environ, "GLOVEPORT_CONFIG": str(path)}
+    return str(path)
 
 
 @pytest.fixture
-def stdio(environ):
+def environ(environ, nothing_waits) -> dict[str, str]:
+    """The environment of a server for which nothing waits."""
+    return {**environ, "GLOVEPORT_CONFIG": nothing_waits}
+
+
+@pytest.fixture
+def stdio(gloveport, environ):
     """Start ``gloveport serve``, or another command that serves stdio."""
     started = []
 
     def start(*arguments: str, command: list[str] | None = None) -> Stdio:
-        started.append(Stdio([*(command or [*GLOVEPORT, "serve"]), *arguments], environ))
+        serve = partial(gloveport.start, "serve", *arguments) if command is None else partial(subprocess.Popen, command)
+        started.append(Stdio(serve, environ))
         return started[-1]
 
     yield start

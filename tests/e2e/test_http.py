@@ -11,8 +11,9 @@ import time
 import httpx2
 import pytest
 from mcp import Client
+from tests.forked import Gloveport
 
-from .conftest import GLOVEPORT, INITIALIZE
+from .conftest import INITIALIZE
 
 HEADERS = {"accept": "application/json, text/event-stream"}
 MODERN = {
@@ -26,21 +27,21 @@ MODERN_CALL = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call",
 class Served:
     """A server on a free port."""
 
-    def __init__(self, environ: dict[str, str], *arguments: str) -> None:
-        command = [*GLOVEPORT, "serve", "--http", "--port", "0", *arguments]
-        environ = {**os.environ, **environ}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True)
+    def __init__(self, gloveport: Gloveport, environ: dict[str, str], *arguments: str) -> None:
+        pipe, environ = subprocess.PIPE, {**os.environ, **environ}
+        command = ["serve", "--http", "--port", "0", *arguments]
+        self.process = gloveport.start(*command, stderr=pipe, stdout=pipe, env=environ, text=True)
         self.url = self.process.stderr.readline().split()[-1]
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
 
 
 @pytest.fixture
-def serve(environ):
+def serve(gloveport, environ):
     """Start a server with these arguments."""
     started = []
 
     def start(*arguments: str) -> Served:
-        started.append(Served(environ, *arguments))
+        started.append(Served(gloveport, environ, *arguments))
         return started[-1]
 
     yield start
@@ -49,9 +50,14 @@ def serve(environ):
         server.process.communicate()
 
 
-@pytest.fixture
-def served(serve):
-    return serve()
+@pytest.fixture(scope="module")
+def shared(gloveport, nothing_waits, tmp_path_factory):
+    """A server for all who leave it as it was."""
+    state = str(tmp_path_factory.mktemp("shared") / "state")
+    server = Served(gloveport, {"GLOVEPORT_STATE": state, "GLOVEPORT_CONFIG": nothing_waits})
+    yield server
+    server.process.kill()
+    server.process.communicate()
 
 
 def message(method: str, params: dict, request_id: int | None = 1) -> dict:
@@ -70,10 +76,10 @@ async def handshake_headers(client: httpx2.AsyncClient, url: str) -> dict[str, s
     return headers
 
 
-async def test_clients_of_both_eras_run_programs_on_one_server(served):
+async def test_clients_of_both_eras_run_programs_on_one_server(shared):
     """O4."""
     for mode in ("legacy", "2026-07-28", "auto"):
-        async with Client(served.url, mode=mode) as client:
+        async with Client(shared.url, mode=mode) as client:
             came = []
 
             async def note(progress, total, line, came=came):
@@ -85,7 +91,7 @@ async def test_clients_of_both_eras_run_programs_on_one_server(served):
         assert came == ["line"]
 
 
-async def test_a_foreign_host_or_origin_is_refused_in_both_eras(served):
+async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
     """A3, P16: no web page reaches the server by a name of its own."""
     async with httpx2.AsyncClient() as client:
         for era, body in (
@@ -94,38 +100,38 @@ async def test_a_foreign_host_or_origin_is_refused_in_both_eras(served):
         ):
             for foreign, status in (
                 ({"host": "evil.example"}, 421),
-                ({"host": f"evil.example:{served.port}"}, 421),
+                ({"host": f"evil.example:{shared.port}"}, 421),
                 ({"origin": "http://evil.example"}, 403),
-                ({"origin": f"http://127.0.0.1.evil.example:{served.port}"}, 403),
+                ({"origin": f"http://127.0.0.1.evil.example:{shared.port}"}, 403),
                 ({"origin": "null"}, 403),
             ):
-                answer = await client.post(served.url, headers={**HEADERS, **era, **foreign}, json=body)
+                answer = await client.post(shared.url, headers={**HEADERS, **era, **foreign}, json=body)
                 assert (answer.status_code, foreign) == (status, foreign)
-            own = {"origin": f"http://127.0.0.1:{served.port}"}
-            answer = await client.post(served.url, headers={**HEADERS, **era, **own}, json=body)
+            own = {"origin": f"http://127.0.0.1:{shared.port}"}
+            answer = await client.post(shared.url, headers={**HEADERS, **era, **own}, json=body)
             assert answer.status_code == 200
-        assert (await client.get(served.url, headers={**HEADERS, "host": "evil.example"})).status_code == 421
-        assert (await client.delete(served.url, headers={"host": "evil.example"})).status_code == 421
+        assert (await client.get(shared.url, headers={**HEADERS, "host": "evil.example"})).status_code == 421
+        assert (await client.delete(shared.url, headers={"host": "evil.example"})).status_code == 421
 
 
-async def test_only_the_loopback_address_is_listened_on(served):
+async def test_only_the_loopback_address_is_listened_on(shared):
     """A3."""
     with socket.socket() as other, pytest.raises(ConnectionRefusedError):
-        other.connect(("127.0.0.2", served.port))
+        other.connect(("127.0.0.2", shared.port))
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
-async def test_a_closed_connection_kills_the_run(served, is_running, eventually, era):
+async def test_a_closed_connection_kills_the_run(shared, is_running, eventually, era):
     """E5."""
     word = f"75{time.time_ns()}"
     params = execution(f"sleep {word} & sleep {word}; true")
     async with httpx2.AsyncClient(timeout=60) as client:
         if era == "handshake":
-            headers = await handshake_headers(client, served.url)
+            headers = await handshake_headers(client, shared.url)
         else:
             headers = {**HEADERS, **MODERN_CALL}
             params["_meta"] = MODERN
-        call = asyncio.create_task(client.post(served.url, headers=headers, json=message("tools/call", params, 2)))
+        call = asyncio.create_task(client.post(shared.url, headers=headers, json=message("tools/call", params, 2)))
         await asyncio.to_thread(eventually, lambda: is_running(word))
         call.cancel()
     await asyncio.to_thread(eventually, lambda: not is_running(word))
@@ -177,8 +183,9 @@ async def test_a_client_that_floods_neither_starves_another_nor_fills_the_queue(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=str)
-async def test_a_signal_ends_the_server_and_every_run(served, records, is_running, eventually, number, code):
+async def test_a_signal_ends_the_server_and_every_run(serve, records, is_running, eventually, number, code):
     """E5: though the client stays connected, and without a word on the terminal."""
+    served = serve()
     word = f"76{time.time_ns()}"
     async with httpx2.AsyncClient(timeout=60) as client:
         headers = await handshake_headers(client, served.url)
@@ -195,12 +202,10 @@ async def test_a_signal_ends_the_server_and_every_run(served, records, is_runnin
     assert [record.kind for record in records()[-2:]] == ["execute.ended", "server.stop"]
 
 
-def test_a_port_that_is_in_use_is_named_with_a_way_out(environ):
+def test_a_port_that_is_in_use_is_named_with_a_way_out(gloveport, environ):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [*GLOVEPORT, "serve", "--http", "--port", port]
-        environ = {**os.environ, **environ}
-        ended = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=30)
+        ended = gloveport.run("serve", "--http", "--port", port, env={**os.environ, **environ})
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"can't listen on port {port}" in ended.stderr
     assert "hint: choose another --port" in ended.stderr
@@ -219,19 +224,19 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
 """
 
 
-async def test_another_user_of_this_machine_is_not_served(served):
+async def test_another_user_of_this_machine_is_not_served(shared):
     """P16. Only root can try it: it takes two users."""
     if os.geteuid() == 0:
-        command = ["/usr/bin/python3", "-I", "-c", CONNECT, str(served.port)]
+        command = ["/usr/bin/python3", "-I", "-c", CONNECT, str(shared.port)]
         answer = subprocess.run(command, capture_output=True, check=True, text=True)
         assert answer.stdout == "b''\n"
-    async with Client(served.url) as client:
+    async with Client(shared.url) as client:
         assert (await client.list_tools()).tools
 
 
-async def test_silent_connections_leave_room_for_others(served):
+async def test_silent_connections_leave_room_for_others(shared):
     """P8, P16: of 300 connections that say nothing 256 are held, the others dropped, and the server goes on."""
-    silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
+    silent = [socket.create_connection(("127.0.0.1", shared.port)) for _ in range(300)]
     try:
         for connection in silent[256:]:
             connection.settimeout(10)
@@ -240,5 +245,5 @@ async def test_silent_connections_leave_room_for_others(served):
     finally:
         for connection in silent:
             connection.close()
-    async with Client(served.url) as client:
+    async with Client(shared.url) as client:
         assert (await client.list_tools()).tools
