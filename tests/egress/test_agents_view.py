@@ -1,12 +1,13 @@
 """What an agent is told of the way out, what its programs find, and what is written down of all of it."""
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 from mcp import Client, StdioServerParameters
-from tests.e2e.conftest import GLOVEPORT
 from tests.egress.world import BEARER, SECRET
 from tests.far_side.listening import HOST
 from tests.far_side.web import web
@@ -108,7 +109,7 @@ auth = [{{ kind = "bearer", secret = "env:ALPHA_KEY" }}]
     path.chmod(0o600)
     state = tmp_path / "state"
     environ = {"GLOVEPORT_CONFIG": str(path), "GLOVEPORT_STATE": str(state), "ALPHA_KEY": SECRET}
-    server = StdioServerParameters(command=GLOVEPORT[0], args=["serve"], env=environ)
+    server = StdioServerParameters(command=str(Path(sys.executable).with_name("gloveport")), args=["serve"], env=environ)
     code = f"curl -sS https://alpha.test:{port}/echo; curl -sS https://nowhere.test/; env; cat /proc/*/environ"
     async with Client(server) as client:
         told = (await client.call_tool("list_apis", {})).content[0].text
