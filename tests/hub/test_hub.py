@@ -17,6 +17,7 @@ from tests.hub.world import ALLOW, codes, far_side, found, offers, opened, tool
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
 from gloveport.engine.execution import Company
+from gloveport.errors import UpstreamError
 from gloveport.hub.connection import link
 from gloveport.model import Request
 
@@ -129,6 +130,58 @@ async def test_a_tool_that_changes_while_a_person_thinks_is_not_called(tmp_path,
             await change(world, tool("two", "does something else"))
             desk.store.answer(waiting[0].id, Verdict(allowed=True, by="queue", scope="once"), Person(uid=0))
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
+
+
+async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_approval(
+    tmp_path, file
+):
+    """H5, H8: the server ends while a person thinks, and is another when it is connected again."""
+    rules = [{"action": "allow", "tools": ["tell"]}, {"action": "ask"}]
+    async with opened(tmp_path / "state", {"far": offers(file, "tell", "two") | {"rules": rules}}) as world:
+        results, desk = [], world.engine.desk
+
+        async def run():
+            company = Company(asker=desk.asker(lambda: None))
+            request = Request(language="python", code="tools.far.two()")
+            results.append(await world.engine.execute(request, caller="x", company=company))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            with anyio.fail_after(10):
+                while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
+                    await anyio.sleep(0.01)
+            file.write_text(json.dumps([tool("tell"), tool("two", "does something else")]))
+            shelf = world.engine.hub.shelves["far"]
+            with pytest.raises(UpstreamError):
+                await shelf.upstream.call("tell", {"how": "end"})
+            desk.store.answer(waiting[0].id, Verdict(allowed=True, by="queue", scope="once"), Person(uid=0))
+        assert shelf.held == {"two": "changed"}
+    assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
+
+
+async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_callable(
+    tmp_path, file, monkeypatch
+):
+    """T3, T6: nor when it is connected again."""
+    async with opened(tmp_path / "state", {"far": offers(file, "tell", "two")}) as world:
+        hub = world.engine.hub
+        await hub.learn(["far"], 10)
+        written = hub._record
+
+        def full(*_record):
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr(hub, "_record", full)
+        file.write_text(json.dumps([tool("tell"), tool("two", "does something else")]))
+        shelf = hub.shelves["far"]
+        for _ in range(2):
+            with pytest.raises(UpstreamError):
+                await shelf.upstream.call("tell", {"how": "end"})
+            with pytest.raises(UpstreamError):
+                await shelf.upstream.tools()
+            assert shelf.tools == {}
+            assert set(shelf.held) == {"tell", "two"}
+        monkeypatch.setattr(hub, "_record", written)
 
 
 async def test_another_command_under_the_same_name_holds_back_everything(tmp_path, file):

@@ -8,6 +8,7 @@ import pytest
 from mcp_types import ImageContent, TextContent
 from tests.hub.upstreams import failure, hostile, plain, until, using, words
 
+from gloveport.errors import Denied
 from gloveport.hub.connection.breaker import Breaker
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +110,26 @@ async def test_a_call_that_takes_too_long_ends_in_time_and_is_told_to_stop():
         assert [error.code for error in errors] == ["tool_timeout"] * 2
         assert "0.5 s" in str(errors[0])
         assert (await far.call("stopped", {})).structured_content["result"] == ["one"]
+
+
+async def test_whether_a_tool_may_still_be_called_is_asked_when_all_waiting_is_over():
+    """H5: while it waits for its place, and for a connection made anew, the server may have changed it."""
+    async with using(plain(concurrent_calls=1)) as far:
+        await far.tools()
+        asked = []
+
+        def refuse():
+            asked.append(len(asked))
+            raise Denied("tool_held_back", "it is another one")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(far.call, "sleep", {"seconds": 0.2, "name": "first"})
+            await anyio.lowlevel.checkpoint()
+            began = time.monotonic()
+            with pytest.raises(Denied):
+                await far.call("add", {"a": 1, "b": 2}, refuse)
+            assert time.monotonic() - began > 0.1
+        assert asked == [0]
 
 
 async def test_who_gives_up_a_call_stops_it_at_the_server(far):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gloveport.cli import approvals, audit, config, servers
+from gloveport.cli import approvals, audit, config, logs, servers
 from gloveport.cli.doctor import doctor
 from gloveport.cli.imports import import_servers
 from gloveport.cli.run import run
@@ -44,6 +44,7 @@ def gloveport(
 def main() -> None:
     """Run the command line. Exit code 2: usage or configuration; 3: denied; 4: no sandbox can be built here."""
     _fill_standard_streams()
+    logs.set_up()
     try:
         app(prog_name="gloveport")
     except GloveportError as error:

@@ -3,18 +3,14 @@
 import os
 from pathlib import Path
 from signal import SIGINT
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gloveport.cli.options import ConfigOption, loaded
 from gloveport.errors import ConfigError
 
-if TYPE_CHECKING:
-    import logging
-
 _PORT = 8080
-_TALKATIVE = ("client", "httpx2", "mcp.client", "mcp.shared")
 
 
 def serve(
@@ -28,8 +24,6 @@ def serve(
 
     The exit code is 0, or 130 after Ctrl-C; 2: the configuration is wrong; 4: a layer of the sandbox is missing.
     """
-    import logging
-
     import anyio
 
     from gloveport.model.hub import NESTED
@@ -41,12 +35,6 @@ def serve(
             "this Gloveport was started by another one, as one of its servers: it would call itself",
             hint="take it out of [servers] of the configuration",
         )
-    # Before the SDK sets up its own, which decorates.
-    logging.basicConfig(level=logging.WARNING)
-    for name in _TALKATIVE:  # about garbage that other servers send, in many lines, and with what they have sent
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(_plain_formatter())
     raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None))
 
 
@@ -84,19 +72,6 @@ async def _serve(given: Path | None, port: int | None) -> int:
                     code_bytes = config.policy.limits.code_bytes
                     came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
     return 128 + SIGINT if came[:1] == [SIGINT] else 0
-
-
-def _plain_formatter() -> "logging.Formatter":
-    """One line a message, harmless on a terminal: what clients sent stands in some."""
-    import logging
-
-    from gloveport.sandbox.output import plain
-
-    class Plain(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return plain(super().format(record)).replace("\n", "\\n")
-
-    return Plain("gloveport: %(levelname)s: %(message)s")
 
 
 def _announce(address: str) -> None:

@@ -45,8 +45,10 @@ class Upstream(Protocol):
     async def tools(self) -> tuple[Definition, ...]:
         """What it offers, after it was connected. Raises ``UpstreamError``."""
 
-    async def call(self, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
-        """Call a tool, once. Raises ``UpstreamError``."""
+    async def call(
+        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None]
+    ) -> wire.CallToolResult:
+        """Call a tool, once, unless ``permit`` raises when all waiting is over. Raises ``UpstreamError``."""
 
 
 OnTools: TypeAlias = Callable[[tuple[Definition, ...]], None]
@@ -171,16 +173,21 @@ class Hub:
             UpstreamError: There is no answer.
         """
         shelf = self.shelves[definition.server]
-        present = shelf.tools.get(definition.name)
-        if present is None or present.digest != definition.digest:  # a person may have thought for an hour about it
-            raise self._held_back(definition.server, definition.name)
+        self._require_present(definition)
         if wait := shelf.bucket.take():
             raise Denied(
                 "too_many_calls_a_minute",
                 f"The server {definition.server!a} is called {shelf.server.calls_per_minute} times a minute at most.",
                 hint=f"Wait {wait:.0f} s, or ask for more at once.",
             )
-        return await shelf.upstream.call(definition.name, arguments)
+        permit = functools.partial(self._require_present, definition)
+        return await shelf.upstream.call(definition.name, arguments, permit)
+
+    def _require_present(self, definition: Definition) -> None:
+        """Refuse a tool that is not what it was when the call was decided: a person may have thought for an hour."""
+        present = self.shelves[definition.server].tools.get(definition.name)
+        if present is None or present.digest != definition.digest:
+            raise self._held_back(definition.server, definition.name)
 
     def recall(self, name: str) -> None:
         """Take what has been accepted of a server as what it offers, until it says what it offers now.
@@ -241,9 +248,11 @@ class Hub:
                     len(held),
                     name,
                 )
-        except ConfigError as error:  # what was accepted can't be read or written: nothing counts as accepted
-            _log.error("%s", error)
+        except BaseException as error:  # it can't be read or written: then nothing counts as accepted
             self._show(shelf, name, (), {tool.name: "not known to be accepted" for tool in offered})
+            if not isinstance(error, ConfigError):
+                raise
+            _log.error("%s", error)
             return
         shelf.reported = digests
         self._show(shelf, name, offer.known, held)

@@ -95,8 +95,16 @@ class Upstream:
         await self._connected()
         return self.offered or ()
 
-    async def call(self, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
+    async def call(
+        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None] = lambda: None
+    ) -> wire.CallToolResult:
         """Call a tool, once. To wait for one of the places counts as time of the call, to connect does not.
+
+        Args:
+            tool: Its name.
+            arguments: What it gets.
+            permit: Raises where it may not be called any more. Asked when all waiting is over: a server may have been
+                connected anew meanwhile, and offer something else.
 
         Returns:
             What the tool has answered, be it that it has failed. It is not compared with the tool's schema.
@@ -111,6 +119,7 @@ class Upstream:
             async with self._places:
                 if not link.usable:
                     link = await self._connected()
+                permit()
                 return await self._request(link, tool, arguments)
         raise self._target.error(
             "tool_timeout",
@@ -165,8 +174,8 @@ class Upstream:
 
     def _offer(self, tools: tuple[Definition, ...]) -> None:
         if tools != self.offered:
-            self.offered = tools
             self._on_tools(tools)
+            self.offered = tools  # only now: where that has failed, it is told again
 
     async def _request(self, link: Link, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
         try:
