@@ -289,12 +289,14 @@ async def test_a_server_that_lies_in_one_call_answers_the_next(tmp_path):
 
 
 async def test_a_server_is_started_by_who_first_wants_it_and_ends_with_us(tmp_path, file, is_running):
-    """H1: nothing is eager; nothing is left."""
+    """H1: nothing is eager; nothing is left. T6: whoever looks for tools only starts it too, and it is written down."""
     async with opened(tmp_path / "state", {"far": offers(file, "one")}) as world:
         await world.value("python", "1")
         assert not is_running(str(file))
-        assert await codes(world, "tools.far.one()") == ["ok"]
+        assert await codes(world, "search_tools('one')") == ["ok"]
         assert is_running(str(file))
+        (reached,) = world.records("server.connecting")
+        assert (reached.fields["server"], reached.fields["transport"]) == ("far", "stdio")
     assert not is_running(str(file))
 
 

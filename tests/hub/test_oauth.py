@@ -482,7 +482,7 @@ async def test_a_login_that_ends_under_a_connection_is_said_in_its_own_words(
     far, logged_in, server, vault, logins, tasks
 ):
     """H1: all the way from the hub's connection to who calls."""
-    ways = Connector(vault=vault, logins=logins, environ={}).ways("far", server)
+    ways = Connector(vault=vault, logins=logins, environ={}, record=lambda *_: None).ways("far", server)
     upstream = Upstream("far", server, ways, tasks=tasks, on_tools=lambda _: None)
     assert (await upstream.call("whoami", {})).content[0].text == "the owner"
     far.books.access.clear()

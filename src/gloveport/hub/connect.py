@@ -18,7 +18,7 @@ from gloveport.hub.connection.upstream import Connect, Upstream
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.hub.credentials.auth import auth_of
 from gloveport.hub.credentials.logins import Logins
-from gloveport.hub.hub import OnTools
+from gloveport.hub.hub import OnTools, Record
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 from gloveport.secrets.scrub import scrub_text
@@ -33,11 +33,13 @@ class Connector:
         vault: Has the secrets, and learns the tokens.
         logins: Where tokens are kept.
         environ: Our own environment, of which a server gets a few harmless variables.
+        record: Writes to the audit log: no server is reached before it is written down.
     """
 
     vault: Vault
     logins: Logins
     environ: Mapping[str, str]
+    record: Record
 
     def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
         """The server of this name, which nobody is connected to yet."""
@@ -55,6 +57,7 @@ class Connector:
 
     @contextlib.asynccontextmanager
     async def _process(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
+        self.record("server.connecting", {"server": name, "transport": "stdio"})
         try:
             secrets = {
                 variable: await self.vault.get(f"servers.{name}.{variable}", ref)
@@ -71,6 +74,7 @@ class Connector:
 
     @contextlib.asynccontextmanager
     async def _url(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
+        self.record("server.connecting", {"server": name, "transport": server.transport})
         tls = await to_thread.run_sync(_context, name, server)
         auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls)
         (way,) = http.connects(name, server, auth=auth, verify=tls)

@@ -17,7 +17,8 @@ from gloveport.secrets.vault import Vault
 async def connected(config: Config, environ: Mapping[str, str], vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
     """The hub to the servers of the configuration; see ``hub.opened``."""
     state = state_directory(environ)
-    connector = Connector(vault=vault, logins=Logins(directory=state / "oauth", environ=environ), environ=environ)
+    logins = Logins(directory=state / "oauth", environ=environ)
+    connector = Connector(vault=vault, logins=logins, environ=environ, record=audit.append)
     async with hub.opened(
         config.servers,
         pins=Pins(state / "servers"),
