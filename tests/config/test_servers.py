@@ -10,7 +10,7 @@ from gloveport.config.servers import sampling_faults, server_faults
 from gloveport.config.toolrules import _covers
 from gloveport.config.wording import dotted
 from gloveport.errors import ConfigError
-from gloveport.model.hub import Sampling, Server, ToolRule
+from gloveport.model.hub import OAuthLogin, Sampling, Server, ToolRule
 
 BEARER = {"kind": "bearer", "secret": "env:TOKEN"}
 
@@ -69,6 +69,7 @@ kind = "oauth"
 scopes = ["read"]
 client_id = "me"
 client_secret = "env:CLIENT"
+issuer = "https://auth.example.com"
 tokens = "keyring"
 [sampling]
 enabled = true
@@ -96,7 +97,14 @@ def test_every_key_arrives_where_it_belongs(home):
     assert {name for name in Server.model_fields if getattr(server, name) == Server.model_fields[name].default} == {
         *("url", "transport", "headers", "auth", "ca_file")
     }
-    assert other.auth[0].tokens == "keyring"
+    assert other.auth[0] == OAuthLogin(
+        kind="oauth",
+        scopes=("read",),
+        client_id="me",
+        client_secret="env:CLIENT",
+        issuer="https://auth.example.com",
+        tokens="keyring",
+    )
     assert {name for name, value in config.sampling if value == Sampling.model_fields[name].default} == {"secret"}
     assert (config.approvals.timeout_seconds, config.approvals.channels) == (10, ("queue",))
     assert found.origins['servers."my.server".env'] == f"{home.user_file}:4"
@@ -330,6 +338,22 @@ def test_a_tool_rule_that_can_never_match_is_a_fault(first, second):
 )
 def test_a_tool_rule_that_may_match_is_none(first, second):
     assert ruled(first, second) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "said"),
+    [
+        ({"client_id": "me", "client_secret": "env:X"}, "issuer", "missing; a client_secret needs it"),
+        ({"client_secret": "env:X", "issuer": "https://a.example"}, "client_secret", "nothing without client_id"),
+        ({"issuer": "http://a.example"}, "issuer", "expected https"),
+        ({"issuer": "https://["}, "issuer", "expected the address"),
+    ],
+)
+def test_the_secret_of_an_oauth_client_has_one_place_to_go_to(keys, key, said):
+    """H1, N5, T5: the server says where its authorization server is, and may lie."""
+    found, text = problem(**remote(auth=[{"kind": "oauth", **keys}]))
+    assert found == f"servers.x.auth[0].{key}"
+    assert said in text
 
 
 def test_a_rule_that_contradicts_itself_is_a_fault():

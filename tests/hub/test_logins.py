@@ -210,7 +210,7 @@ def ringed(tmp_path):
 
 
 async def test_a_keyring_keeps_a_login(ringed):
-    """H1, N5: and no file does."""
+    """H1, N5, T5: the knob ``servers.NAME.auth.tokens``; no file does."""
     storage, kept = ringed.of("far", URL, "keyring"), login()
     assert await storage.load() is None
     async with storage.locked():

@@ -422,26 +422,75 @@ async def test_a_server_that_refuses_the_new_token_is_told_of(far, server, desk_
 
 
 async def test_the_owners_scopes_are_asked_for_in_the_place_of_the_servers(far, server, desk_of):
-    """H1: at the registration and at the login."""
+    """H1, T5: the knob ``servers.NAME.auth.scopes``, at the registration and at the login."""
     scoped = server.model_copy(update={"auth": (OAuthLogin(kind="oauth", scopes=("read", "write")),)})
     login = await desk_of().login("far", scoped)
     assert parse_qs(urlsplit(desk_of.urls[0]).query)["scope"] == ["read write"]
     assert login.scope == "read write"
 
 
+def registered(server, issuer):
+    """The server, with a client that the owner has registered with an authorization server."""
+    auth = OAuthLogin(kind="oauth", client_id="known", client_secret="env:CLIENT", issuer=issuer)
+    return server.model_copy(update={"auth": (auth,)})
+
+
+def named(far, issuer):
+    """The server names this authorization server."""
+    metadata = f'{{"resource": "{far.url}", "authorization_servers": ["{issuer}"]}}'
+    far.server.said["/.well-known/oauth-protected-resource/mcp"] = (200, {}, metadata.encode())
+
+
+def heard(*sides):
+    return "".join(str(front.bodies) for side in sides for front in (side.server, side.authority))
+
+
+@pytest.mark.parametrize("issuer", ["the owner's", ""])
+async def test_the_secret_of_a_client_goes_to_nobody_whom_only_the_server_names(far, server, desk_of, storage, issuer):
+    """H1, N5, T5: the knob ``servers.NAME.auth.issuer``. At the first login too, before a person is shown a page."""
+    async with protected() as other:
+        other.books.clients["known"] = AnyPort(client_id="known", client_secret=SECRET, scope="read")
+        named(far, other.issuer)
+        error = await failure(desk_of().login("far", registered(server, issuer and far.issuer)))
+        assert (error.code, other.issuer in error.args[0]) == ("issuer_refused", True)
+        assert not desk_of.urls
+        assert SECRET not in heard(far, other)
+        assert await storage.load() is None
+
+
+async def test_a_server_that_calls_itself_the_owners_authorization_server_gets_no_secret(far, server, desk_of):
+    """H1, N5: without a word of where another is, the metadata are the server's own."""
+    for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"):
+        far.server.said[path] = (404, {}, b"")
+    root = far.url.removesuffix("/mcp")
+    far.server.said["/.well-known/oauth-authorization-server"] = far.metadata(token_endpoint=f"{root}/token")
+    assert (await failure(desk_of().login("far", registered(server, far.issuer)))).code == "login_failed"
+    assert not desk_of.urls
+    assert SECRET not in heard(far)
+
+
+async def test_a_login_of_before_is_no_way_to_the_secret(far, logged_in, server, desk_of, storage, vault, logins):
+    """H1, N5: neither to renew its token, nor to end it."""
+    await storage.save(logged_in.model_copy(update={"expires": 0.0, "client_secret": ""}))
+    known = registered(server, "https://auth.test")
+    assert (await failure(whoami(known, vault, logins))).code == "login_required"
+    assert await desk_of().logout("far", known) == "forgotten"
+    assert SECRET not in heard(far)
+
+
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 async def test_a_client_that_the_owner_has_registered_is_named_as_the_server_wants_it(
     far, server, desk_of, storage, vault, logins, method
 ):
-    """H1, N5: its secret is not written beside the tokens."""
+    """H1, N5: its secret is not written beside the tokens. T5: the knobs ``servers.NAME.auth.client_id`` and
+    ``client_secret``."""
     far.books.clients["known"] = AnyPort(
         client_id="known", client_secret=SECRET, scope="read", token_endpoint_auth_method=method
     )
     far.authority.said["/.well-known/oauth-authorization-server"] = far.metadata(
         token_endpoint_auth_methods_supported=[method]
     )
-    auth = OAuthLogin(kind="oauth", client_id="known", client_secret="env:CLIENT")
-    known = server.model_copy(update={"auth": (auth,)})
+    known = registered(server, far.issuer)
     login = await desk_of().login("far", known)
     assert (login.client_id, login.client_secret, login.client_auth) == ("known", "", method)
     assert "POST /register" not in far.authority.asked

@@ -17,7 +17,7 @@ from gloveport.config.parts import sound_elements, sound_or_default
 from gloveport.config.schema import KeyPath
 from gloveport.config.toolrules import tool_rule_faults
 from gloveport.config.wording import dotted, printable, shown
-from gloveport.model.hub import Sampling, Server, ServerAuth
+from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
 from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import canonical_host, is_address
 
@@ -155,6 +155,7 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
     for index, auth in sound_elements(Server, table, "auth").items():
         key = (*base, "auth", index)
         name = _place(auth)
+        yield from _login_faults(key, auth)
         yield from _protocol_faults(key, name)
         if not may_hold_a_credential(name) and not is_of_the_protocol(name):
             yield Fault(
@@ -168,6 +169,24 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
                 problem=f"expected a place of its own, found {shown(name)}, which is that of {dotted(owner)}",
                 hint="a request has one credential in a place: remove one of the two",
             )
+
+
+def _login_faults(key: KeyPath, auth: ServerAuth) -> Iterator[Fault]:
+    if not isinstance(auth, OAuthLogin):
+        return
+    if auth.client_secret and not auth.client_id:
+        yield Fault(
+            keys=((*key, "client_secret"),),
+            problem="means nothing without client_id",
+            hint="write the client's name as well, or remove its secret",
+        )
+    elif auth.client_secret and not auth.issuer:
+        yield Fault(
+            keys=((*key, "issuer"), key),
+            problem="missing; a client_secret needs it",
+            hint="name the authorization server that the client is registered with: none but this one gets the secret",
+        )
+    yield from _url_faults((*key, "issuer"), auth.issuer, is_credential=True)
 
 
 def is_of_the_protocol(name: str) -> bool:

@@ -76,6 +76,9 @@ class OAuthLogin(Value):
     """The client's name where it is registered already. Default: Gloveport registers itself."""
     client_secret: Secret | None = None
     """Where the client's secret is. Default: a public client, which has none."""
+    issuer: ServerUrl = ""
+    """The authorization server that the client is registered with, as its metadata name it. Required where there is a
+    `client_secret`: the server names whichever it likes, and none but this one gets the secret. Default: any."""
     tokens: Literal["keyring", "file"] = "file"
     """Where the tokens are kept: in the keyring, or in a file of the state directory that only the owner can read."""
 

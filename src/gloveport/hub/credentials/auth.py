@@ -17,7 +17,15 @@ import httpx2
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.logins import Login, Logins
-from gloveport.hub.credentials.oauth import Renewed, StoredLogin, client_of, refused_by, unavailable
+from gloveport.hub.credentials.oauth import (
+    Renewed,
+    StoredLogin,
+    client_of,
+    is_issuer,
+    login_required,
+    refused_by,
+    unavailable,
+)
 from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
@@ -152,6 +160,8 @@ class _Keeper:
 
     def _stored(self, label: str, auth: OAuthLogin) -> StoredLogin:
         async def endpoint(login: Login) -> Endpoint:
+            if not is_issuer(auth, login.issuer):  # it was made before the owner named another
+                raise login_required(self.name, "the login is to another authorization server than the owner's")
             secret = await self.vault.get(f"{label}.client", auth.client_secret) if auth.client_secret else ""
             return Endpoint(owner=self.name, url=login.token_endpoint, client=client_of(login, secret), tls=self.tls)
 

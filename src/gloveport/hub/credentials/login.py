@@ -2,7 +2,8 @@
 
 The server says where the authorization server is, so it is believed in nothing: no request leaves in clear text, no
 answer is large, none is repeated but in a short printable line, and a server that names another authorization server
-than at the login before gets no further. Nothing of this runs in the server's process.
+than at the login before, or than the owner has registered with, gets no further. Nothing of this runs in the server's
+process.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.auth import is_private
 from gloveport.hub.credentials.logins import Login, Logins
 from gloveport.hub.credentials.loopback import Callback, callback
-from gloveport.hub.credentials.oauth import client_of
+from gloveport.hub.credentials.oauth import client_of, is_issuer
 from gloveport.hub.credentials.tokens import ClientAuth, Endpoint, lifetime
 from gloveport.hub.stubs.wording import line
 from gloveport.model.hub import OAuthLogin, Server
@@ -73,7 +74,7 @@ class LoginDesk:
         Raises:
             ConfigError: The configuration has no such login for it; or the tokens can't be kept.
             UpstreamError: It came to nothing: ``login_failed``, ``login_refused``, ``login_timeout``,
-                ``issuer_changed``.
+                ``issuer_changed``, ``issuer_refused``.
         """
         auth = oauth_of(name, server)
         storage = self.logins.of(name, server.url, auth.tokens)
@@ -113,7 +114,7 @@ class LoginDesk:
         return "revoked" if await self._revoked(name, auth, login) else "forgotten"
 
     async def _revoked(self, name: str, auth: OAuthLogin, login: Login) -> bool:
-        if not login.revocation_endpoint:
+        if not login.revocation_endpoint or not is_issuer(auth, login.issuer):
             return False
         try:
             secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
@@ -255,6 +256,13 @@ class _Flow:
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.revocation_endpoint):
             if endpoint is not None:
                 self._require(str(endpoint))
+        if not is_issuer(self.auth, str(metadata.issuer)):  # before it is sent: the token request has the secret
+            raise UpstreamError(
+                "issuer_refused",
+                f"The server {self.name} names another authorization server than its client is registered with: "
+                f"{line(str(metadata.issuer), _MOST_WORDS)} instead of {self.auth.issuer or 'one that is configured'}.",
+                hint=f"if it is the right one, write it as issuer of the login in [[servers.{self.name}.auth]]",
+            )
         if former_issuer not in {"", str(metadata.issuer)}:
             raise UpstreamError(
                 "issuer_changed",

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import anyio
+from mcp.client.auth.utils import issuers_match
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.logins import Login, Storage
 from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
+from gloveport.model.hub import OAuthLogin
 
 Obtain: TypeAlias = Callable[[str], Awaitable[Token]]
 """Gives a token that is not the one that was refused. Raises ``UpstreamError`` or ``ConfigError``."""
@@ -166,6 +168,11 @@ def login_required(name: str, reason: str) -> UpstreamError:
 def refused_by(name: str, refusal: Refusal) -> UpstreamError:
     """A token endpoint has refused."""
     return failed(name, f"answers {refusal.status} {refusal.code}".rstrip())
+
+
+def is_issuer(auth: OAuthLogin, issuer: str) -> bool:
+    """Tell whether an authorization server may know the client's secret: it is the one that the owner has named."""
+    return issuers_match(auth.issuer, issuer) if auth.issuer else auth.client_secret is None
 
 
 def client_of(login: Login, secret: str) -> Client:
