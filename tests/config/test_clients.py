@@ -261,6 +261,9 @@ def test_what_is_called_gloveport_is_gloveport():
         *(({"command": "x", "cwd": "relative"}, "not known here"), ({"command": "${NOT_SET}"}, "variable NOT_SET")),
         *(({"command": "x", "args": ["--key=${REMOTE_TOKEN}"]}, "REMOTE_TOKEN does"),),
         *(({"url": "https://x.example/?k=${REMOTE_TOKEN}"}, "REMOTE_TOKEN does"),),
+        *(({"url": "https://x.example", "oauth": {"clientId": "${REMOTE_TOKEN}"}}, "REMOTE_TOKEN does"),),
+        *(({"url": "https://x.example", "oauth": {"issuer": "https://x/${REMOTE_TOKEN}"}}, "REMOTE_TOKEN does"),),
+        *(({"url": "https://x.example", "oauth": {"clientId": "a", "clientSecret": "abcdefgh12"}}, "issuer: missing"),),
         *(({"command": "\ud800"}, "no Unicode"), ({"command": "x", "env": {"A": "\udfff"}}, "no Unicode")),
     ],
 )
@@ -351,6 +354,16 @@ def test_an_authorization_becomes_a_credential(header, secret, auth):
     assert step.draft.table["auth"] == [auth]
     assert [*step.draft.secrets.values()] == ([secret] if secret else [])
     assert "headers" not in step.draft.table
+
+
+def test_a_registered_client_comes_with_its_secret_and_where_it_goes():
+    """T4, N5"""
+    login = {"clientId": "me", "clientSecret": "abcdefgh12", "issuer": "https://auth.example", "scope": "a b"}
+    step = step_of({"url": "https://x.example", "oauth": login})
+    assert step.draft.table["auth"] == [
+        {"kind": "oauth", "client_id": "me", "client_secret": "file:/secrets/x/oauth-client"}
+        | {"issuer": "https://auth.example", "scopes": ["a", "b"]}
+    ]
 
 
 def test_a_user_in_an_address_becomes_a_credential():

@@ -265,9 +265,27 @@ def test_nothing_that_is_hidden_stays_hidden():
     assert max(map(len, far)) < 120
 
 
-def test_a_huge_change_is_shown_in_time_and_its_length_said():
+def test_a_huge_change_is_shown_whole_and_in_time():
+    """H5: what is behind two thousand lines of release notes would be accepted unseen."""
     old = tool("a", "\n".join(f"old {number}" for number in range(50_000)))
     new = tool("a", "\n".join(f"new {number}" for number in range(50_000)))
     lines = differences(old, new)
-    assert len(lines) < 2100
-    assert lines[-1] == "… and 98000 lines more"
+    assert len(lines) == 100_001
+    assert lines[-1] == "+new 49999"
+
+
+def test_a_tool_that_says_more_than_anybody_reads_can_not_be_accepted(pins):
+    """H5: the others can; and it stays held back."""
+    pins.accept_all("github", HERE, [tool("a")])
+    for long in (
+        tool("long", "read me\n" * 40_000),
+        definition({"description": "x" * 300_000}, name="long"),
+        definition({}, {"description": "x" * 300_000}, name="long"),
+    ):
+        pins.hold("github", HERE, [tool("a"), long, tool("short")])
+        with pytest.raises(ConfigError, match="'long' says more than anybody reads: .*\nhint: name the tools"):
+            pins.accept("github", pins.held("github"))
+        assert pins.load("github", HERE) == (tool("a"),)
+    pins.accept("github", pins.held("github"), ["short"])
+    assert pins.load("github", HERE) == (tool("a"), tool("short"))
+    assert names(pins.held("github")) == (["a", "short"], ["long"], [], [])

@@ -113,11 +113,12 @@ def accept(
     offer = pins.held(name)
     if offer is None:
         raise ConfigError(f"nothing of the server {name} is held back", hint="there is nothing to accept")
-    typer.echo("\n".join(_reviewed(name, server, offer, tools)))
+    lines = [*_reviewed(name, server, offer, tools)]
+    typer.echo("\n".join(lines))
     if not yes:
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
-        typer.confirm("accept this?", abort=True)
+        typer.confirm(f"accept this, all {len(lines)} lines of it?", abort=True)  # the first may have scrolled away
     named: dict[str, JsonValue] = {
         tool.name: tool.digest for tool in (*offer.new, *offer.changed) if not tools or tool.name in tools
     }

@@ -24,7 +24,7 @@ from gloveport.model import Value
 
 _MOST_BYTES = 64 << 20
 _MOST_COMPARED = 400
-_MOST_LINES = 2000
+_MOST_REVIEWED = 256 << 10
 _WIDTH = 110
 _HINT = "look at it; once it is removed, all that the server offers next is accepted"
 
@@ -126,8 +126,8 @@ class Pins:
             names: Which of the new and changed ones are accepted; None is all. Then those that are gone are forgotten.
 
         Raises:
-            ConfigError: There is no such tool, the server offers something else by now, or the file can't be relied on
-                or not be written. Nothing has been accepted then.
+            ConfigError: There is no such tool, one says more than a person reads, the server offers something else by
+                now, or the file can't be relied on or not be written. Nothing has been accepted then.
         """
         with self._locked() as directory:
             record = self._read(server)
@@ -210,6 +210,11 @@ def _accepting(record: Record, offered: tuple[Definition, ...], shown: Offer, na
     for tool in wanted.values():
         if seen.get(tool.name) != tool.digest:  # nothing may slip in between the look and the yes
             raise ConfigError(f"{tool.name!a} has changed since it was shown", hint="review it once more")
+        if (size := sum(len(line) for aspect in _aspects(tool) for line in aspect)) > _MOST_REVIEWED:
+            raise ConfigError(
+                f"{tool.name!a} says more than anybody reads: {size} characters, where {_MOST_REVIEWED} may be accepted",
+                hint="name the tools that you want without it, and ask whoever runs the server",
+            )
     kept = {tool.name: tool for tool in (now.known if names is None else before)}
     accepted = _by_name([*(kept | wanted).values()])
     rest = compare(accepted, offered)
@@ -225,8 +230,8 @@ def _accepting(record: Record, offered: tuple[Definition, ...], shown: Offer, na
 def differences(before: Definition | None, after: Definition) -> list[str]:
     """What is different in a tool, in printable lines: ``-`` before what was accepted, ``+`` before what is offered.
 
-    Everything different is shown, but for what is very long; of that the last line tells. A backslash is doubled, so
-    that nothing looks like the escape that stands for a hidden character.
+    Everything different is shown, however long it is: what was left out would be accepted unseen. A backslash is
+    doubled, so that nothing looks like the escape that stands for a hidden character.
     """
     lines: list[str] = []
     for title, old, new in zip(_ASPECTS, _aspects(before), _aspects(after), strict=True):
@@ -259,11 +264,9 @@ def _changes(old: list[str], new: list[str]) -> list[str]:
     old, new = old[alike : len(old) - tail], new[alike : len(new) - tail]
     if max(len(old), len(new)) <= _MOST_COMPARED:
         compared = islice(difflib.unified_diff(old, new, n=1, lineterm=""), 2, None)  # behind the names of files
-        lines = [line for line in compared if not line.startswith("@")]  # a line of a text has a mark before it
-    else:  # to compare them would take the time of both lengths together
-        lines = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
-    more = len(lines) - _MOST_LINES
-    return [*lines[:_MOST_LINES], f"… and {more} lines more"] if more > 0 else lines
+        return [line for line in compared if not line.startswith("@")]  # a line of a text has a mark before it
+    # To compare them would take the time of both lengths together.
+    return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:

@@ -39,15 +39,10 @@ def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surround
     Raises:
         ConfigError: It can't be taken over, which the message explains.
     """
-    for name, value in surroundings.variables(address).items():
-        if not is_harmless(name, value):
-            raise ConfigError(
-                f"its address would hold what the variable {name} does, which may be a secret",
-                hint="write the server by hand, with [[auth]]",
-            )
+    resolved = _resolved("its address", address, surroundings)
     auth: list[Table] = []
     headers: dict[str, str] = {}
-    draft.table["url"] = _without_user(draft, surroundings.resolved(address), auth, surroundings)
+    draft.table["url"] = _without_user(draft, resolved, auth, surroundings)
     if not is_harmless_address(str(draft.table["url"])):
         draft.note("its address may hold a secret, which stays in the configuration")
     kind = str(table.get("type") or table.get("transport") or "").lower()
@@ -62,6 +57,17 @@ def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surround
     _add_login(draft, table, auth, surroundings)
     if auth:
         draft.table["auth"] = auth
+
+
+def _resolved(what: str, text: str, surroundings: Surroundings) -> str:
+    """A text that stands in the configuration, and is shown: no secret of the environment gets into it."""
+    for name, value in surroundings.variables(text).items():
+        if not is_harmless(name, value):
+            raise ConfigError(
+                f"{what} would hold what the variable {name} does, which may be a secret",
+                hint="write the server by hand, with [[auth]]",
+            )
+    return surroundings.resolved(text)
 
 
 def _without_user(draft: Draft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
@@ -149,9 +155,11 @@ def _add_login(draft: Draft, table: Table, auth: list[Table], surroundings: Surr
         return
     ours: Table = {"kind": "oauth"}
     if isinstance(client := login.get("clientId") or login.get("client_id"), str):
-        ours["client_id"] = surroundings.resolved(client)
+        ours["client_id"] = _resolved("its OAuth client's name", client, surroundings)
     if isinstance(secret := login.get("clientSecret") or login.get("client_secret"), str):
         ours["client_secret"] = draft.secret("its OAuth client's secret", "oauth-client", secret, surroundings)
+    if isinstance(issuer := login.get("issuer"), str):
+        ours["issuer"] = _resolved("its issuer", issuer, surroundings)
     scopes = login.get("scopes") or login.get("scope") or []
     scopes = scopes.split() if isinstance(scopes, str) else scopes
     if isinstance(scopes, list) and scopes and all(isinstance(scope, str) for scope in scopes):
