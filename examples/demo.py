@@ -126,10 +126,11 @@ async def main() -> int:
     if as_expected:
         print(
             "\nThe honest programs ran, one of them by a key that it has not seen. Of nine attempts to break out and"
-            "\nfive to steal the key none succeeded. What destroys has waited for its owner. All is written down, but"
-            "\nfor the key."
+            "\nfive to steal the key none succeeded. All is written down, but for the key."
         )
-        if joined is None:
+        if joined:
+            print("What destroys has waited for its owner.")
+        else:
             print("The part with other MCP servers was left out: it needs npm.\nhint: sudo apt-get install npm")
     else:
         print("\nNOT as it should be.")

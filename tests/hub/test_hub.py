@@ -19,6 +19,7 @@ from gloveport.approvals.store import Person
 from gloveport.engine.execution import Company
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import link
+from gloveport.hub.discovery import LEARNING_SECONDS
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
@@ -132,9 +133,7 @@ async def test_a_tool_that_changes_while_a_person_thinks_is_not_called(tmp_path,
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 
 
-async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_approval(
-    tmp_path, file
-):
+async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_approval(tmp_path, file):
     """H5, H8: the server ends while a person thinks, and is another when it is connected again."""
     rules = [{"action": "allow", "tools": ["tell"]}, {"action": "ask"}]
     async with opened(tmp_path / "state", {"far": offers(file, "tell", "two") | {"rules": rules}}) as world:
@@ -159,9 +158,7 @@ async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_a
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 
 
-async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_callable(
-    tmp_path, file, monkeypatch
-):
+async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_callable(tmp_path, file, monkeypatch):
     """T3, T6: nor when it is connected again."""
     async with opened(tmp_path / "state", {"far": offers(file, "tell", "two")}) as world:
         hub = world.engine.hub
@@ -193,7 +190,7 @@ async def test_another_command_under_the_same_name_holds_back_everything(tmp_pat
     async with opened(tmp_path / "state", servers) as world:
         assert await found(world) == []
         (record,) = world.records("server.tools_held_back")
-        assert record.fields["tools"] == {"one": "new", "two": "new"}
+        assert set(record.fields["tools"].values()) == {"offered by another command or URL than what was accepted"}
         assert await codes(world, "tools.far.one()") == ["tool_held_back"]
         await owner(world, "accept", "far", "--yes")
         assert await found(world) == ["far.one", "far.two"]
@@ -253,7 +250,7 @@ async def test_five_dead_silent_and_lying_servers_delay_nothing_but_what_waits_f
         assert "has not answered yet" in missing["silent"]
         assert first < 3
         _, _, second = await world.value("python", code)
-        assert second < 0.5
+        assert second < LEARNING_SECONDS < first  # who was waited for in vain is not waited for again
         assert await codes(world, "tools.far.one()") == ["ok"]
         assert time.monotonic() - started < 15
 

@@ -237,7 +237,8 @@ class Hub:
                 self._record("server.tools_accepted", {"server": name, "first_sight": True, "tools": first})
                 accepted = offered
             offer = self._pins.compare(accepted, offered)
-            held = {tool.name: "new" for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
+            new = "new" if accepted else "offered by another command or URL than what was accepted"
+            held = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
             if held and digests != shelf.reported:  # not the names alone: it may have changed once more
                 self._pins.hold(name, identity, offered)

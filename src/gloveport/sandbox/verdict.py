@@ -86,6 +86,10 @@ _NO_NETWORK_HINT = (
     " nothing can be installed: use what is there, or pass data in the program"
 )
 
+_NO_TOOLS_HINT = (
+    "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
+)
+
 _TOLD = "ToolError"  # it says itself what to do
 
 _HINTS: dict[LimitName, str] = {
@@ -146,6 +150,8 @@ def _hint(report: _Report | None, limits_hit: tuple[LimitName, ...], stderr: str
     if report and report.error and report.error.type == _TOLD:
         return ""
     said = f"{report.error.message}\n{stderr}" if report and report.error else stderr
+    if any(f"name '{name}' is not defined" in said or f"{name} is not defined" in said for name in ("tools", "llm")):
+        return _NO_TOOLS_HINT
     return _NO_NETWORK_HINT if any(text in said for text in _NO_NETWORK) else ""
 
 

@@ -137,7 +137,7 @@ def _usable(value: str) -> str:
         ConfigError: It would end the header, or begin another one; or it is no text.
     """
     if not value:
-        raise ConfigError("it is missing or empty", hint="put the secret there, or take the API's auth away")
+        raise ConfigError("it is missing or empty", hint="set it there, or take what needs it out of the configuration")
     if len(value) > LONGEST_SECRET:
         raise ConfigError(
             f"it is longer than {LONGEST_SECRET} characters", hint="a credential is short: is it the right one?"

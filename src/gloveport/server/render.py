@@ -65,6 +65,6 @@ def _status(result: Result) -> str:
         line += f" ({', '.join(result.limits_hit)})"
     if result.exit_code:
         line += f", exit code {result.exit_code}"
-    if result.status not in {"denied", "running", "waiting"}:
+    if result.usage.wall_ms or result.status in {"ok", "error", "timeout", "killed"}:
         line += f", {result.usage.wall_ms} ms"
     return f"{line}, {result.run_id}"
