@@ -142,7 +142,7 @@ async def shown(client: Client, upstream: Upstream, gloveport: Sequence[str], st
     asked = await client.call_tool("execute_code", {"language": "python", "code": upstream.program("tidy.py")})
     waiting = asked.structured_content or {}
     print(f"  status  {waiting.get('status')}   {waiting.get('hint')}")
-    for command in (["list"], ["approve", *waiting.get("approvals", ())]):
+    for command in (["list"], ["approve", "--yes", *waiting.get("approvals", ())]):
         print(f"  $ gloveport approvals {' '.join(command)}")
         answer = await anyio.run_process(
             [*gloveport, "approvals", *command], env={**os.environ, "GLOVEPORT_STATE": state}, check=False

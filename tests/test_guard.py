@@ -171,6 +171,16 @@ async def test_what_a_person_does_not_allow_is_not_done(asking, tmp_path):
     assert [record["kind"] for record in written(tmp_path)] == ["fetch.asked", "fetch.denied"]
 
 
+async def test_what_can_not_be_shown_whole_is_denied_and_nobody_is_asked(asking, tmp_path):
+    """H8, P23."""
+    person, guard = asking(allowed=True, by="queue (uid 0)")
+    with pytest.raises(Denied):
+        async with guard.admit(CALL.model_copy(update={"tool": "write", "arguments": {"a": "x" * 20_000}})):
+            pytest.fail("it was done")
+    (record,) = written(tmp_path)
+    assert (record["kind"], record["code"], person.asked) == ("call.denied", "too_large_to_ask", [])
+
+
 async def test_a_question_that_the_end_of_a_run_interrupts_is_written_down_as_over(guard, tmp_path):
     """T6."""
 

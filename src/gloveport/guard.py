@@ -130,9 +130,10 @@ class _Admission:
     async def _ask(self, question: str, facts: Mapping[str, JsonValue]) -> None:
         verdict = _NOBODY
         if self._guard.asker is not None:
-            self._record("asked", facts)
             try:
-                verdict = await self._answer(self._guard.asker, question)
+                detail = detail_of(self._action)
+                self._record("asked", facts)
+                verdict = await self._answer(self._guard.asker, question, detail)
             except Denied as denial:
                 self._record("denied", {**facts, "status": "denied", "code": denial.code, "reason": denial.reason})
                 raise
@@ -150,7 +151,7 @@ class _Admission:
             hint="Do without it, or tell the owner what it is for. Retrying does not help.",
         )
 
-    async def _answer(self, asker: Asker, question: str) -> Verdict:
+    async def _answer(self, asker: Asker, question: str, detail: str) -> Verdict:
         guard = self._guard
         with guard.clock.stopped():
             return await asker.ask(
@@ -159,7 +160,7 @@ class _Admission:
                 run=guard.run_id,
                 caller=guard.caller,
                 session=guard.session,
-                detail=detail_of(self._action),
+                detail=detail,
             )
 
     def _record(self, event: str, fields: Mapping[str, JsonValue]) -> int:

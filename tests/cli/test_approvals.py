@@ -114,7 +114,7 @@ def test_what_is_over_is_listed_on_demand(store):
 def test_an_approval_holds_for_as_long_as_it_says(store, options, scope, said):
     """H8: approve once, for this run, for this session, for this pattern."""
     question = put(store)
-    assert said in gloveport(store, "approve", question.id[:12], *options)
+    assert said in gloveport(store, "approve", "--yes", question.id[:12], *options)
     (entry,) = store.entries()
     assert entry.verdict is not None
     assert (entry.verdict.allowed, entry.verdict.scope) == (True, scope)
@@ -126,7 +126,7 @@ def test_who_has_answered_is_written_down(store):
     ours, theirs = pty.openpty()
     name = os.ttyname(theirs)
     environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent)}
-    command = [GLOVEPORT, "approvals", "approve", "abcd".rjust(16, "0"), "--always", "call github/*"]
+    command = [GLOVEPORT, "approvals", "approve", "--yes", "abcd".rjust(16, "0"), "--always", "call github/*"]
     subprocess.run(command, check=True, env=environ, stdin=theirs, capture_output=True)
     again = subprocess.run(command, check=False, env=environ, stdin=theirs, capture_output=True, text=True)
     assert again.returncode == 3
@@ -146,7 +146,7 @@ def test_who_has_answered_is_written_down(store):
 
 def test_what_is_remembered_can_be_forgotten(store):
     question = put(store)
-    gloveport(store, "approve", question.id, "--always", "call github/*")
+    gloveport(store, "approve", "--yes", question.id, "--always", "call github/*")
     assert json.loads(gloveport(store, "remembered", "--json"))[0]["pattern"] == "call github/*"
     assert gloveport(store, "forget", "1") == "forgotten: call github/*\n"
     assert "hint: " in refusal(store, "forget", "1")
@@ -156,7 +156,7 @@ def test_what_can_not_be_answered_any_more_is_an_error_that_says_why(store):
     """H8."""
     question = put(store)
     store.settle(question.id, "expired", Verdict(allowed=False, by="timeout"))
-    assert "has run out: the answer was no" in refusal(store, "approve", question.id)
+    assert "has run out: the answer was no" in refusal(store, "approve", "--yes", question.id)
     assert "is no id" in refusal(store, "approve", "' OR 1=1 --")
     assert "not both" in refusal(store, "approve", question.id, "--for", "run", "--always", "x")
     assert store.entries()[0].status == "expired"
@@ -164,7 +164,7 @@ def test_what_can_not_be_answered_any_more_is_an_error_that_says_why(store):
 
 def test_a_pattern_that_does_not_mean_the_question_is_refused_with_what_it_is_about(store):
     question = put(store)
-    said = refusal(store, "approve", question.id, "--always", "*")
+    said = refusal(store, "approve", "--yes", question.id, "--always", "*")
     assert "call github/create_issue" in said
     assert store.entries()[0].status == "pending"
 
@@ -178,9 +178,9 @@ def test_nothing_that_a_program_sends_reaches_the_terminal_unescaped(store):
         assert all(line.isprintable() and line.isascii() for line in said.splitlines())
         assert not any(line.startswith("apr-0000000000000009") for line in said.splitlines())
         assert said.count("\n") == (1 if "--json" in arguments else 5)
-    said = gloveport(store, "approve", "000000000000abcd", "--for", "run")
-    assert said.count("\n") == 1
-    assert said.strip().isprintable()
+    said = gloveport(store, "approve", "--yes", "000000000000abcd", "--for", "run")
+    assert said.count("\n") == 6
+    assert all(line.isprintable() for line in said.splitlines())
 
 
 def test_a_damaged_file_is_a_clear_error(store):
@@ -196,5 +196,42 @@ def test_a_damaged_file_is_a_clear_error(store):
 def test_who_asks_without_a_session_is_approved_for_none(store):
     """H8: on 2026-07-28 over HTTP nobody is told from others."""
     question = put(store, session="")
-    assert _run(store, ("approve", question.id, "--for", "session")).exit_code != 0
-    assert _run(store, ("approve", question.id, "--for", "run")).exit_code == 0
+    assert _run(store, ("approve", "--yes", question.id, "--for", "session")).exit_code != 0
+    assert _run(store, ("approve", "--yes", question.id, "--for", "run")).exit_code == 0
+
+
+def test_who_is_no_person_at_a_terminal_reads_the_question_and_approves_nothing(store):
+    """H8, P23: an agent that is handed the command line runs it without a terminal."""
+    question = put(store, path="/etc")
+    done = _run(store, ("approve", question.id))
+    assert "hint: read what is printed, then write --yes" in str(done.exception)
+    assert store.entries()[0].status == "pending"
+    for said in (done.stdout, gloveport(store, "approve", "--yes", question.id)):
+        for line in ("  May it?", '  | "path": "/etc"', "  about: call github/create_issue"):
+            assert line in said.splitlines()
+
+
+@pytest.mark.parametrize(("typed", "status"), [(b"y\n", "allowed"), (b"n\n", "pending"), (b"\n", "pending")])
+def test_a_person_at_a_terminal_reads_the_question_before_they_answer(store, typed, status):
+    """H8, P23."""
+    question = put(store, path="/etc")
+    ours, theirs = pty.openpty()
+    os.write(ours, typed)
+    environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent)}
+    command = [GLOVEPORT, "approvals", "approve", question.id]
+    done = subprocess.run(command, check=False, env=environ, stdin=theirs, capture_output=True, text=True)
+    os.close(theirs)
+    os.close(ours)
+    assert '  | "path": "/etc"' in done.stdout.splitlines()
+    assert "allow this? [y/N]" in done.stdout
+    assert store.entries()[0].status == status
+
+
+def test_several_questions_are_answered_each_as_it_is(store):
+    """H8: a client is handed the ids of all that wait."""
+    one, other, third = put(store, 0xA1), put(store, 0xB2, tool="close_issue"), put(store, 0xC3)
+    said = gloveport(store, "approve", "--yes", one.id, other.id)
+    assert said.index("about: call github/create_issue") < said.index("allowed: call github/create_issue")
+    assert said.index("allowed: call github/create_issue") < said.index("about: call github/close_issue")
+    gloveport(store, "deny", third.id)
+    assert [entry.status for entry in store.entries()] == ["allowed", "allowed", "denied"]

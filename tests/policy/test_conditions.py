@@ -106,7 +106,30 @@ def test_one_of_several_values():
 def test_text_that_begins_so():
     """H5: `prefix`."""
     assert outcome(Condition(prefix="repo/"), x="repo/a") is Met.YES
-    assert outcome(Condition(prefix="repo/"), x=" repo/a") is Met.NO
+    assert outcome(Condition(prefix="repo/"), x="my repo/a") is Met.NO
+
+
+HIDDEN = ("{}\n", " {}", "\n{}", "{}\u00a0", "\u200b{}", "{}\x00", "\u202e{}", "{}\u2028", "\ufeff{}", "{}\r\nx")
+
+
+@pytest.mark.parametrize(
+    "condition", [Condition(equals="rm -r"), Condition(one_of=("a", "rm -r")), Condition(pattern="rm .*")]
+)
+@pytest.mark.parametrize("form", HIDDEN)
+def test_a_text_that_a_server_may_clean_is_in_doubt(condition, form):
+    """H5, P22: no rule is walked around by an end of a line, a space or a character that nobody sees."""
+    assert outcome(condition, x="rm -r") is Met.YES
+    assert outcome(condition, x=form.format("rm -r")) is not Met.NO
+    assert outcome(condition, x=[form.format("rm -r")]) is not Met.NO
+    assert outcome(condition, x="ls -r") is Met.NO
+
+
+def test_doubt_goes_into_what_is_nested_and_a_prefix_is_no_exception():
+    assert outcome(Condition(prefix="rm "), x="\u200brm -r") is Met.PERHAPS
+    assert outcome(Condition(equals=["main"]), x=["main\n"]) is Met.PERHAPS
+    assert outcome(Condition(equals={"a": "main"}), x={"a": "ma\u200bin"}) is Met.PERHAPS
+    assert outcome(Condition(equals={"a": "main"}), x={"a ": "main"}) is Met.PERHAPS
+    assert outcome(Condition(equals={"a": "main"}), x={"a": "other"}) is Met.NO
 
 
 @pytest.mark.parametrize(
@@ -114,9 +137,9 @@ def test_text_that_begins_so():
     [
         ("a|b", "b", Met.YES),
         ("a|b", "ab", Met.NO),
-        ("a|b", "b\n", Met.NO),
-        ("a|b", "x\nb", Met.NO),
-        (".", "\n", Met.NO),
+        ("a|b", "b\n", Met.PERHAPS),
+        ("a|b", "x\nb", Met.PERHAPS),
+        (".", "\n", Met.PERHAPS),
         ("[^/]*", "a\n", Met.YES),
         ("a)|(?:.*", "x", Met.PERHAPS),
         ("(", "(", Met.PERHAPS),
@@ -171,6 +194,19 @@ def test_no_text_makes_an_expression_slow():
         ("/ws/%2E./etc", Met.PERHAPS),
         ("/ws/..%2fetc", Met.PERHAPS),
         ("/ws/%252e%252e/etc", Met.PERHAPS),
+        ("/ws/..;/etc", Met.PERHAPS),
+        ("/etc ", Met.PERHAPS),
+        ("/ws/..\u00a0/etc", Met.PERHAPS),
+        ("/ws/\u3000../etc", Met.PERHAPS),
+        ("/ws/\u2024\u2024/etc", Met.PERHAPS),
+        ("/ws/\u2025/etc", Met.PERHAPS),
+        ("/ws/\uff0e\uff0e/etc", Met.PERHAPS),
+        ("/ws/..\uff0fetc", Met.PERHAPS),
+        ("/ws/..\u2215etc", Met.PERHAPS),
+        ("/ws/..\uff3cetc", Met.PERHAPS),
+        ("/ws/.\u200b./etc", Met.PERHAPS),
+        ("/ws/" + "a" * 9000, Met.PERHAPS),
+        ("/ws/\u00e9t\u00e9 \u6587.txt", Met.YES),
     ],
 )
 def test_a_path_is_beneath_a_directory_only_in_the_plainest_spelling(path, said):
@@ -234,6 +270,16 @@ def test_everything_absolute_is_beneath_the_root_and_nothing_beneath_a_directory
 def test_a_url_is_public_when_every_parser_reads_it_alike_and_every_address_is_global(url, said):
     """H5 N4, P22: `url`."""
     assert outcome(Condition(url="public"), x=url) is said
+
+
+def test_a_host_that_nobody_has_looked_up_may_be_taken_for_a_public_one():
+    """H5: one that was, and has no address, may not."""
+    action = CallTool(server="s", tool="t", arguments={"x": "https://a.example/"})
+    looked = action.model_copy(update={"addresses": {"a.example": ()}})
+    condition = {"x": Condition(url="public")}
+    assert met(condition, action) is Met.PERHAPS
+    assert met(condition, action, unknown=Met.YES) is Met.YES
+    assert met(condition, looked, unknown=Met.YES) is Met.PERHAPS
 
 
 def test_a_host_without_addresses_is_not_known_to_be_public():

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gloveport.errors import Denied
 from gloveport.model import Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.policy.paths import ambiguous
-from gloveport.policy.subjects import detail_of, is_about, subject_of
+from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, detail_of, is_about, subject_of
 
 
 def call(tool="t", server="s", **arguments):
@@ -123,17 +124,36 @@ def test_the_detail_is_printable_and_whole(arguments):
     assert json.loads(f"{{{','.join(lines)}}}") == arguments
 
 
-def test_a_long_argument_hides_neither_its_end_nor_the_next_one():
-    """H8, P23: a person sees what would be done."""
-    lines = detail_of(call(padding=f"{'x' * 1_000_000}; rm -rf /", path="/etc")).split("\n")
-    assert "rm -rf /" in lines[0]
-    assert "characters are not shown; SHA-256 of all: " in lines[0]
-    assert lines[1] == '"path": "/etc"'
-    assert len(lines[0]) < 7000
+def test_the_detail_has_every_argument_whole():
+    """H8, P23: neither many junk arguments nor long names leave out what matters."""
+    junk = {f"note{number}": "routine cleanup" for number in range(64)}
+    sql = f"SELECT 1 -- {'.' * 200}\nDROP TABLE customers;\n-- {'.' * 2000}"
+    written = detail_of(call(**junk, sql=sql, path="/etc", **{"n" * 1000: 1}))
+    assert json.loads(f"{{{','.join(written.split(chr(10)))}}}") == {**junk, "sql": sql, "path": "/etc", "n" * 1000: 1}
 
 
-def test_no_number_of_arguments_makes_the_detail_long():
-    many = call(**{f"{'n' * 9000}{number}": "x" * 9000 for number in range(100)})
-    lines = detail_of(many).split("\n")
-    assert lines[-1] == "(36 arguments more are not shown)"
-    assert len("\n".join(lines)) < 40_000
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {f"n{number}": 1 for number in range(MOST_LINES + 1)},
+        {"a": "x" * MOST_CHARACTERS},
+        {"n" * MOST_CHARACTERS: 1},
+        {"a": ["\u202e"] * (MOST_CHARACTERS // 8)},
+    ],
+    ids=["arguments", "a value", "a name", "escapes"],
+)
+def test_what_can_not_be_shown_whole_is_not_asked(arguments):
+    """H8, P23: a program would choose what is left out."""
+    with pytest.raises(Denied) as caught:
+        detail_of(call(**arguments))
+    assert caught.value.code == "too_large_to_ask"
+    assert str(MOST_LINES) in caught.value.hint
+    assert "rule" in caught.value.hint
+
+
+def test_a_path_of_which_the_subject_has_a_digest_is_shown_in_the_detail():
+    long = f"/{'a' * 600}/delete"
+    assert long not in subject_of(fetch(long))
+    assert detail_of(fetch(long)) == f'"path": "{long}"'
+    with pytest.raises(Denied):
+        detail_of(fetch(f"/{'a' * MOST_CHARACTERS}"))

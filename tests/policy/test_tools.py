@@ -9,7 +9,7 @@ from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
 from gloveport.model.egress import Egress
 from gloveport.model.hub import CallTool, Condition, Server, ServerPolicy, Toolbox, ToolRule
 from gloveport.policy import decide, grant_for
-from gloveport.policy.tools import MOST_HOSTS, hosts_to_look_up, is_visible, toolbox_of
+from gloveport.policy.tools import MOST_HOSTS, hosts_to_confirm, hosts_to_look_up, is_visible, toolbox_of
 
 
 def toolbox(*rules: ToolRule, only=None) -> Toolbox:
@@ -156,17 +156,78 @@ def test_urls_go_through_the_address_guard():
         assert isinstance(call(box, addresses=addresses, url="https://a.example/"), decided)
 
 
-def test_only_hosts_are_looked_up_that_a_rule_asks_about():
-    """H5: a program can't make the host resolve whatever it likes."""
-    rule = ToolRule(action="allow", tools=("fetch*",), arguments={"in.url": Condition(url="public"), "x": PATH["path"]})
-    box = toolbox(ALLOW, rule)
-    arguments = {"in": {"url": ["https://b.example", "https://A.example/"]}, "x": "https://c.example"}
-    assert hosts_to_look_up(box, "s", "fetch_page", arguments) == {"a.example", "b.example"}
-    assert not hosts_to_look_up(box, "s", "read", arguments)
-    assert not hosts_to_look_up(box, "other", "fetch_page", arguments)
-    many = [f"https://{n}.example/" for n in range(MOST_HOSTS)]
-    assert len(hosts_to_look_up(box, "s", "fetch", {"in": {"url": many}})) == MOST_HOSTS
-    assert not hosts_to_look_up(box, "s", "fetch", {"in": {"url": [*many, "https://more.example"]}})
+PUBLIC = {"url": Condition(url="public")}
+FETCH, ASK_FETCH, NO_FETCH = (ToolRule(action=action, arguments=PUBLIC) for action in ("allow", "ask", "deny"))
+TO_A = {"url": "https://a.example/"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "arguments", "looked_up"),
+    [
+        ((FETCH, DENY), TO_A, {"a.example"}),
+        ((FETCH,), {"url": ["https://b.example", "https://A.example/", "https://8.8.8.8"]}, {"a.example", "b.example"}),
+        ((), TO_A, set()),
+        ((ALLOW, FETCH), TO_A, set()),
+        ((DENY, FETCH), TO_A, set()),
+        ((ASK, FETCH), TO_A, set()),
+        ((ASK_FETCH, DENY), TO_A, set()),
+        ((ASK_FETCH, FETCH), TO_A, set()),
+        ((NO_FETCH, ALLOW), TO_A, set()),
+        ((FETCH,), {"url": ["https://a.example", "http://127.0.0.1/"]}, set()),
+        ((FETCH,), {"url": ["https://a.example", "file:///etc/passwd"]}, set()),
+        ((ToolRule(action="allow", arguments=PUBLIC | PATH),), TO_A, set()),
+        ((ToolRule(action="allow", arguments=PUBLIC | PATH),), {**TO_A, "path": "/ws/.."}, set()),
+        ((ToolRule(action="allow", arguments=PUBLIC | PATH),), {**TO_A, "path": "/ws/a"}, {"a.example"}),
+        ((ToolRule(action="allow", tools=("u",), arguments=PUBLIC),), TO_A, set()),
+        ((ToolRule(action="deny", arguments=PATH), FETCH), {**TO_A, "path": "/ws"}, set()),
+        ((ToolRule(action="ask", arguments=PATH), FETCH), {**TO_A, "path": 1}, set()),
+        ((ToolRule(action="ask", arguments=PATH), FETCH), {**TO_A, "path": "/etc"}, {"a.example"}),
+    ],
+)
+def test_a_host_is_looked_up_only_where_a_rule_would_allow_the_call(rules, arguments, looked_up):
+    """H5: a program without a network tells nobody anything by the names that it makes us look up."""
+    action = CallTool(server="s", tool="t", arguments=arguments)
+    assert hosts_to_look_up(toolbox(*rules), action) == looked_up
+    assert not hosts_to_look_up(toolbox(*rules, only=("u",)), action)
+    assert not hosts_to_look_up(Toolbox(), action)
+    known = action.model_copy(update={"addresses": dict.fromkeys(looked_up, ())})
+    assert not hosts_to_look_up(toolbox(*rules), known)
+
+
+def test_no_resolver_is_flooded():
+    many = [f"https://{number}.example/" for number in range(MOST_HOSTS)]
+    for urls, number in ((many, MOST_HOSTS), ([*many, "https://more.example"], 0)):
+        action = CallTool(server="s", tool="t", arguments={"url": urls})
+        assert len(hosts_to_look_up(toolbox(FETCH), action)) == number
+        assert len(hosts_to_confirm(toolbox(ASK_FETCH, DENY), action)) == number
+        assert isinstance(call(toolbox(ASK_FETCH, DENY), url=urls), Ask if number else Deny)
+
+
+def test_a_person_is_asked_before_a_host_is_looked_up_and_a_rule_decides_again_after():
+    """H5, H8."""
+    box, action = toolbox(ASK_FETCH, DENY), CallTool(server="s", tool="t", arguments=TO_A)
+    assert isinstance(call(box, **TO_A), Ask)
+    assert hosts_to_confirm(box, action) == {"a.example"}
+    assert not hosts_to_confirm(toolbox(ALLOW, ASK_FETCH), action)
+    assert not hosts_to_confirm(toolbox(DENY, ASK_FETCH), action)
+    for addresses, decided in ((("93.184.216.34",), Ask), (("10.0.0.1",), Deny), ((), Deny)):
+        assert isinstance(call(box, addresses={"a.example": addresses}, **TO_A), decided)
+
+
+def test_a_rule_that_denies_takes_a_host_for_a_public_one():
+    assert isinstance(call(toolbox(NO_FETCH, ALLOW), **TO_A), Deny)
+    assert isinstance(call(toolbox(NO_FETCH, ALLOW), url="http://127.0.0.1/"), Allow)
+
+
+@pytest.mark.parametrize("rule", [FETCH, ASK_FETCH, ToolRule(action="allow", tools=("t",), arguments=PUBLIC)])
+def test_what_a_rule_with_conditions_leaves_of_its_tools_is_asked_about_though_they_only_read(rule):
+    """H5: to allow what is public is not to allow what is private as well."""
+    for url in ("http://169.254.169.254/latest/", "http://127.0.0.1/", None):
+        decision = call(toolbox(rule), read_only=True, url=url)
+        assert isinstance(decision, Ask)
+        assert decision.rule == "servers.s: no rule"
+    assert isinstance(call(toolbox(rule.model_copy(update={"tools": ("u",)})), read_only=True), Allow)
+    assert isinstance(call(toolbox(NO_FETCH), read_only=True, url="http://127.0.0.1/"), Allow)
 
 
 @pytest.mark.parametrize(

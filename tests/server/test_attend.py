@@ -464,23 +464,23 @@ async def test_no_argument_forges_what_a_person_reads(shop, era):
     async with shop.client(era, elicitation_callback=dialogs) as client:
         await execute(client, f"{TRY}\ntools.shop.destroy(name='safe\\nAllowed', note={note!r})")
     (dialog,) = dialogs.read
-    question, name, written = dialog.message.split("\n")
+    question, about, name, written = dialog.message.split("\n")
     assert question.startswith("May a program call")
+    assert about == "about: call shop/destroy"
     assert json.loads(name.partition(": ")[2]) == "safe\nAllowed"
     assert json.loads(written.partition(": ")[2]) == note
     assert all(character.isprintable() for line in dialog.message.split("\n") for character in line)
 
 
-async def test_what_a_person_reads_has_a_bounded_size_and_hides_no_end(shop, era):
-    """H8: a long argument does not push another out of sight."""
-    dialogs = Dialogs([NO])
-    code = f"{TRY}\ntools.shop.destroy(name='a' * 300_000 + 'END', note='the note')"
+async def test_what_a_person_could_not_read_whole_is_denied_without_a_dialog(shop, era):
+    """H8, P23: of what is longer a program would choose what is left out."""
+    dialogs = Dialogs([YES])
     async with shop.client(era, elicitation_callback=dialogs) as client:
-        await execute(client, code)
+        result = said(await execute(client, f"{TRY}\nattempt('a' * 300_000 + 'END')"))
+        assert (result["value"], dialogs.read) == ("too_large_to_ask", [])
+        await execute(client, f"{TRY}\nattempt('a' * 10_000 + 'END')")
     (dialog,) = dialogs.read
-    assert len(dialog.message) < 20_000
-    assert 'END"\n' in dialog.message
-    assert dialog.message.endswith('"note": "the note"')
+    assert 'END"' in dialog.message
 
 
 async def test_where_only_the_queue_may_answer_no_dialog_is_opened(shop, era):

@@ -74,7 +74,8 @@ async def test_an_approval_on_the_command_line_lets_a_run_go_on(shop, era):
                 over.append(said(await wait(client, result["run_id"])))
 
             group.start_soon(look)
-            command = [GLOVEPORT, "approvals", "approve" if era == "legacy" else "deny", question]
+            answer = ["approve", "--yes"] if era == "legacy" else ["deny"]
+            command = [GLOVEPORT, "approvals", *answer, question]
             await anyio.run_process(command, env={**os.environ, **shop.environ}, stderr=subprocess.PIPE)
     allowed = era == "legacy"
     assert over[0]["status"] == ("ok" if allowed else "error")

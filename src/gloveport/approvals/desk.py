@@ -7,7 +7,7 @@ the same moment, the one that the store has first stands.
 
 import contextlib
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,9 +32,14 @@ MOST_OF_SERVER = 256
 _POLL_SECONDS = 0.2
 _SESSIONS = 1024
 """Sessions whose approvals are remembered."""
-_TEXT = 1000
-_DETAIL = 40_000
+MOST_REFUSALS = 3
+"""Answers of no to one subject after which a run is not asked about it again. Who is asked often enough says yes."""
+MOST_REFUSALS_OF_RUN = 16
+"""To all its subjects, which a program may make up."""
+
+_TEXT = 2000
 _REMEMBERED = Verdict(allowed=True, by="remembered: the run or session")
+_REFUSED = Verdict(allowed=False, by="the owner has said no often enough in this run")
 _TIMEOUT = Verdict(allowed=False, by="timeout")
 _CANCELLED = Verdict(allowed=False, by="cancelled")
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
@@ -66,12 +71,14 @@ class Asker:
         desk: Whose it is.
         changed: Called when a question of the run comes or goes. Must not wait.
         approved: Subjects that are approved for the run.
+        refused: How often the answer was no, by subject.
         gave_up: Whether nobody was there to answer. Then nobody is asked again: a program could else wait for ever.
     """
 
     desk: "Desk"
     changed: Callable[[], None]
     approved: set[str] = field(default_factory=set)
+    refused: Counter[str] = field(default_factory=Counter)
     gave_up: bool = False
 
     async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
@@ -83,7 +90,7 @@ class Asker:
             run: The run that asks.
             caller: For whom it was begun.
             session: Whose approvals count; opaque. Without one, none is for the session.
-            detail: What exactly would be done, in lines.
+            detail: What exactly would be done, in lines, as ``policy.subjects`` bounds it.
 
         Raises:
             Denied: Too many questions wait, or the queue can't be used.
@@ -96,7 +103,7 @@ class Asker:
             session=session,
             subject=subject,
             text=printable(text)[:_TEXT],
-            detail="\n".join(map(printable, detail[:_DETAIL].split("\n")))[:_DETAIL],
+            detail="\n".join(map(printable, detail.split("\n"))),
             asked=now,
             expires=now + timedelta(seconds=self.desk.timeout_seconds),
         )
@@ -154,6 +161,8 @@ class Desk:
             return _REMEMBERED
         if pending.asker.gave_up:
             return _TIMEOUT
+        if _is_refused(pending):
+            return _REFUSED
         self._require_room(pending.asker)
         self._pending[pending.question.id] = pending  # it counts from here on
         try:
@@ -188,7 +197,10 @@ class Desk:
             stands = await self._settled(pending, "expired", _TIMEOUT)
         else:
             stands = await self._settled(pending, "allowed" if pending.verdict.allowed else "denied", pending.verdict)
-        self._remember(pending, stands)
+        if stands.allowed:
+            self._remember(pending, stands)
+        elif stands != _REFUSED:
+            self._refuse(pending)
         return stands
 
     async def _settled(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
@@ -241,8 +253,6 @@ class Desk:
     def _remember(self, pending: Pending, verdict: Verdict) -> None:
         """Let an approval hold for as long as it says, also for what was asked in the meantime."""
         question = pending.question
-        if not verdict.allowed:
-            return
         if verdict.scope == "run":
             pending.asker.approved.add(question.subject)
         elif verdict.scope == "session" and question.session:
@@ -253,6 +263,18 @@ class Desk:
         for other in self._open():
             if self._is_approved(other):
                 _settle(other, _REMEMBERED)
+
+    def _refuse(self, pending: Pending) -> None:
+        """Count an answer of no, which may be the last one that is waited for."""
+        pending.asker.refused[pending.question.subject] += 1
+        for other in self._open():
+            if _is_refused(other):
+                _settle(other, _REFUSED)
+
+
+def _is_refused(pending: Pending) -> bool:
+    refused = pending.asker.refused
+    return refused[pending.question.subject] >= MOST_REFUSALS or refused.total() >= MOST_REFUSALS_OF_RUN
 
 
 def _settle(pending: Pending, verdict: Verdict) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.options import ConfigOption, record
+from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
     from gloveport.approvals.question import Verdict
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Identifier: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="Of `list`; its first digits are enough.")]
+Identifiers: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Of `list`; their first digits are enough.")
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -55,7 +58,7 @@ def list_(
 
 @app.command()
 def approve(
-    identifier: Identifier,
+    identifiers: Identifiers,
     holds: Annotated[
         Holds, typer.Option("--for", help="Also for the same tool or address again, WHATEVER the arguments are.")
     ] = Holds.ONCE,
@@ -65,22 +68,30 @@ def approve(
             "--always", metavar="PATTERN", help='For all that it means, such as "call files/*", until it is forgotten.'
         ),
     ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
-    """Allow what a program waits for: this once, or for longer."""
+    """Allow what a program waits for, as it is printed now: this once, or for longer."""
     from gloveport.approvals.question import Verdict
 
     if pattern and holds is not Holds.ONCE:
         raise typer.BadParameter("give --for or --always, not both")
     scope = "pattern" if pattern else holds.value
-    _answer(identifier, Verdict(allowed=True, by=_by(_person()), scope=scope, pattern=pattern))
+    verdict = Verdict(allowed=True, by=_by(_person()), scope=scope, pattern=pattern)
+    for identifier in identifiers:
+        found = _store().find(identifier)
+        typer.echo("\n".join(_text(one) for one in _store().entries() if one.question.id == found))
+        if not yes:
+            _confirm()
+        _answer(found, verdict)
 
 
 @app.command()
-def deny(identifier: Identifier) -> None:
+def deny(identifiers: Identifiers) -> None:
     """Refuse what a program waits for, this once."""
     from gloveport.approvals.question import Verdict
 
-    _answer(identifier, Verdict(allowed=False, by=_by(_person())))
+    for identifier in identifiers:
+        _answer(_store().find(identifier), Verdict(allowed=False, by=_by(_person())))
 
 
 @app.command()
@@ -105,9 +116,16 @@ def forget(
     typer.echo(_printable(f"forgotten: {_store().forget(number)}"))
 
 
-def _answer(identifier: str, verdict: "Verdict") -> None:
+def _confirm() -> None:
+    """Ask the person at the terminal. An agent that is handed the command line is none, and runs it without one."""
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
+    typer.confirm("allow this?", abort=True)
+
+
+def _answer(found: str, verdict: "Verdict") -> None:
     store = _store()
-    question = store.answer(store.find(identifier), verdict, _person())
+    question = store.answer(found, verdict, _person())
     longer = {"once": "", "run": " for this run", "session": " for this session", "pattern": " until it is forgotten"}
     said = f"allowed{longer[verdict.scope]}" if verdict.allowed else "denied"
     typer.echo(_printable(f"{said}: {verdict.pattern or question.subject} ({question.id})"))

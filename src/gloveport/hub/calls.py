@@ -22,8 +22,10 @@ from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
 from gloveport.hub.names import split_legacy
 from gloveport.hub.results import error_text, result_of
+from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
-from gloveport.policy.tools import hosts_to_look_up, is_visible
+from gloveport.policy.decide import decide
+from gloveport.policy.tools import hosts_to_confirm, hosts_to_look_up, is_visible
 from gloveport.policy.wording import FINAL, listed, shown
 from gloveport.rpc import Asked
 
@@ -155,6 +157,7 @@ class Calls:
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         definition, action = await self._prepared(server, tool, arguments)
         async with self.guard.admit(action) as ending:
+            await self._confirm(action, ending)
             result, size = await self._made(definition, arguments, ending)
         if result.is_error:  # out here: what a server says goes into no log
             raise UpstreamError("tool_error", self.clean(error_text(result)), hint=expected(definition))
@@ -179,7 +182,6 @@ class Calls:
             said = Denied(error.code, self.clean(str(error.args[0])))
             self.guard.deny("call", said, self._facts(server, tool))
             raise
-        hosts = hosts_to_look_up(self.guard.grant.toolbox, server, definition.name, arguments)
         # Not validated: that would copy the arguments, which were read from JSON just now.
         action = CallTool.model_construct(
             kind="call",
@@ -188,9 +190,32 @@ class Calls:
             read_only=definition.read_only,
             destructive=definition.destructive,
             arguments=arguments,
-            addresses={host: await self.look_up(host) for host in sorted(hosts)},
+            addresses={},
         )
+        while hosts := hosts_to_look_up(self.guard.grant.toolbox, action):
+            action = await self._looked_up(action, hosts)
         return definition, action
+
+    async def _looked_up(self, action: CallTool, hosts: frozenset[str]) -> CallTool:
+        found = {host: await self.look_up(host) for host in sorted(hosts)}
+        return action.model_copy(update={"addresses": {**action.addresses, **found}})
+
+    async def _confirm(self, action: CallTool, ending: Ending) -> None:
+        """Decide again about what a person was asked before its hosts were looked up.
+
+        Raises:
+            Denied: A rule forbids it, now that the addresses are known.
+        """
+        hosts = hosts_to_confirm(self.guard.grant.toolbox, action)
+        if not hosts:
+            return
+        known = await self._looked_up(action, hosts)
+        ending.fields["addresses"] = {host: list(addresses) for host, addresses in known.addresses.items()}
+        match decide(self.guard.grant, known):
+            case Deny(code=code, reason=reason, hint=hint):
+                raise Denied(code, reason, hint=hint)
+            case _:
+                pass
 
     def _facts(self, server: str, tool: str) -> dict[str, JsonValue]:
         return {"server": shown_name(self.clean(server)), "tool": shown_name(self.clean(tool))}

@@ -2,10 +2,12 @@
 
 A program chooses the spelling of what it sends, and servers read leniently: ``"true"`` for true, ``1`` for ``"1"``, a
 path with ``..`` in it. What a server may read in another way, and a list some of whose elements meet a condition, meets
-it *perhaps*; who decides takes the stricter of the two readings. An absent argument, null and an empty list meet none.
+it *perhaps*, and so does a text that does not meet it as it stands, of which a server may trim or drop something. Who
+decides takes the stricter of the two readings. An absent argument, null and an empty list meet none.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache, partial
@@ -37,20 +39,30 @@ _UNREADABLE: Final = object()
 _MOST_TEXT = 1 << 20
 """Characters of a text that a regular expression is tried on."""
 _MOST_URL = 8192
+_MOST_PATH = 8192
 _EXPRESSION_BYTES = 1 << 20
 """What a compiled expression, and its cache, may take."""
 
 # What resolves to another directory, or may to some servers: `.`, `..` and what other systems take for them, an empty
 # segment, a home directory, another separator, escapes that are decoded too late.
-_ANOTHER_PATH = re.compile(r"/[ .]+(?:/|\Z)|//|/~|[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|25|00)", re.IGNORECASE)
+_ANOTHER_PATH = re.compile(r"/[ .]+(?:[/;]|\Z)|//|/~|[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|25|00)", re.IGNORECASE)
+_ASCII = re.compile(r"[\x00-\x7f]+")
+_FOLDED = re.compile(r"[./\\~%\u2044\u2215\u29f8\u29f9\u2216\u3002]")
 # Stricter than the standards, where parsers disagree: nothing but `/` may end the host, no user, no spaces within.
 _URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\x00-\x20\x7f\\]*)?")
 
 
-def met(conditions: Mapping[str, Condition], action: CallTool) -> Met:
-    """Tell whether all conditions on the arguments of a call are met. Without any, they are."""
+def met(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met = Met.PERHAPS) -> Met:
+    """Tell whether all conditions on the arguments of a call are met. Without any, they are.
+
+    Args:
+        conditions: By the name of the argument.
+        action: The call.
+        unknown: Whether a host that nobody has looked up counts as public.
+    """
     arguments = dict(action.arguments)
-    return min((_met(path, one, arguments, action.addresses) for path, one in conditions.items()), default=Met.YES)
+    is_public = partial(_is_public, action.addresses, unknown)
+    return min((_met(path, one, arguments, is_public) for path, one in conditions.items()), default=Met.YES)
 
 
 def hosts_of(path: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -75,8 +87,8 @@ def in_words(condition: Condition) -> str:
     return " and ".join(f"{words} {shown(str(value))}" for words, value in said.items() if value is not None)
 
 
-def _met(path: str, condition: Condition, arguments: JsonValue, addresses: Addresses) -> Met:
-    tests = list(_tests(condition, addresses))
+def _met(path: str, condition: Condition, arguments: JsonValue, is_public: Callable[[str], Met]) -> Met:
+    tests = list(_tests(condition, is_public))
     return _of_all(min((test(value) for test in tests), default=Met.PERHAPS) for value in _found(path, arguments))
 
 
@@ -116,19 +128,19 @@ def _elements(value: object) -> Iterator[object]:
         yield value
 
 
-def _tests(condition: Condition, addresses: Addresses) -> Iterator[Callable[[object], Met]]:
+def _tests(condition: Condition, is_public: Callable[[str], Met]) -> Iterator[Callable[[object], Met]]:
     if condition.equals is not None:
         yield partial(_is_one_of, (condition.equals,))
     if condition.one_of:
         yield partial(_is_one_of, condition.one_of)
     if condition.prefix:
-        yield partial(_text, lambda text: Met.YES if text.startswith(condition.prefix) else Met.NO)
+        yield partial(_text, lambda text: Met.YES if text.startswith(condition.prefix) else _unlike(text))
     if condition.pattern:
         yield partial(_text, partial(_has_form, condition.pattern))
     if condition.beneath:
         yield partial(_text, partial(_is_beneath, condition.beneath))
     if condition.url:
-        yield partial(_text, partial(_is_public, addresses))
+        yield partial(_text, is_public)
 
 
 def _text(test: Callable[[str], Met], value: object) -> Met:
@@ -145,10 +157,29 @@ def _is_one_of(expected: tuple[JsonValue, ...], value: object) -> Met:
         return Met.YES
     if isinstance(value, list):
         single = tuple(one for one in expected if not isinstance(one, list))
-        return _of_all(_is_one_of(single, element) for element in value) if single else Met.NO
+        return _of_all(_is_one_of(single, element) for element in value) if single else _unlike(value)
     if value is None:
         return Met.NO
-    return Met.PERHAPS if any(_kind(one) != _kind(value) for one in expected) else Met.NO
+    return Met.PERHAPS if any(_kind(one) != _kind(value) for one in expected) else _unlike(value)
+
+
+def _unlike(value: object) -> Met:
+    """What is said of a value that is not what was expected: no, but perhaps where a server may clean its texts."""
+    return Met.PERHAPS if any(map(_may_be_cleaned, _texts(value))) else Met.NO
+
+
+def _may_be_cleaned(text: str) -> bool:
+    """Servers trim, and drop what can't be seen: controls, ends of lines, zero-width and directional characters."""
+    return not text.isprintable() or text != text.strip()
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+    for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(element)
 
 
 def _same(one: object, other: object) -> bool:
@@ -170,7 +201,7 @@ def _has_form(pattern: str, text: str) -> Met:
     if compiled is None or len(text) > _MOST_TEXT:
         return Met.PERHAPS
     try:
-        return Met.YES if compiled.is_valid(text) else Met.NO
+        return Met.YES if compiled.is_valid(text) else _unlike(text)
     except UnicodeEncodeError:  # a lone surrogate: no text to the expression, something else to each server
         return Met.PERHAPS
 
@@ -189,16 +220,26 @@ def expression(pattern: str) -> jsonschema_rs.Draft202012Validator | None:
 
 def _is_beneath(directory: str, path: str) -> Met:
     top = directory.rstrip("/")
-    if not path.startswith("/") or _ANOTHER_PATH.search(path) or _ANOTHER_PATH.search(top):
+    if not path.startswith("/") or _is_ambiguous(path) or _ANOTHER_PATH.search(top):
         return Met.PERHAPS
     return Met.YES if path == top or path.startswith(f"{top}/") else Met.NO
 
 
-def _is_public(addresses: Addresses, text: str) -> Met:
+def _is_ambiguous(path: str) -> bool:
+    if len(path) > _MOST_PATH or _may_be_cleaned(path) or _ANOTHER_PATH.search(path):
+        return True
+    # What some fold into a dot or a separator: a full-width stop, two dots in one character, a slash for divisions.
+    beyond = _ASCII.sub("", path)
+    return _FOLDED.search(unicodedata.normalize("NFKC", beyond)) is not None
+
+
+def _is_public(addresses: Addresses, unknown: Met, text: str) -> Met:
     host = _host(text)
     if host is None:
         return Met.PERHAPS
-    found = (host,) if is_address(host) else addresses.get(host, ())
+    if not is_address(host) and host not in addresses:
+        return unknown
+    found = (host,) if is_address(host) else addresses[host]
     return _of_all(map(_is_global, found)) if found else Met.PERHAPS
 
 

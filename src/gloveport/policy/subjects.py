@@ -7,9 +7,12 @@ read in two ways, or too long to be shown, is not written as a path.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from urllib.parse import quote
 
+from pydantic import JsonValue
+
+from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
@@ -18,12 +21,11 @@ from gloveport.policy.paths import ambiguous
 from gloveport.policy.wildcards import matches
 
 _PLAIN = "/:@+,="
+_CUT = "!"
 _LONGEST = 512
-_ARGUMENTS = 64
-_NAME = 100
-_DETAIL = 12_000
-"""Characters that the arguments share."""
-_LEAST = 200
+MOST_CHARACTERS = 16_384
+"""What a person may be expected to read, of one action."""
+MOST_LINES = 200
 
 
 def subject_of(action: Action) -> str:
@@ -50,12 +52,20 @@ def is_about(pattern: str, subject: str) -> bool:
 
 
 def detail_of(action: Action) -> str:
-    """The arguments of a call, one a line: printable ASCII, each of a bounded length. Empty where there are none.
+    """The arguments of a call, one a line, and a path that the subject has no room for: printable ASCII, and whole.
 
-    All have the same room, and each is cut on its own, in the middle: a long one can't hide those after it, nor its
-    own end.
+    Nothing is cut, for what a program chooses would be what is left out.
+
+    Raises:
+        Denied: It is more than a person can be asked to read.
     """
-    return "\n".join(_lines(action)) if isinstance(action, CallTool) else ""
+    match action:
+        case CallTool():
+            return _lines(action.arguments)
+        case Fetch() if _path(action.path).startswith(_CUT):
+            return _lines({"path": action.path})
+        case _:
+            return ""
 
 
 def _plain(text: str) -> str:
@@ -69,29 +79,25 @@ def _path(path: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return f"!{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
+    return f"{_CUT}{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else quote(host, safe="")
 
 
-def _lines(action: CallTool) -> Iterator[str]:
-    room = max(_LEAST, _DETAIL // max(1, len(action.arguments)))
-    for number, (name, value) in enumerate(action.arguments.items()):
-        if number == _ARGUMENTS:
-            yield f"({len(action.arguments) - _ARGUMENTS} arguments more are not shown)"
-            return
-        yield f"{_cut(_json(name), _NAME)}: {_cut(_json(value), room)}"
+def _lines(values: Mapping[str, JsonValue]) -> str:
+    lines = [f"{_json(name)}: {_json(value)}" for name, value in values.items()]
+    characters = sum(map(len, lines))
+    if len(lines) > MOST_LINES or characters > MOST_CHARACTERS:
+        raise Denied(
+            "too_large_to_ask",
+            f"A person has to allow this, and can't be shown {len(lines)} arguments of {characters} characters.",
+            hint=f"Send {MOST_LINES} arguments of {MOST_CHARACTERS} characters at most, so in several calls; or the "
+            "owner writes a rule that allows it.",
+        )
+    return "\n".join(lines)
 
 
-def _json(value: object) -> str:
+def _json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
-
-
-def _cut(text: str, room: int) -> str:
-    more = len(text) - room
-    if more <= 0:
-        return text
-    digest, tail = hashlib.sha256(text.encode()).hexdigest(), room // 4
-    return f"{text[: room - tail]} (... {more} characters are not shown; SHA-256 of all: {digest} ...) {text[-tail:]}"

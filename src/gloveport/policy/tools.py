@@ -2,16 +2,19 @@
 
 Of a server's rules the first that speaks of a call decides. Where it is in doubt whether a rule speaks of a call
 (``policy.conditions``), the stricter reading counts: a rule that allows does not speak of it, one that denies does, and
-one that asks makes a person decide what the rules after it would have allowed.
+one that asks makes a person decide what the rules after it would have allowed. A rule that allows or asks on conditions
+says that not every call is harmless: what it leaves of its tools is asked about, though they only read.
+
+To look up a host tells its name to strangers, and programs choose names. So the addresses of hosts are only looked up
+where a rule would allow the call if they are public, which lets the program reach them anyway, and where a person has
+said yes. Until then a person is asked as if they were public; a rule that denies takes every host for one it denies.
 
 What a server says of its tools (that they only read, that they destroy nothing) is believed: the operator chose it, and
 a changed description is held back before it comes to this.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-
-from pydantic import JsonValue
+from collections.abc import Iterable, Iterator, Mapping
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.hub import CallTool, Server, ServerPolicy, Toolbox, ToolRule
@@ -68,21 +71,33 @@ def is_visible(
     return True
 
 
-def hosts_to_look_up(toolbox: Toolbox, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> frozenset[str]:
-    """The hosts whose addresses decide about a call: canonical names, from URLs about which there is a condition.
+def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
+    """The hosts whose addresses make the difference whether a rule allows a call, in canonical spelling.
 
-    None where there are more than ``MOST_HOSTS``: the condition is then not met, and no resolver was flooded.
+    Of the first rule of which it is so, hence none once ``action.addresses`` has what there is to know of them.
     """
-    policy = toolbox.servers.get(server, ServerPolicy())
-    paths = {
-        path
-        for rule in policy.rules
-        if _names_tool(rule, tool)
-        for path, condition in rule.arguments.items()
-        if condition.url
-    }
-    hosts = frozenset(host for path in paths for host in hosts_of(path, arguments))
-    return hosts if len(hosts) <= MOST_HOSTS else frozenset()
+    policy = toolbox.servers.get(action.server)
+    if policy is None or not _is_asked_for(policy, action.tool):
+        return frozenset()
+    named = _named(policy, action)
+    unknown = _unknown(named, action)
+    for rule in named if unknown else ():
+        surely, at_best = met(rule.arguments, action), met(rule.arguments, action, unknown=Met.YES)
+        match rule.action, surely, at_best:
+            case "allow", Met.NO | Met.PERHAPS, Met.YES:
+                return _unknown([rule], action)
+            case ("allow", Met.YES, _) | ("deny", Met.PERHAPS | Met.YES, _) | ("ask", _, Met.PERHAPS | Met.YES):
+                break  # it decides, or leaves no other way than to ask
+            case _:
+                pass
+    return frozenset()
+
+
+def hosts_to_confirm(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
+    """The hosts that a person was asked about as if they were public: decide again when they have been looked up."""
+    policy = toolbox.servers.get(action.server, ServerPolicy())
+    hosts = _unknown(_named(policy, action), action)
+    return hosts if hosts and isinstance(decide_call(toolbox, action), Ask) else frozenset()
 
 
 def tools_meant(pattern: str, server: str) -> Iterator[str]:
@@ -116,9 +131,14 @@ def _is_spelled(pattern: str, name: str) -> bool:
 
 def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
     doubtful: Ask | None = None
+    is_harmless = action.read_only
+    when_asked = Met.YES if _unknown(_named(policy, action), action) else Met.PERHAPS
     for number, rule in enumerate(policy.rules):
-        named = _names(rule, action.tool, read_only=action.read_only, destructive=action.destructive)
-        speaks = met(rule.arguments, action) if named else Met.NO
+        if not _names(rule, action.tool, read_only=action.read_only, destructive=action.destructive):
+            continue
+        is_harmless &= rule.action == "deny"
+        to_be_asked = rule.action == "ask" or (rule.action == "allow" and doubtful is not None)
+        speaks = met(rule.arguments, action, unknown=when_asked if to_be_asked else Met.PERHAPS)
         name = f"servers.{action.server}.rules[{number}]"
         match rule.action, speaks:
             case "deny", Met.YES | Met.PERHAPS:
@@ -131,9 +151,25 @@ def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
                 return doubtful or Allow(rule=name)
             case _:
                 pass
-    if action.read_only:
+    if is_harmless:
         return doubtful or Allow(rule=f"servers.{action.server}: read only")
     return doubtful or _ask(f"servers.{action.server}: no rule", action)
+
+
+def _named(policy: ServerPolicy, action: CallTool) -> list[ToolRule]:
+    """The rules that name the tool of a call, whatever its arguments are."""
+    facts = {"read_only": action.read_only, "destructive": action.destructive}
+    return [rule for rule in policy.rules if _names(rule, action.tool, **facts)]
+
+
+def _unknown(rules: Iterable[ToolRule], action: CallTool) -> frozenset[str]:
+    """Hosts in URLs about which these rules have a condition, of which nothing is known.
+
+    None where there are more than ``MOST_HOSTS``: the conditions are then not met, and no resolver is flooded.
+    """
+    paths = {path for rule in rules for path, condition in rule.arguments.items() if condition.url}
+    hosts = {host for path in paths for host in hosts_of(path, action.arguments)}
+    return frozenset(hosts - action.addresses.keys() if len(hosts) <= MOST_HOSTS else ())
 
 
 def _names(rule: ToolRule, tool: str, *, read_only: bool, destructive: bool) -> bool:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 FINAL = "Retrying does not help."
 
-_SHOWN = 100
+_SHOWN = 128
+"""As long as the name of a tool may be: a person is never shown half of it."""
 _LISTED = 400
 
 

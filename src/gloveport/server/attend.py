@@ -221,7 +221,7 @@ def _sample(need: Need) -> wire.CreateMessageRequest:
 
 
 def _elicit(question: Question) -> wire.ElicitRequest:
-    text = "\n".join(filter(None, (question.text, question.detail)))
+    text = "\n".join(filter(None, (question.text, f"about: {question.subject}", question.detail)))
     return wire.ElicitRequest(params=wire.ElicitRequestFormParams(message=text, requested_schema=_form(question)))
 
 
