@@ -62,6 +62,7 @@ class Upstream:
         self._places = anyio.Semaphore(server.concurrent_calls, fast_acquire=True)
         self._modes: Sequence[str] = MODES
         self._link: Link | None = None
+        self._logged = ""
         self._closed = False
         self.offered: tuple[Definition, ...] | None = None
         """What the server has offered when it was last asked; None before that."""
@@ -167,7 +168,9 @@ class Upstream:
         if link.fault is None or self._closed:
             self._breaker.give_up()
             return
-        _log.info("%s", link.fault.args[0])
+        if self._logged != (said := str(link.fault.args[0])):  # what goes on failing says it once
+            self._logged = said
+            _log.warning("%s", said)
         if link.was_ready and self._clock() - began >= _PROVEN_SECONDS:
             self._breaker.succeed()
         self._breaker.fail()
