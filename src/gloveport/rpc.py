@@ -11,7 +11,6 @@ import asyncio
 import functools
 import json
 import logging
-import re
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,6 +21,7 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, GuestError, UpstreamError
+from gloveport.limits.values import MOST_VALUES, has_many_values
 
 Asked: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]
@@ -31,14 +31,8 @@ HEAD_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 16 << 20
 """Of a request."""
 
-_MOST_VALUES = 200_000
-"""In a request. What is made of them takes thirty times as much memory as they, and a second for a few million."""
-
 _AT_ONCE = 128
 """Requests of one execution that are worked on at the same time; others wait in their sockets."""
-
-_PUNCTUATION = (b",", b"[", b"{")
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # also one that does not end: else it takes quadratic time
 
 _log = logging.getLogger(__name__)
 
@@ -183,15 +177,6 @@ def _size(received: bytearray) -> int | None:
     return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
 
 
-def _has_many_values(body: bytes) -> bool:
-    """Whether there are more values in it than a request may have. Text may hold any number of commas."""
-    return _marks(body) > _MOST_VALUES and _marks(_TEXT.sub(b"", body)) > _MOST_VALUES
-
-
-def _marks(text: bytes) -> int:
-    return sum(map(text.count, _PUNCTUATION))
-
-
 def _taken(received: bytearray) -> Asked | None:
     """The first request, taken away; None where it has not come whole.
 
@@ -207,8 +192,8 @@ def _taken(received: bytearray) -> Asked | None:
     if len(received) < end:
         return None
     body = bytes(received[HEAD_BYTES:end])
-    if _has_many_values(body):
-        raise GuestError(f"a request of more than {_MOST_VALUES} values")
+    if has_many_values(body):
+        raise GuestError(f"a request of more than {MOST_VALUES} values")
     try:
         request = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -5,7 +5,9 @@ The words asked for are only ever words: none of the query language of the index
 
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -14,7 +16,7 @@ from gloveport.hub.definition import Definition
 _QUERY_CHARACTERS = 400
 _QUERY_WORDS = 24
 _INDEXED_CHARACTERS = 2000
-_INDEXED_PARAMETERS = 100
+"""Of a description, and of the names of all parameters together."""
 
 _WEIGHTS: Final = "4, 2, 1, 1"
 """Of a word in the tool's name, the server's, a parameter's, the description."""
@@ -35,10 +37,11 @@ _BREAK = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])
 
 
 class Catalog:
-    """All tools of all servers, in memory. For one thread."""
+    """All tools of all servers, in memory. For any thread: to index what a server offers may take a second."""
 
     def __init__(self) -> None:
-        self._index = sqlite3.connect(":memory:", isolation_level=None)
+        self._index = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._turn = threading.Lock()  # held for as long as the index is at work, not while words are made
         self._index.execute(_TABLE)
         self._tools: dict[int, Definition] = {}
         self._servers: dict[str, Mapping[str, Definition]] = {}
@@ -59,22 +62,23 @@ class Catalog:
             definitions: Its tools.
         """
         tools = dict(sorted({tool.name: tool for tool in reversed(definitions)}.items()))
-        rows = range(self._next, self._next + len(tools))
         about = _indexed([server, description])
-        added = [
-            (row, _indexed([tool.name]), about, _indexed(_parameters(tool)), _indexed([tool.title, tool.description]))
-            for row, tool in zip(rows, tools.values(), strict=True)
+        told = [
+            (_indexed([tool.name]), about, _indexed(_parameters(tool)), _indexed([tool.title, tool.description]))
+            for tool in tools.values()
         ]
-        with self._index:
-            self._index.execute("begin")
-            self._index.executemany("delete from tool where rowid = ?", ((row,) for row in self._rows.get(server, ())))
-            self._index.executemany(_ADD, added)
-        for row in self._rows.get(server, ()):
-            del self._tools[row]
-        self._tools |= zip(rows, tools.values(), strict=True)
-        self._rows[server], self._servers[server] = rows, MappingProxyType(tools)
-        self._order = [row for name in sorted(self._rows) for row in self._rows[name]]
-        self._next = rows.stop
+        with self._turn:
+            before, rows = self._rows.get(server, range(0)), range(self._next, self._next + len(tools))
+            with self._index:
+                self._index.execute("begin")
+                self._index.executemany("delete from tool where rowid = ?", ((row,) for row in before))
+                self._index.executemany(_ADD, ((row, *texts) for row, texts in zip(rows, told, strict=True)))
+            for row in before:
+                del self._tools[row]
+            self._tools |= zip(rows, tools.values(), strict=True)
+            self._rows[server], self._servers[server] = rows, MappingProxyType(tools)
+            self._order = [row for name in sorted(self._rows) for row in self._rows[name]]
+            self._next = rows.stop
 
     def remove(self, server: str) -> None:
         """Forget a server's tools."""
@@ -93,7 +97,9 @@ class Catalog:
         Returns:
             The best ones, and how many there are.
         """
-        found = [tool for tool in self._ranked(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS]) if visible(tool)]
+        with self._turn:
+            ranked = self._ranked(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS])
+        found = [tool for tool in ranked if visible(tool)]
         return found[:limit], len(found)
 
     def _ranked(self, words: Sequence[str]) -> list[Definition]:
@@ -121,4 +127,7 @@ def _indexed(texts: Iterable[str]) -> str:
 
 def _parameters(tool: Definition) -> list[str]:
     properties = tool.input_schema.get("properties")
-    return [*properties][:_INDEXED_PARAMETERS] if isinstance(properties, dict) else []
+    if not isinstance(properties, dict):
+        return []
+    names = islice(properties, _INDEXED_CHARACTERS)
+    return [" ".join(name[:_INDEXED_CHARACTERS] for name in names)]

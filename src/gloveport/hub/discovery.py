@@ -1,14 +1,16 @@
 """What an execution, or an agent, may know of the tools: search, tree, typed stubs. All of it is filtered by policy.
 
-To tell of tools may take a second, by the size of what their servers say, and nothing counts how often a program asks.
-So it is done in a thread, and of all that one execution asks at the same time one answer after the other.
+To tell of tools takes time by the size of what their servers say. So it is done in a thread, of all that one execution
+asks at the same time one answer after the other; an answer has a size, and an execution asks so often at most. What it
+is told counts as bytes that calls have brought.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 import anyio
+import pydantic_core
 from anyio import to_thread
 from pydantic import JsonValue
 
@@ -32,6 +34,12 @@ LEARNING_SECONDS = 1.5
 
 _DECLARED: Final = {"python": (python_stubs.module, "pyi"), "typescript": (typescript_stubs.module, "d.ts")}
 _MOST_FOUND = 100
+_MOST_ASKED = 1000
+"""Questions of one execution."""
+
+_MOST_TOLD_BYTES = 1 << 20
+"""Of one answer; a single tool, and the declarations of a single server, are told whatever they take."""
+
 _SUMMARY_CHARACTERS = 160
 
 
@@ -60,7 +68,7 @@ async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> Found:
         limit: How many are wanted.
     """
     missing = await hub.learn([*toolbox.servers], LEARNING_SECONDS)
-    tools, total = _found(hub, toolbox, query, limit)
+    tools, total = await to_thread.run_sync(_found, hub, toolbox, query, limit)
     return Found(tools=tools, total=total, missing=missing)
 
 
@@ -72,28 +80,31 @@ def _is_visible(toolbox: Toolbox, tool: Definition) -> bool:
     return is_visible(toolbox, tool.server, tool.name, tool.read_only, tool.destructive)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Discovery:
     """What the programs of one execution may know of the tools."""
 
     hub: Hub
     calls: Calls
+    _asked: int = 0
+    _refused: bool = False
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
         """What can be asked on the door."""
         return {
             "call": self.calls.call,
-            "search": self._cleaned(self.search),
-            "tree": self._cleaned(self.tree),
-            "describe": self._cleaned(self.describe),
-            "stubs": self._cleaned(self.stubs),
+            "search": self._bounded(self.search),
+            "tree": self._bounded(self.tree),
+            "describe": self._bounded(self.describe),
+            "stubs": self._bounded(self.stubs),
         }
 
-    def _cleaned(self, handler: Handler) -> Handler:
-        """The same, without secrets in whatever comes of it."""
+    def _bounded(self, handler: Handler) -> Handler:
+        """The same, as often as it may be asked, without secrets in whatever comes of it."""
 
         async def handle(asked: Asked) -> JsonValue:
+            self._require_budget()
             try:
                 return await handler(asked)
             except (Denied, UpstreamError) as error:
@@ -101,21 +112,44 @@ class Discovery:
 
         return handle
 
+    def _require_budget(self) -> None:
+        self._asked += 1
+        told, most = self.calls.ledger.bytes, int(self.calls.guard.grant.limits.tool_bytes)
+        if self._asked <= _MOST_ASKED and told <= most:
+            return
+        denial = Denied(
+            "too_many_searches",
+            f"A run may ask {_MOST_ASKED} times for tools, and be told {most} bytes of tools and by them.",
+            hint="Ask for less: a narrower query, fewer details.",
+        )
+        if not self._refused:  # to fill the log must not stop it
+            self._refused = True
+            self.calls.guard.deny("search", denial, {})
+        raise denial
+
     async def _in_thread(self, make: Callable[[], JsonValue]) -> JsonValue:
-        return await to_thread.run_sync(lambda: scrubbed(make(), self.calls.clean))
+        def made() -> tuple[JsonValue, int]:
+            value = scrubbed(make(), self.calls.clean)
+            return value, len(pydantic_core.to_json(value))
+
+        async with self._turn:
+            value, size = await to_thread.run_sync(made)
+            self.calls.ledger.bytes += size
+        return value
 
     async def search(self, asked: Asked) -> JsonValue:
-        """``{query, detail, limit}`` → ``{tools, total, missing}``."""
+        """``{query, detail, limit}`` → ``{tools, total, missing}``, as many tools as have room."""
         query, detail, limit = asked.get("query", ""), asked.get("detail", "signatures"), asked.get("limit", 10)
         if not isinstance(query, str) or detail not in DETAILS or type(limit) is not int:
             raise Denied("malformed_search", f"A search has words, a detail of {', '.join(DETAILS)}, and a limit.")
         unasked = await self.hub.learn([*self._toolbox.servers], LEARNING_SECONDS)
         missing: JsonValue = [{"server": server, "reason": reason} for server, reason in sorted(unasked.items())]
 
-        async with self._turn:
+        def answer() -> JsonValue:
             tools, total = _found(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
-            told = await self._in_thread(lambda: [described(self.hub, tool, detail) for tool in tools])
-        return {"tools": told, "total": total, "missing": scrubbed(missing, self.calls.clean)}
+            return {"tools": [*told(self.hub, tools, detail)], "total": total, "missing": missing}
+
+        return await self._in_thread(answer)
 
     async def tree(self, asked: Asked) -> JsonValue:
         """``{server?}`` → the servers, and of one the tools too."""
@@ -131,15 +165,13 @@ class Discovery:
             ]
             return {"servers": [{**self._branch(own), "tools": tools}]}
 
-        async with self._turn:
-            return await self._in_thread(branches)
+        return await self._in_thread(branches)
 
     async def describe(self, asked: Asked) -> JsonValue:
         """``{server, tool}`` → all that is known of it."""
         server, tool, _ = self.calls.named(asked)
         found = await self.calls.definition(server, tool)
-        async with self._turn:
-            return await self._in_thread(lambda: described(self.hub, found, "full"))
+        return await self._in_thread(lambda: described(self.hub, found, "full"))
 
     async def stubs(self, asked: Asked) -> JsonValue:
         """``{language, server?}`` → typed declarations, a file for each server."""
@@ -149,13 +181,24 @@ class Discovery:
         servers = [own] if own else [*self._toolbox.servers]
         await self.hub.learn(servers, LEARNING_SECONDS)
         make, ending = _DECLARED[language]
-        files: list[JsonValue] = []
-        async with self._turn:
+
+        def declared() -> JsonValue:
+            files: list[JsonValue] = []
+            size = 0
             for server in servers:
                 shelf = self.hub.shelves[server]
-                text = await to_thread.run_sync(make, shelf.exposed, shelf.server.description, self._visible(server))
-                files.append({"path": f"{shelf.exposed}.{ending}", "text": self.calls.clean(text)})
-        return {"files": files}
+                text = make(shelf.exposed, shelf.server.description, self._visible(server))
+                files.append({"path": f"{shelf.exposed}.{ending}", "text": text})
+                size += len(text)
+                if size > _MOST_TOLD_BYTES and len(servers) > 1:
+                    raise Denied(
+                        "too_many_tools",
+                        f"The declarations of all servers have more than {_MOST_TOLD_BYTES} bytes.",
+                        hint=f"Ask for those of one server, or search. There are: {', '.join(servers)}.",
+                    )
+            return {"files": files}
+
+        return await self._in_thread(declared)
 
     @property
     def _toolbox(self) -> Toolbox:
@@ -192,6 +235,17 @@ class Discovery:
             "description": shelf.server.description,
             "state": shelf.upstream.state,
         }
+
+
+def told(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[dict[str, JsonValue]]:
+    """The tools as a search tells of them, in this detail: the first of them, as many as an answer has room for."""
+    size = 0
+    for tool in tools:
+        one = described(hub, tool, detail)
+        before, size = size, size + len(pydantic_core.to_json(one))
+        if before and size > _MOST_TOLD_BYTES:
+            return
+        yield one
 
 
 def described(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValue]:

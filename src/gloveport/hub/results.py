@@ -18,12 +18,12 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
+from gloveport.limits.values import has_many_values
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 
 MOST_DEPTH: Final = 100
 """How deep a value may be. A deeper one stays text: not every interpreter could read it."""
 
-_MOST_MEMBERS = 1_000_000
 _BETWEEN = "\n\x00\n"
 _WRAPPED = "result"
 
@@ -74,8 +74,8 @@ def _value(result: wire.CallToolResult, wraps: bool, scrub: Callable[[str], str]
 
 
 def _document(text: str) -> JsonValue:
-    """The object or array that a text is; None if it is none, too deep, or has too many members to be read at once."""
-    if not text.lstrip().startswith(("{", "[")) or sum(map(text.count, "[{,")) > _MOST_MEMBERS:
+    """The object or array that a text is; None if it is none, too deep, or has too many values to be read at once."""
+    if not text.lstrip().startswith(("{", "[")) or has_many_values(text.encode(errors="replace")):
         return None
     try:
         document: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)

@@ -1,30 +1,31 @@
 """What the agent is told of the tools that a search has found, in few tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from gloveport.hub.definition import Definition
-from gloveport.hub.discovery import Detail, Found, described
+from pydantic import JsonValue
+
+from gloveport.hub.discovery import Detail, Found, told
 from gloveport.hub.hub import Hub
 from gloveport.sandbox.output import plain
 
 
 def found_text(hub: Hub, found: Found, detail: Detail) -> str:
-    """A line for each tool, or its typed declarations."""
-    lines = [line for tool in found.tools for line in _lines(hub, tool, detail)]
-    if len(found.tools) < found.total:
-        lines.append(f"{len(found.tools)} of {found.total}; narrow the query or raise the limit")
+    """A line for each tool, or its typed declarations. To be made in a thread: it may take a second."""
+    tools = [*told(hub, found.tools, detail)]
+    lines = [line for tool in tools for line in _lines(tool, detail)]
+    if len(tools) < found.total:
+        lines.append(f"{len(tools)} of {found.total}; narrow the query or raise the limit")
     lines += [f"not searched: {server}: {reason}" for server, reason in sorted(found.missing.items())]
     return plain("\n".join(lines)) or "None: there are no tools that programs may call."
 
 
-def _lines(hub: Hub, tool: Definition, detail: Detail) -> Iterator[str]:
-    told = described(hub, tool, detail)
-    place = f"{told['exposed_server']}.{told['exposed']}"
+def _lines(tool: Mapping[str, JsonValue], detail: Detail) -> Iterator[str]:
+    place = f"{tool['exposed_server']}.{tool['exposed']}"
     match detail:
         case "names":
             yield place
         case "signatures":
-            yield f"{told['exposed_server']}.{told['python']}  # {told['description']}"
+            yield f"{tool['exposed_server']}.{tool['python']}  # {tool['description']}"
         case "full":
             yield f"# tools.{place}"
-            yield str(told["python"])
+            yield str(tool["python"])

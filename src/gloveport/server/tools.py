@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import anyio
 import mcp_types as wire
+from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
@@ -150,8 +151,9 @@ class Tools:
         plain data, failures raise `ToolError`.
         """
         hub, toolbox = self.engine.hub, self.engine.reach.toolbox
-        text = found_text(hub, await search(hub, toolbox, query, limit), detail)
-        return wire.CallToolResult(content=[wire.TextContent(type="text", text=self.engine.clean(text))])
+        found = await search(hub, toolbox, query, limit)
+        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail)))
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
 
     async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
         """What programs may reach: hosts, what may be asked of them, and how credentials get there.

@@ -1,8 +1,9 @@
 """A server that speaks over HTTP, by the SDK's transports, over a client that lets nothing grow without bounds.
 
-A body and an event have a size, an answer a deadline. There is no compression, for a small body may unfold to a huge
-one; no cookie; and no broken answer is taken up again, which a server could have us do without end, long after the
-call. Nothing of the environment counts. The SDK follows redirects within the origin alone: no credential leaves it.
+A body and an event have a size and a number of values, an answer a deadline. There is no compression, for a small body
+may unfold to a huge one; no cookie; and no broken answer is taken up again, which a server could have us do without
+end, long after the call. Nothing of the environment counts. The SDK follows redirects within the origin alone: no
+credential leaves it.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.wire import Reading, Writing
+from gloveport.limits.values import MOST_VALUES, count_values, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 
@@ -199,6 +201,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         headers = response.headers.copy()
         headers.pop("set-cookie", None)  # a jar would grow without bounds
+        headers["content-type"] = kind  # in another character set, what was counted and left out would be other text
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it comes from such a transport
         events = _Events() if kind == "text/event-stream" else None
         stream = _Body(self, response.stream, deadline, events)
@@ -225,19 +228,39 @@ class _Body(httpx2.AsyncByteStream):
     events: "_Events | None"
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces, size = aiter(self.stream), 0
-        while (piece := await self._next(pieces)) is not None:
-            if self.events is None:
-                size += len(piece)
-            else:
-                piece = self.events.feed(piece)
-                size = self.events.size
-            if size > self.transport.most:
-                what = f"has sent a message of more than {self.transport.most} bytes"
-                await self.transport.end("answer_too_large", what, "Ask it for less: a page, a filter, fewer fields.")
+        body = self._whole() if self.events is None else self._lines(self.events)
+        async for piece in body:
             yield piece
-        if self.events is not None:
-            yield self.events.rest
+
+    async def _whole(self) -> AsyncIterator[bytes]:
+        """Let it out when its values have been counted: whoever reads JSON waits for the end anyhow."""
+        pieces, body = aiter(self.stream), bytearray()
+        while (piece := await self._next(pieces)) is not None:
+            body += piece
+            if len(body) > self.transport.most:
+                await self._refuse(f"{self.transport.most} bytes")
+        whole = bytes(body)
+        if has_many_values(whole):
+            await self._refuse(f"{MOST_VALUES} values")
+        yield whole
+
+    async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
+        pieces = aiter(self.stream)
+        while (piece := await self._next(pieces)) is not None:
+            yield await self._bounded(events, piece)
+        yield await self._bounded(events, b"\n")  # the last line may have no end
+
+    async def _bounded(self, events: "_Events", piece: bytes) -> bytes:
+        lines = events.feed(piece)
+        if events.size > self.transport.most:
+            await self._refuse(f"{self.transport.most} bytes")
+        if events.values > MOST_VALUES:
+            await self._refuse(f"{MOST_VALUES} values")
+        return lines
+
+    async def _refuse(self, most: str) -> NoReturn:
+        what = f"has sent a message of more than {most}"
+        await self.transport.end("answer_too_large", what, "Ask it for less: a page, a filter, fewer fields.")
 
     async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
         with anyio.CancelScope(deadline=self.deadline):
@@ -260,13 +283,17 @@ class _Events:
 
     Attributes:
         size: Bytes of the event that is coming, so far.
+        values: Values in the largest event, in its complete lines. In each anew: no string in JSON goes over a line's
+            end, and what looks like one must not hide the lines behind it.
         rest: A line that is not complete.
     """
 
     size: int = 0
+    values: int = 0
     rest: bytes = b""
     _before: int = 0
     """Bytes of the complete lines of the event that is coming."""
+    _values: int = 0
 
     def feed(self, piece: bytes) -> bytes:
         """What can be let out now."""
@@ -283,5 +310,7 @@ class _Events:
             text = line.rstrip(b"\r\n")
             self._before = self._before + len(text) if text else 0
             largest = max(largest, self._before)
+            self._values = self._values + count_values(text) if text else 0
+            self.values = max(self.values, self._values)
         self.size = max(largest, self._before + len(self.rest))
         return b"".join(line for line in lines if line.rstrip(b"\r\n").partition(b":")[0] not in _OF_RESUMPTION)

@@ -25,7 +25,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
 from gloveport.hub.connection.listing import Listing, list_tools
-from gloveport.hub.connection.wire import Reading, Wire, Writing
+from gloveport.hub.connection.wire import TOO_LARGE, Reading, Wire, Writing
 from gloveport.hub.definition import Definition
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
@@ -266,6 +266,9 @@ class Link:
             code = "server_gone" if gone.code == "server_unavailable" else gone.code
             hint = gone.hint or "The call may have had an effect. The next one connects anew."
             return UpstreamError(code, str(gone.args[0]), hint=hint)
+        if error.code == TOO_LARGE:
+            hint = "Ask it for less: a page, a filter, fewer fields."
+            return self._target.error("answer_too_large", f"has sent an answer of {error.message}", hint)
         if error.code == wire.HEADER_MISMATCH:
             self._changed.set()
         what = f"answers with the error {error.code}: {self._target.quoted(error.message)}"

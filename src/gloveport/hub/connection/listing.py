@@ -4,22 +4,26 @@ The SDK's session is not told of them: it would keep what it is told, and check 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import mcp_types as wire
+from anyio import to_thread
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.connection.wire import Headers
+from gloveport.hub.connection.wire import TOO_LARGE, Headers
 from gloveport.hub.definition import Definition, definition_of
 from gloveport.policy.wording import shown
 
 _MOST_PAGES, _MOST_TOOLS = 200, 10_000
 _MOST_NAME_CHARS = 128
+_MOST_TOOL_BYTES, _MOST_TOOLS_BYTES = 256 << 10, 2 << 20
+"""Of one tool with its schemas, and of all that are taken. To compare, index and declare them takes time by that."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +44,8 @@ class Listing:
 async def list_tools(server: str, client: Client, most: int) -> Listing:
     """Ask for all pages.
 
-    A tool is left out whose name is empty, long or not printable, or was there before; or whose headers are not as
-    the protocol wants them.
+    A tool is left out whose name is empty, long or not printable, or was there before; that is larger than 256 KiB; or
+    whose headers are not as the protocol wants them. All others together may have 2 MiB.
 
     Args:
         server: What the operator calls it.
@@ -57,15 +61,19 @@ async def list_tools(server: str, client: Client, most: int) -> Listing:
     found: dict[str, wire.Tool] = {}
     cursors: set[str] = set()
     cursor: str | None = None
-    size = count = 0
+    size = count = taken = 0
     for _ in range(_MOST_PAGES):
         page = await _page(server, client, cursor)
-        size, count = size + len(page.model_dump_json()), count + len(page.tools)
+        sizes = await to_thread.run_sync(_sizes, page)
+        size, count = size + sum(sizes), count + len(page.tools)
         if size > most or count > _MOST_TOOLS:
             raise _fault(server, f"lists more than {_MOST_TOOLS} tools or {most} bytes")
-        for tool in page.tools:
-            if _is_fit(tool, client) and tool.name not in found:
+        for tool, bytes_ in zip(page.tools, sizes, strict=True):
+            if bytes_ <= _MOST_TOOL_BYTES and _is_fit(tool, client) and tool.name not in found:
                 found[tool.name] = tool
+                taken += bytes_
+        if taken > _MOST_TOOLS_BYTES:
+            raise _fault(server, f"lists tools of more than {_MOST_TOOLS_BYTES} bytes together")
         cursor = page.next_cursor
         if cursor is None:
             break
@@ -75,11 +83,11 @@ async def list_tools(server: str, client: Client, most: int) -> Listing:
     else:
         raise _fault(server, f"lists its tools on more than {_MOST_PAGES} pages")
     if left_out := count - len(found):
-        _log.warning("server %s: %d of its tools are left out for their names or headers", server, left_out)
+        _log.warning("server %s: %d of its tools are left out for their names, size or headers", server, left_out)
     repeating = found if client.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
     headers = {name: x_mcp_header_map(tool.input_schema) for name, tool in repeating.items()}
     return Listing(
-        tools=tuple(definition_of(server, tool) for tool in found.values()),
+        tools=await to_thread.run_sync(_definitions, server, [*found.values()]),
         headers={name: repeated for name, repeated in headers.items() if repeated},
     )
 
@@ -90,6 +98,19 @@ async def _page(server: str, client: Client, cursor: str | None) -> wire.ListToo
         return await client.session.send_request(request, wire.ListToolsResult)
     except ValidationError as error:
         raise _fault(server, "answers with what is no list of tools") from error
+    except MCPError as error:
+        if error.code != TOO_LARGE:
+            raise
+        raise _fault(server, f"lists tools on a page of {error.message}") from error
+
+
+def _sizes(page: wire.ListToolsResult) -> list[int]:
+    """Bytes of each tool with its schemas."""
+    return [len(tool.model_dump_json(exclude_none=True)) for tool in page.tools]
+
+
+def _definitions(server: str, tools: Sequence[wire.Tool]) -> tuple[Definition, ...]:
+    return tuple(definition_of(server, tool) for tool in tools)
 
 
 def _is_fit(tool: wire.Tool, client: Client) -> bool:

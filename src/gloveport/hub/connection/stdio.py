@@ -19,17 +19,22 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 import anyio
+from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.command import directory, environment, program
+from gloveport.limits.values import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 _CHUNK_BYTES = 1 << 16
+_LARGE_BYTES = 1 << 18
+"""A message of more is read in a thread."""
+
 _GRACE_SECONDS = 2.0
 """For each step of the way out: until its input is closed it has to end by itself, then it is asked to, then killed."""
 
@@ -140,7 +145,7 @@ async def _converse(
             *ended, rest = chunk.split(b"\n")
             for piece in ended:
                 _append(line, piece, most, name)
-                await _deliver(line, receiver)
+                await _deliver(bytes(line), receiver, name)
                 line.clear()
             _append(line, rest, most, name)
     await _ended(process, _LAST_WORDS_SECONDS)
@@ -155,23 +160,32 @@ async def _converse(
 
 def _append(line: bytearray, piece: bytes, most: int, name: str) -> None:
     if len(line) + len(piece) > most:
-        raise UpstreamError(
-            "answer_too_large",
-            f"The server {shown(name)} has sent a message of more than {most} bytes; the connection has ended.",
-            hint="Ask it for less: a page, a filter, fewer fields.",
-        )
+        raise _too_large(name, f"{most} bytes")
     line += piece
 
 
-async def _deliver(line: bytearray, receiver: MemoryObjectSendStream[_Received]) -> None:
+async def _deliver(line: bytes, receiver: MemoryObjectSendStream[_Received], name: str) -> None:
     if not line.strip():
         return
-    message: _Received
+    large = len(line) > _LARGE_BYTES
+    await receiver.send(await to_thread.run_sync(_message, line, name) if large else _message(line, name))
+
+
+def _message(line: bytes, name: str) -> _Received:
+    if has_many_values(line):  # to make them would stop everybody for seconds
+        raise _too_large(name, f"{MOST_VALUES} values")
     try:
-        message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        message = error
-    await receiver.send(message)
+        return error
+
+
+def _too_large(name: str, most: str) -> UpstreamError:
+    return UpstreamError(
+        "answer_too_large",
+        f"The server {shown(name)} has sent a message of more than {most}; the connection has ended.",
+        hint="Ask it for less: a page, a filter, fewer fields.",
+    )
 
 
 async def _write(descriptor: int, sender: MemoryObjectReceiveStream[SessionMessage]) -> None:

@@ -3,16 +3,19 @@
 The SDK makes a task of each notification and each request that a server sends, and waits for a peer that does not
 read. A server can send them without end. So no notification gets further than here but those that end or begin a
 subscription, no answer but to a question that is still open, a server's own requests are refused on the spot, and who
-sends much that was not asked for is read slowly.
+sends much that was not asked for is read slowly. In the place of an answer that would take the SDK long to check, a
+value at a time on our event loop, there is an error.
 """
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 import anyio
+import pydantic_core
+from anyio import to_thread
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.inbound import mcp_param_headers
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
@@ -25,6 +28,16 @@ from mcp_types import (
     JSONRPCResponse,
     RequestId,
 )
+
+from gloveport.limits.values import has_many_values
+
+TOO_LARGE: Final = -33000
+"""The code of an error in the place of an answer that is too large. No server's: those are from -32768 to -32000."""
+
+_MOST_CHECKED, _MOST_LISTED = 20_000, 100_000
+"""Values of an answer that the SDK checks one by one, so all but the structured content; of a page of tools."""
+
+_LARGE_BYTES = 1 << 18
 
 _TOOLS_CHANGED = "notifications/tools/list_changed"
 _OF_SUBSCRIPTIONS = ("notifications/subscriptions/acknowledged", "notifications/cancelled")
@@ -72,18 +85,19 @@ class Wire:
     on_change: Callable[[], None]
     on_end: Callable[[], None]
     headers: Mapping[str, Headers] = field(default_factory=dict)
-    _open: set[RequestId] = field(default_factory=set)
+    _open: dict[RequestId, str] = field(default_factory=dict)
+    """Methods of the requests that have not been answered."""
     _noise: int = 0
 
     async def send(self, item: SessionMessage, /) -> None:
         """Pass a message on to the server."""
         message = item.message
         if isinstance(message, JSONRPCRequest):
-            self._open.add(coerce_request_id(message.id))
+            self._open[coerce_request_id(message.id)] = message.method
             self._repeat_arguments(message, item)
         elif isinstance(message, JSONRPCNotification):
             if message.method == "notifications/cancelled":
-                self._open.discard(coerce_request_id((message.params or {}).get("requestId", "")))
+                self._open.pop(coerce_request_id((message.params or {}).get("requestId", "")), None)
             await self._send_if_it_can(item)
             return
         try:
@@ -97,27 +111,28 @@ class Wire:
         try:
             while True:
                 item = await self.reading.receive()
-                if not isinstance(item, Exception) and await self._is_wanted(item):
-                    return item
+                if not isinstance(item, Exception) and (wanted := await self._wanted(item)) is not None:
+                    return wanted
                 await self._rest(item)
         except BaseException:
             self.on_end()
             raise
 
-    async def _is_wanted(self, item: SessionMessage) -> bool:
+    async def _wanted(self, item: SessionMessage) -> SessionMessage | None:
         match item.message:
             case JSONRPCResponse(id=number) | JSONRPCError(id=number):
-                if number is None or (key := coerce_request_id(number)) not in self._open:
-                    return False
-                self._open.discard(key)
-                return True
-            case JSONRPCNotification(method=method):
-                if method == _TOOLS_CHANGED:
+                method = None if number is None else self._open.pop(coerce_request_id(number), None)
+                return None if method is None else await _checkable(item, method)
+            case JSONRPCNotification(method=name):
+                if name == _TOOLS_CHANGED:
                     self.on_change()
-                return method in _OF_SUBSCRIPTIONS
+                if name not in _OF_SUBSCRIPTIONS:
+                    return None
+                await self._rest(item)
+                return item
             case JSONRPCRequest() as request:
                 await self._refuse(request)
-                return False
+                return None
 
     async def _refuse(self, request: JSONRPCRequest) -> None:
         """Nothing of ours is a server's to ask for: no model, no person, no files. It may know whether we are there."""
@@ -167,3 +182,18 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+async def _checkable(item: SessionMessage, method: str) -> SessionMessage:
+    """The same answer, or an error where to check it would take long."""
+    answer = item.message
+    if not isinstance(answer, JSONRPCResponse):
+        return item
+    checked = {name: value for name, value in answer.result.items() if name != "structuredContent"}
+    most = _MOST_LISTED if method == "tools/list" else _MOST_CHECKED
+    body = pydantic_core.to_json(checked)
+    large = len(body) > _LARGE_BYTES
+    if not (await to_thread.run_sync(has_many_values, body, most) if large else has_many_values(body, most)):
+        return item
+    error = ErrorData(code=TOO_LARGE, message=f"more than {most} values beside structured content")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error), item.metadata)
