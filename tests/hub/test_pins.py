@@ -283,7 +283,7 @@ def test_a_tool_that_says_more_than_anybody_reads_can_not_be_accepted(pins):
         definition({}, {"description": "x" * 300_000}, name="long"),
     ):
         pins.hold("github", HERE, [tool("a"), long, tool("short")])
-        with pytest.raises(ConfigError, match="'long' says more than anybody reads: .*\nhint: name the tools"):
+        with pytest.raises(ConfigError, match=r"'long' says more than anybody reads: .*\nhint: name the tools"):
             pins.accept("github", pins.held("github"))
         assert pins.load("github", HERE) == (tool("a"),)
     pins.accept("github", pins.held("github"), ["short"])

@@ -4,7 +4,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +47,7 @@ def import_servers(
     steps = plan(entries, found.here, only=only or ())
     if missing := {*(only or ())} - {name for step in steps for name in (step.name, step.entry.name)}:
         raise ConfigError(f"nothing here is called {printable(', '.join(sorted(missing)))}", hint="correct --only")
+    typer.echo(f"configuration: {printable(str(found.file))}" + ("" if found.content is not None else " (a new file)"))
     for step in steps:
         for line in _lines(step):
             typer.echo(line)
@@ -105,7 +105,7 @@ def _read(places: "Sequence[Place]", *, is_named: bool) -> "Iterator[Entry]":
 
 
 def _lines(step: "Step") -> Iterator[str]:
-    """What becomes of one entry. Values are ours, or certainly harmless; what else there is stays hidden."""
+    """What becomes of one entry: all that will run is shown, and no secret."""
     from gloveport.config.wording import printable, toml
 
     reason = f": {step.reason}" if step.reason else ""
@@ -123,12 +123,12 @@ def _lines(step: "Step") -> Iterator[str]:
 
 
 def _masked(key: str, value: object) -> object:
-    from gloveport.config.clients.secrets import HIDDEN, is_harmless_address, masked_argument
+    from gloveport.config.clients.review import HIDDEN, reviewed_command
+    from gloveport.config.clients.secrets import is_harmless_address
 
     match key, value:
         case "command", [*parts]:
-            line = [str(part) for part in parts]
-            return [*line[:1], *(masked_argument(before, part) for before, part in pairwise(line))]
+            return reviewed_command([str(part) for part in parts])
         case "url", str() if not is_harmless_address(value):
             scheme, _, rest = value.partition("://")
             return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/{HIDDEN}"

@@ -212,7 +212,7 @@ def _accepting(record: Record, offered: tuple[Definition, ...], shown: Offer, na
             raise ConfigError(f"{tool.name!a} has changed since it was shown", hint="review it once more")
         if (size := sum(len(line) for aspect in _aspects(tool) for line in aspect)) > _MOST_REVIEWED:
             raise ConfigError(
-                f"{tool.name!a} says more than anybody reads: {size} characters, where {_MOST_REVIEWED} may be accepted",
+                f"{tool.name!a} says more than anybody reads: {size} characters, of at most {_MOST_REVIEWED}",
                 hint="name the tools that you want without it, and ask whoever runs the server",
             )
     kept = {tool.name: tool for tool in (now.known if names is None else before)}

@@ -4,6 +4,8 @@ places     where each client keeps its servers
 reading    a file, and the entries in it
 variables  texts with ``${...}`` in them
 secrets    what is certainly harmless, and what may be a secret
+loading    variables that choose which code runs
+review     a command line for a person to review
 drafts     one entry as a table of ours, while it is being made
 local      entries that name a command
 remote     entries that name an address

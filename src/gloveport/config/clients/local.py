@@ -6,8 +6,9 @@ import shlex
 from typing import Final
 
 from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.loading import loads_code
 from gloveport.config.clients.secrets import is_harmless, is_harmless_argument
-from gloveport.config.clients.variables import Surroundings
+from gloveport.config.clients.variables import Surroundings, Variable
 from gloveport.config.layers import Table
 from gloveport.errors import ConfigError
 
@@ -64,7 +65,8 @@ def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Sur
         ConfigError: It can't be taken over, which the message explains.
     """
     draft.table["command"] = command
-    _refuse_borrowed_secrets(table, surroundings)
+    for part in _line(table):
+        _refuse_borrowed_secrets("its command line", str(part), surroundings)
     for index, argument in enumerate(command):
         if index and not is_harmless_argument(command[index - 1], argument):
             draft.note(
@@ -80,15 +82,14 @@ def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Sur
     _fill_environment(draft, table, surroundings)
 
 
-def _refuse_borrowed_secrets(table: Table, surroundings: Surroundings) -> None:
+def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -> None:
     """A secret that is in the environment alone is not written into the configuration."""
-    for part in _line(table):
-        for name, value in surroundings.variables(str(part)).items():
-            if name not in GIVEN and not is_harmless(name, value):
-                raise ConfigError(
-                    f"its command line would hold what the variable {name} does, which may be a secret",
-                    hint="hand it over as a variable of the server's environment",
-                )
+    for name, value in surroundings.variables(text).items():
+        if name not in GIVEN and not is_harmless(name, value):
+            raise ConfigError(
+                f"{what} would hold what the variable {name} does, which may be a secret",
+                hint="hand it over as a variable of the server's environment",
+            )
 
 
 def _fill_environment(draft: Draft, table: Table, surroundings: Surroundings) -> None:
@@ -116,6 +117,9 @@ def _put(
     draft: Draft, plain: dict[str, str], secret: dict[str, str], variable: tuple[str, str], surroundings: Surroundings
 ) -> None:
     name, text = variable
+    if loads_code(name):
+        _put_shown(draft, plain, secret, variable, surroundings)
+        return
     borrowed = surroundings.variables(text)
     try:
         value = surroundings.resolved(text)
@@ -126,6 +130,20 @@ def _put(
         plain[name] = value
     else:
         secret[name] = draft.secret(name, name, text, surroundings)
+
+
+def _put_shown(
+    draft: Draft, plain: dict[str, str], secret: dict[str, str], variable: tuple[str, str], surroundings: Surroundings
+) -> None:
+    """A variable that loads code: a file's own text stands where it is shown, never among the secrets."""
+    name, text = variable
+    draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
+    match surroundings.pieces(text):
+        case (Variable(name=owners, default=None),) if owners not in GIVEN:
+            secret[name] = draft.secret(name, name, text, surroundings)  # a reference, shown as one
+        case _:
+            _refuse_borrowed_secrets(f"its variable {name}", text, surroundings)
+            plain[name] = surroundings.resolved(text)
 
 
 def _passed_on(table: Table) -> list[str]:

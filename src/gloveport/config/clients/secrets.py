@@ -3,7 +3,6 @@ neither shown nor handed to programs.
 """
 
 import re
-from typing import Final
 
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 from gloveport.secrets.sources import LONGEST_SECRET
@@ -23,13 +22,14 @@ _PREFIXES = re.compile(
     r"|bearer |basic |token ",
     re.IGNORECASE,
 )
+TOKEN = re.compile(
+    rf"(?<![A-Za-z0-9])(?:{_PREFIXES.pattern})(?=[A-Za-z_.+/=-]{{0,40}}[0-9])[A-Za-z0-9_.+/=-]{{12,}}", re.IGNORECASE
+)
+"""What a service makes: its prefix, and so many characters with a digit among them that it is no word."""
+
 _PLACES = re.compile(r".*(?:PATH|FILE|DIR|DIRECTORY|FOLDER|HOME|ROOT)", re.IGNORECASE)
 _SWITCHES = frozenset({"", "true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 
-HIDDEN: Final = "•••"
-"""Stands for what may be a secret."""
-
-_BETWEEN_WORDS = re.compile(r"""((?::(?=\s)|[\s"'`;|&<>(){}=,])+)""")
 _LONGEST = 200
 _LONGEST_WORD = 24
 """Longer runs of letters are no words: sixteen are an application's password."""
@@ -46,9 +46,14 @@ def is_secret_name(name: str) -> bool:
     return any(word in _SECRET_WORDS or word.endswith(_ENDINGS) for word in words)
 
 
+def is_switch(value: str) -> bool:
+    """Tell whether a value switches something on or off, whatever its name."""
+    return value.lower() in _SWITCHES
+
+
 def is_harmless(name: str, value: str) -> bool:
     """Tell whether a variable's or a header's value is certainly no secret."""
-    if value.lower() in _SWITCHES:
+    if is_switch(value):
         return True
     if is_secret_name(name):
         return _PLACES.fullmatch(name) is not None and value.startswith(("/", "~/", "./")) and _is_ordinary(value)
@@ -70,24 +75,8 @@ def is_harmless_argument(before: str, argument: str) -> bool:
     if not equals:
         name, value = before if before.startswith("-") else "", argument
     if is_secret_name(name) or _PREFIXES.match(value):
-        return value.lower() in _SWITCHES
+        return is_switch(value)
     return len(value) < MIN_SECRET_CHARS or _is_ordinary(value, longest=_LONGEST_WORD)
-
-
-def masked_argument(before: str, argument: str) -> str:
-    """Give an argument for a person to review: only the words of it that may be secrets are hidden.
-
-    A script behind ``sh -c`` is what a hostile file would have nobody see.
-    """
-    if is_harmless_argument(before, argument):
-        return argument
-    if before.startswith("-") and is_secret_name(before):
-        return HIDDEN
-    words = _BETWEEN_WORDS.split(argument)
-    return "".join(
-        word if index % 2 or is_harmless_argument(f"-{words[index - 2]}" if index else "", word) else HIDDEN
-        for index, word in enumerate(words)
-    )
 
 
 def is_harmless_address(url: str) -> bool:
