@@ -3,6 +3,7 @@
 Each label ``T5`` names the keys that its test sets.
 """
 
+import dataclasses
 import json
 import time
 
@@ -14,7 +15,11 @@ from tests.far_side.mcp_http import raw, reply, usual
 from tests.far_side.models import KEY, models
 from tests.hub.world import ALLOW, codes, found, offers, opened, tool
 
+from gloveport.approvals.question import Verdict
+from gloveport.approvals.store import Person
 from gloveport.config import Config
+from gloveport.engine.execution import Company
+from gloveport.model import Request
 from gloveport.server.protocol import make_server
 
 pytestmark = pytest.mark.anyio
@@ -127,6 +132,39 @@ async def test_a_url_leads_to_no_place_of_this_host_or_network_however_it_is_wri
     assert await codes(world, *(f"tools.argued.url(x={url!r})" for url in urls)) == ["tool_not_allowed"] * len(urls)
     (record, *_) = [one for one in world.records("call.denied") if "localhost" in one.fields.get("addresses", {})]
     assert "127.0.0.1" in record.fields["addresses"]["localhost"]
+
+
+@pytest.mark.parametrize(("addresses", "code"), [(("93.184.216.34",), None), (("10.0.0.1",), "tool_not_allowed")])
+async def test_no_name_that_a_program_chose_is_looked_up_before_a_person_has_said_yes(tmp_path, addresses, code):
+    """H5, H8, T6: names of the program's choice would carry what it knows out of a sandbox without a network."""
+    rules = [{"action": "ask", "arguments": {"x": {"url": "public"}}}, DENY]
+    looked_up, results = [], []
+
+    async def look_up(host):
+        looked_up.append(host)
+        return addresses
+
+    async with opened(tmp_path / "state", {"far": offers(tmp_path / "t.json", "one", rules=rules)}) as opened_world:
+        world = dataclasses.replace(opened_world, engine=dataclasses.replace(opened_world.engine, look_up=look_up))
+        desk = world.engine.desk
+
+        async def run():
+            company = Company(asker=desk.asker(lambda: None))
+            request = Request(language="python", code="tools.far.one(x='https://secret.example/')")
+            results.append(await world.engine.execute(request, caller="x", company=company))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            with anyio.fail_after(10):
+                while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
+                    await anyio.sleep(0.01)
+            assert looked_up == []
+            desk.store.answer(waiting[0].id, Verdict(allowed=True, by="queue"), Person(uid=0))
+        assert looked_up == ["secret.example"]
+        assert [call.code for call in results[0].tool_calls] == [code]
+        last = world.records("call", run=results[0].run_id)[-1]
+        assert last.kind == ("call.denied" if code else "call.ended")
+        assert code or last.fields["addresses"] == {"secret.example": [*addresses]}
 
 
 async def test_a_condition_may_speak_of_a_member_of_an_object(world):

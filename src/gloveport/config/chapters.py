@@ -155,7 +155,8 @@ secret = "env:SEARCH_TOKEN"
 
 TOOL_RULES = """\
 Of a server's rules the first that speaks of a call decides. A call of which none speaks is allowed where the server
-says that the tool only reads, and else asked about.
+says that the tool only reads, and else asked about. Where a rule allows or asks about the tool on conditions that are
+not met, it is asked about though it only reads: a rule that allows what is public does not leave the rest allowed.
 
 So the narrower rule stands first: a rule that can never match, because an earlier one matches all that it speaks of, is
 a fault.

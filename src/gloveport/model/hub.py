@@ -44,7 +44,8 @@ class Condition(Value):
     beneath: Directory = ""
     """An absolute path of this directory, or in it. Symbolic links are the server's and not known here."""
     url: Literal["", "public"] = ""
-    """`public`: an http or https URL of a host all of whose addresses are public."""
+    """`public`: an http or https URL of a host all of whose addresses are public. They are looked up where a rule would
+    allow the call, or when a person has allowed it; a rule that denies takes every name for a public one."""
 
 
 class ToolRule(Value):
@@ -61,9 +62,10 @@ class ToolRule(Value):
     arguments: Mapping[Annotated[str, Field(min_length=1, max_length=256)], Condition] = {}
     """Conditions on arguments, by name; `a.b` is a member of an object. All must hold. A list of values meets a
     condition when each of them does; in a rule that denies, when one of them does. Where a server may read a value in
-    another way (a number for a text, `..` in a path, a URL with a user in it), a rule that allows does not hold, one
-    that denies does, and one that asks makes a person decide. An argument that is absent, null or an empty list meets
-    no condition, so it is safer to allow what is known than to deny what is not wanted."""
+    another way (a number for a text, an end of a line at a text's end, `..` in a path, a URL with a user in it), a rule
+    that allows does not hold, one that denies does, and one that asks makes a person decide. An argument that is
+    absent, null or an empty list meets no condition, so it is safer to allow what is known than to deny what is not
+    wanted."""
 
 
 class OAuthLogin(Value):
@@ -111,7 +113,7 @@ class Server(Value):
     """PEM file of the authorities to trust for its URL, instead of the system's. Default: the system's."""
     rules: tuple[ToolRule, ...] = ()
     """Of the rules the first that speaks of a call decides. A call of which none speaks is allowed where the server
-    says that the tool only reads, and else asked about."""
+    says that the tool only reads, and no rule allows it, or asks about it, on conditions. It is else asked about."""
     startup_seconds: Annotated[float, Field(gt=0, le=600)] = 20
     """How long it may take to start and to list its tools."""
     call_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
@@ -158,7 +160,7 @@ class CallTool(Value):
     arguments: Mapping[str, JsonValue]
     addresses: Mapping[str, tuple[str, ...]] = {}
     """The addresses that each host of the URLs in the arguments has just now; none for one that can't be looked up.
-    Only of arguments about whose URLs there is a condition."""
+    Only of hosts that were looked up: where it made the difference whether a rule allows the call."""
 
 
 class Sample(Value):
