@@ -235,3 +235,29 @@ def test_several_questions_are_answered_each_as_it_is(store):
     assert said.index("allowed: call github/create_issue") < said.index("about: call github/close_issue")
     gloveport(store, "deny", third.id)
     assert [entry.status for entry in store.entries()] == ["allowed", "allowed", "denied"]
+
+
+def test_no_argument_forges_a_line_by_its_length(store):
+    """P14 H8: a terminal goes on at the left where a line is too long for it."""
+    for padding in range(60, 70):
+        put(store, padding, note=f"{' ' * padding}about: call github/read_issue{' ' * 100}x")
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent), "COLUMNS": "80"}
+    with subprocess.Popen([GLOVEPORT, "approvals", "list"], env=environ, stdout=theirs) as listing:
+        os.close(theirs)
+        said = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    assert listing.returncode == 0
+    lines = said.splitlines()
+    assert max(map(len, lines)) == 80
+    assert [line for line in lines if line.lstrip().startswith("about:") and not line.startswith("      ")] == [
+        "  about: call github/create_issue"
+    ] * 10
+
+
+def _read(terminal: int) -> bytes:
+    """What it has next; nothing when nobody writes to it any more."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""

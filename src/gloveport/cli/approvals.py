@@ -5,6 +5,7 @@ What is shown was said by programs and servers: nothing of it reaches the termin
 
 import json
 import os
+import shutil
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -25,6 +26,10 @@ Identifiers: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Of `list`; their first digits are enough.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+_FOLD = "      "
+_NARROWEST = 20
 
 
 class Holds(StrEnum):
@@ -161,7 +166,15 @@ def _text(entry: "Entry") -> str:
         f"  about: {question.subject}",
         f"  asked: {_moment(question.asked)} by {question.run} for {question.caller}",
     ]
-    return "\n".join(map(_printable, lines))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    return "\n".join(_folded(_printable(line), max(width, _NARROWEST)) for line in lines)
+
+
+def _folded(line: str, width: int) -> str:
+    """Break a line where the terminal would, and move in what follows: else an argument could forge the next line."""
+    room = width - len(_FOLD)
+    rest = (line[start : start + room] for start in range(width, len(line), room))
+    return "\n".join((line[:width], *(f"{_FOLD}{part}" for part in rest)))
 
 
 def _standing(entry: "Entry") -> str:
