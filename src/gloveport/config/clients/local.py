@@ -80,6 +80,9 @@ def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Sur
             raise ConfigError("its cwd is relative to a directory that is not known here")
         draft.table["directory"] = os.path.normpath(os.path.join(surroundings.workspace or "/", path))  # noqa: PTH118
     _fill_environment(draft, table, surroundings)
+    for name in draft.secrets:  # a script may run what a variable holds
+        if any(argument != name and re.search(rf"\b{name}\b", argument) for argument in command):
+            draft.note(f"its command line uses {name}, whose value is not shown: look at it in the file it comes from")
 
 
 def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -> None:
