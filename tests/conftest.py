@@ -13,6 +13,14 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.server import app
 
+_LONGEST = ("escape", "sandbox", "e2e", "hub", "egress", "server", "cli")
+
+
+def pytest_collection_modifyitems(items):
+    """What takes longest comes first: at the end no worker is left alone with a long file."""
+    places = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.parent.name, len(places)))
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):

@@ -109,7 +109,8 @@ auth = [{{ kind = "bearer", secret = "env:ALPHA_KEY" }}]
     path.chmod(0o600)
     state = tmp_path / "state"
     environ = {"GLOVEPORT_CONFIG": str(path), "GLOVEPORT_STATE": str(state), "ALPHA_KEY": SECRET}
-    server = StdioServerParameters(command=str(Path(sys.executable).with_name("gloveport")), args=["serve"], env=environ)
+    command = str(Path(sys.executable).with_name("gloveport"))
+    server = StdioServerParameters(command=command, args=["serve"], env=environ)
     code = f"curl -sS https://alpha.test:{port}/echo; curl -sS https://nowhere.test/; env; cat /proc/*/environ"
     async with Client(server) as client:
         told = (await client.call_tool("list_apis", {})).content[0].text

@@ -124,7 +124,7 @@ def test_all_of_it_satisfies_a_type_checker(tmp_path):
 def test_all_that_chance_makes_of_it_satisfies_a_type_checker_too(tmp_path):
     tools = []
 
-    @settings(max_examples=150, database=None)
+    @settings(max_examples=60, database=None)
     @given(GENERATED | OBJECTS, GENERATED | OBJECTS)
     def collect(taken, given_back):
         taken = taken if isinstance(taken, dict) else {}

@@ -1,6 +1,6 @@
 # expect: killed memory_bytes or timeout or error exit or error signal
 # proves: E4
-# limits: wall_seconds=2 processes=32
+# limits: wall_seconds=1 processes=32
 # tries: a fork bomb
 bomb() { bomb | bomb & }
 bomb

@@ -6,7 +6,7 @@ import os, re
 PATTERNS = {
     "secret": b"canary" + rb"-[0-9a-f]{32}",
     "program": b"left-by-a" + rb"-program-[0-9a-f]{16}",
-    "server": b"GLOVEPORT" + rb"_[A-Z]{3,}",
+    "server": b"GLOVEPORT" + rb"_(?!HUB\b)[A-Z]{3,}",
     "cgroup": b"run" + rb"-[0-9a-f]{16}",
     "checkout": rb"tests[/]escape[/]",
 }

@@ -1,6 +1,6 @@
 # expect: value 7 or timeout
 # proves: E2, E5
-# limits: wall_seconds=2
+# limits: wall_seconds=1
 # tries: report and sleep for ever, with children that do too
 import json, os, socket
 channel = next(

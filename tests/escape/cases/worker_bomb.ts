@@ -1,6 +1,6 @@
 // expect: timeout or killed memory_bytes or error exit or error signal or error Error
 // proves: E4
-// limits: wall_seconds=3 processes=48 memory_bytes=256MiB
+// limits: wall_seconds=2 processes=48 memory_bytes=256MiB
 // tries: start workers without end
 for (;;) {
   new Worker("data:text/javascript,for(;;);", { type: "module" });
