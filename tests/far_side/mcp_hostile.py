@@ -25,6 +25,8 @@ EVIL = {
 LOOP = {"type": "object", "$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
 NAMES = ("good", "good", "", "x" * 129, "new\nline", "\x1b[31mred", "right\u202eleft", "später")
 
+MANY = {f"p{number}": {"type": "object", "properties": {"a": {"type": "string"}}} for number in range(40_000)}
+
 listings = 0
 late: list[dict] = []
 
@@ -70,6 +72,9 @@ PAGES: dict[str, Callable[[int], dict]] = {
     "bad names": lambda _: {"tools": [tool(name, description=f"{i}") for i, name in enumerate(NAMES)]},
     "bad schema": lambda _: {"tools": [tool("bad", outputSchema=EVIL), tool("plain")]},
     "deep schema": lambda _: {"tools": [tool("bad", outputSchema=LOOP), tool("plain")]},
+    "large tool": lambda _: {"tools": [*TOOLS, tool("large", description="x" * 300_000)]},
+    "large tools": lambda _: {"tools": [tool(f"t{i}", description="x" * 250_000) for i in range(9)]},
+    "many properties": lambda _: {"tools": [{"name": "t", "inputSchema": {**SCHEMA, "properties": MANY}}]},
     "renamed later": lambda n: {"tools": [tool("plain"), tool("bad", description="" if n == 1 else "Another.")]},
     "endless later": lambda n: {"tools": TOOLS} | ({} if n == 1 else {"nextCursor": f"{n}"}),
 }
@@ -80,6 +85,12 @@ def list_tools(request: dict) -> None:
     listings += 1
     if CONDUCT != "silent list":
         answer(request, PAGES.get(CONDUCT, lambda _: {"tools": TOOLS})(listings))
+
+
+def many_values(request: dict) -> None:
+    lists = ",".join(["[]"] * 1_000_000)
+    sys.stdout.write(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{{"structuredContent":{{"a":[{lists}]}}}}}}\n')
+    sys.stdout.flush()
 
 
 def huge_line(_: dict) -> None:
@@ -169,6 +180,12 @@ def twice(request: dict) -> None:
 BAD: dict[str, Callable[[dict], None]] = {
     "huge line": huge_line,
     "huge answer": lambda request: text(request, "x" * (20 << 20)),
+    "many values": many_values,
+    "many blocks": lambda request: answer(request, {"content": [{"type": "text", "text": ""}] * 200_000}),
+    "too many blocks": lambda request: answer(request, {"content": [{"type": "text", "text": ""}] * 20_000}),
+    "wrong values": lambda request: answer(
+        request, {"content": [{"type": "text", "text": "", "annotations": {"audience": ["x"] * 19_000}}]}
+    ),
     "silent": lambda _: None,
     "late": late.append,
     "wrong ids": wrong_ids,

@@ -4,9 +4,12 @@ import json
 
 import anyio
 import pytest
+from tests.hub.stalls import going_on
 from tests.hub.world import codes, offers, opened, tool
 
+from gloveport.hub.discovery import search
 from gloveport.rpc import MAX_FRAME_BYTES
+from gloveport.server.found import found_text
 
 pytestmark = pytest.mark.anyio
 
@@ -175,3 +178,50 @@ for _ in range(5):
     await world.run("python", code)
     assert await codes(world, "tools.far.echo()") == ["ok"]
     assert len(caplog.records) < 5, caplog.text
+
+
+ASKS = f"""{RAW}
+connection = connected()
+answers = connection.makefile("rb")
+def code_of(request):
+    connection.sendall(frame(request))
+    told = json.loads(answers.read(int.from_bytes(answers.read(4), "big")))
+    return told.get("error", {{}}).get("code", "ok")
+"""
+
+
+async def test_a_program_asks_a_thousand_times_for_tools(world):
+    """H5: each question is work of ours. What is beyond that is refused, and written down once."""
+    code = ASKS + "[code_of({'id': 1, 'op': 'search', 'query': 'no such', 'detail': 'names'}) for _ in range(1005)]"
+    result = await world.run("python", code)
+    assert result.value == ["ok"] * 1000 + ["too_many_searches"] * 5
+    (record,) = world.records("search.denied", run=result.run_id)
+    assert record.fields["code"] == "too_many_searches"
+
+
+SEARCH = {"id": 1, "op": "search", "query": "", "limit": 100, "detail": "full"}
+TALKS_MUCH = [tool(f"t{number}", "Long. " * 25_000) for number in range(12)]
+
+
+async def test_what_is_told_of_tools_counts_as_bytes_of_calls(tmp_path):
+    """T5, H5: limits.tool_bytes."""
+    servers = {"far": offers(tmp_path / "t.json", *TALKS_MUCH)}
+    async with opened(tmp_path / "state", servers, policy={"limits": {"tool_bytes": 2_500_000}}) as world:
+        result = await world.run("python", f"{ASKS}[code_of({SEARCH!r}) for _ in range(5)]")
+        assert result.value == [*["ok"] * 3, *["too_many_searches"] * 2]
+        assert result.limits_hit == ("tool_bytes",)
+
+
+async def test_what_is_told_at_once_is_bounded_and_stops_nobody(tmp_path):
+    """H5, P25: 128 searches, each of all that is known of a hundred large tools, kept everybody waiting for seconds."""
+    async with opened(tmp_path / "state", {"far": offers(tmp_path / "t.json", *TALKS_MUCH)}) as world, going_on():
+        found = await world.value("python", "x = search_tools('', 100, 'full')\n[len(x), x.total, len(str([*x]))]")
+        assert found[0] < found[1] == 12
+        assert found[2] < 1 << 20
+        code = f"{RAW}\nconnected().sendall(frame({SEARCH!r}) * 128)\nimport time\ntime.sleep(100)"
+        with anyio.fail_after(6):
+            result = await world.run("python", code, limits={"wall_seconds": 3})
+        assert result.status == "timeout"
+        engine = world.engine
+        told = await search(engine.hub, engine.reach.toolbox, "", 50)
+        assert "of 12; narrow the query" in found_text(engine.hub, told, "full")

@@ -4,6 +4,7 @@ import time
 
 import anyio
 import pytest
+from tests.hub.stalls import going_on
 from tests.hub.upstreams import failure, hostile, using, words
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +24,7 @@ async def is_well(far, conduct: str = "") -> None:
         ("many tools", "more than 10000 tools"),
         ("large pages", "65536 bytes"),
         ("no list", "no list of tools"),
+        ("large tools", "2097152 bytes together"),
     ],
 )
 async def test_a_list_that_does_not_end_is_a_fault(conduct, what):
@@ -38,6 +40,68 @@ async def test_tools_whose_names_nobody_could_read_or_tell_apart_are_left_out():
     """H1: the first of two with one name counts."""
     async with using(hostile("bad names")) as far:
         assert [(tool.name, tool.description) for tool in await far.tools()] == [("good", "0"), ("später", "7")]
+
+
+async def test_a_tool_that_says_more_than_anybody_reads_is_left_out(caplog):
+    """H1: it would be compared, indexed and declared, again and again."""
+    async with using(hostile("large tool")) as far:
+        assert [tool.name for tool in await far.tools()] == ["plain", "bad"]
+        assert "1 of its tools are left out" in caplog.text
+
+
+async def test_a_list_of_very_many_properties_is_a_fault_and_stops_nobody():
+    """H1, P25: 6 MB of them took ten seconds of the only event loop."""
+    async with using(hostile("many properties")) as far, going_on():
+        error = await failure(far.tools())
+        assert error.code in {"bad_answer", "answer_too_large"}
+        assert "200000 values" in str(error)
+
+
+@pytest.mark.parametrize("conduct", ["many values", "many blocks"])
+async def test_an_answer_of_very_many_values_ends_the_connection_and_stops_nobody(conduct):
+    """H1, P25: 8 MiB of empty blocks took eight seconds of the only event loop, of empty lists 460 MiB."""
+    async with using(hostile(conduct)) as far:
+        await far.tools()
+        async with going_on():
+            error = await failure(far.call("bad", {}))
+        assert error.code == "answer_too_large"
+        assert "200000 values" in str(error)
+        assert words(await far.call("plain", {}))["listings"] == 1
+
+
+async def test_many_answers_of_many_values_at_once_stop_nobody():
+    """H1, P25: they took 1.3 GiB."""
+    codes = set()
+    async with using(hostile("many values", concurrent_calls=8)) as far:
+        await far.tools()
+
+        async def call():
+            codes.add((await failure(far.call("bad", {}))).code)
+
+        async with going_on(), anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(call)
+    assert codes == {"answer_too_large"}
+
+
+async def test_an_answer_that_would_take_long_to_check_is_an_error_of_its_call_alone():
+    """H1: the SDK checks each block, on our only event loop."""
+    async with using(hostile("too many blocks")) as far:
+        await far.tools()
+        async with going_on():
+            error = await failure(far.call("bad", {}))
+        assert error.code == "answer_too_large"
+        assert "20000 values" in str(error)
+        await is_well(far)
+
+
+async def test_an_answer_with_thousands_of_faults_stops_nobody():
+    """H1: each is written down, for each kind of block that it is not."""
+    async with using(hostile("wrong values")) as far:
+        await far.tools()
+        async with going_on():
+            assert (await failure(far.call("bad", {}))).code == "bad_answer"
+        await is_well(far)
 
 
 @pytest.mark.parametrize("conduct", ["huge line", "huge answer"])

@@ -250,6 +250,58 @@ async def test_an_answer_that_is_too_large_ends_the_connection(too_much):
         assert words(await upstream.call("plain", {})) == "right"
 
 
+def many(asked: Asked) -> bytes:
+    return result(asked, {"structuredContent": {"a": [[]] * 300_000}})
+
+
+async def many_in_json(asked):
+    await asked.send(reply(many(asked)))
+
+
+async def many_in_an_event(asked):
+    await asked.send(reply(event(many(asked)), "text/event-stream"))
+
+
+async def many_behind_a_comment(asked):
+    await asked.send(reply(b': "\nfoo: "\n' + event(many(asked)), "text/event-stream"))
+
+
+async def many_in_lines(asked):
+    lines = many(asked).replace(b"[", b"[\ndata: ", 2).replace(b"[], ", b"[],\ndata:")
+    await asked.send(reply(b"data: " + lines + b"\n\n", "text/event-stream"))
+
+
+@pytest.mark.parametrize("too_many", [many_in_json, many_in_an_event, many_behind_a_comment, many_in_lines])
+async def test_an_answer_of_very_many_values_ends_the_connection(too_many):
+    """H1: before anything is made of them, which takes seconds of the only event loop."""
+
+    async def conduct(asked):
+        if asked.what == "tools/call" and asked.message["params"]["name"] == "bad":
+            await too_many(asked)
+        else:
+            await behave(asked)
+
+    async with raw(conduct) as far, using(server(far)) as upstream:
+        error = await failure(upstream.call("bad", {}))
+        assert error.code == "answer_too_large"
+        assert "200000 values" in str(error)
+        assert words(await upstream.call("plain", {})) == "right"
+
+
+async def test_events_are_utf_8_whatever_a_server_calls_them():
+    """H1: in another character set, what we have counted would be other text than what is read."""
+
+    async def conduct(asked):
+        if asked.what == "tools/call":
+            right = result(asked, {"content": [{"type": "text", "text": "right"}]})
+            await asked.send(reply(event(right), "text/event-stream; charset=utf-16-le"))
+        else:
+            await behave(asked)
+
+    async with raw(conduct) as far, using(server(far)) as upstream:
+        assert words(await upstream.call("plain", {})) == "right"
+
+
 async def test_a_body_that_unfolds_is_not_unfolded():
     """H1: a thousandth of what it becomes."""
 
