@@ -72,10 +72,10 @@ async def connect(
     Raises:
         UpstreamError: It can't be started; it has ended by itself; or it has sent a message that is too large.
     """
+    said = _Said(name, clean)
     process = _start(name, server, environ, secrets)
     # From here to the end that takes care of it there is no await: a cancel between them would leave it alone.
     try:
-        said = _Said(name, clean)
         to_us, inbox = anyio.create_memory_object_stream[_Received]()
         outbox, to_it = anyio.create_memory_object_stream[SessionMessage]()
         with to_us, inbox, outbox, to_it:
@@ -86,10 +86,12 @@ async def connect(
                 yield inbox, outbox
                 tasks.cancel_scope.cancel()
     except* UpstreamError:
-        await _end(process, 0)  # what has broken the protocol, or has gone, gets no time to think
+        await _end(process)  # what has broken the protocol, or has gone, gets no time to think
         raise
     finally:
-        await _end(process, _GRACE_SECONDS)
+        # What has not spoken yet may be installing itself, and leave half of that behind: it is told at once.
+        graces = (_GRACE_SECONDS, _GRACE_SECONDS) if said.spoke else (0, 2 * _GRACE_SECONDS)
+        await _end(process, graces)
 
 
 def _start(
@@ -142,6 +144,7 @@ async def _converse(
     with contextlib.closing(pipe):
         line = bytearray()
         while chunk := await reader.read(_CHUNK_BYTES):
+            said.spoke = True
             *ended, rest = chunk.split(b"\n")
             for piece in ended:
                 _append(line, piece, most, name)
@@ -211,15 +214,15 @@ def _status(process: "subprocess.Popen[bytes]") -> str:
     return f" by the signal {signal.Signals(found.si_status).name}"
 
 
-async def _end(process: "subprocess.Popen[bytes]", grace: float) -> None:
-    """Close its input, give it time, ask it to end, then kill its whole group, and wait for that."""
+async def _end(process: "subprocess.Popen[bytes]", graces: tuple[float, float] | None = None) -> None:
+    """Close its input, give it time, ask it to end, give it time, then kill its whole group, and wait for that."""
     if process.returncode is not None:
         return
     with anyio.CancelScope(shield=True):
         _close(process.stdin)
-        if grace and not await _ended(process, grace):
+        if graces and not await _ended(process, graces[0]):
             _signal(process, signal.SIGTERM)
-            await _ended(process, grace)
+            await _ended(process, graces[1])
         _signal(process, signal.SIGKILL)  # and what it has left behind
         await _ended(process, _GRACE_SECONDS)
     process.poll()
@@ -256,6 +259,8 @@ class _Said:
 
     name: str
     clean: Callable[[str], str]
+    spoke: bool = False
+    """Whether it has said anything on its standard output."""
     over: anyio.Event = field(default_factory=anyio.Event)
     _tail: bytes = b""
     _line: bytes = b""
