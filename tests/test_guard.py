@@ -167,7 +167,8 @@ async def test_what_a_person_does_not_allow_is_not_done(asking, tmp_path):
     with pytest.raises(Denied) as caught:
         async with guard.admit(DELETE):
             pytest.fail("it was done")
-    assert "timeout" in caught.value.reason
+    assert "Nobody has answered" in caught.value.reason
+    assert "when the owner is there" in caught.value.hint
     assert [record["kind"] for record in written(tmp_path)] == ["fetch.asked", "fetch.denied"]
 
 

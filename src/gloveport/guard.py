@@ -21,6 +21,7 @@ from gloveport.model import Action, Allow, Ask, Deny, Grant
 from gloveport.model.hub import CallTool
 from gloveport.policy.decide import decide
 from gloveport.policy.subjects import detail_of, subject_of
+from gloveport.policy.wording import FINAL
 from gloveport.sandbox.clock import Clock
 
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
@@ -145,11 +146,12 @@ class _Admission:
             self._admitted = self._record("admitted", said)
             return
         self._record("denied", {**said, "status": "denied", "code": "approval_denied"})
-        raise Denied(
-            "approval_denied",
-            f"{question} The owner has not allowed it ({verdict.by}).",
-            hint="Do without it, or tell the owner what it is for. Retrying does not help.",
-        )
+        if verdict.by == "timeout":
+            reason, hint = "Nobody has answered in time.", "Run the program again when the owner is there."
+        else:
+            reason = f"The owner has not allowed it: {verdict.by}."
+            hint = f"Do without it, or tell the owner what it is for. {FINAL}"
+        raise Denied("approval_denied", f"{question} {reason}", hint=hint)
 
     async def _answer(self, asker: Asker, question: str, detail: str) -> Verdict:
         guard = self._guard

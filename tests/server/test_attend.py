@@ -159,7 +159,7 @@ async def test_a_client_without_dialogs_is_told_at_once(shop, era):
         shop.decide(*result["approvals"], allowed=False)
         over = said(await client.call_tool("wait_run", {"run_id": result["run_id"]}))
     assert over["status"] == "error"
-    assert "The owner has not allowed it (queue)" in over["error"]["message"]
+    assert "The owner has not allowed it: queue" in over["error"]["message"]
 
 
 @pytest.mark.parametrize(

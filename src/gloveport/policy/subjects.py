@@ -19,6 +19,7 @@ from gloveport.model.hub import CallTool, Sample
 from gloveport.policy.hosts import DEFAULT_PORTS
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.wildcards import matches
+from gloveport.policy.wording import printable
 
 _PLAIN = "/:@+,="
 _CUT = "!"
@@ -87,7 +88,7 @@ def _host(host: str) -> str:
 
 
 def _lines(values: Mapping[str, JsonValue]) -> str:
-    lines = [f"{_json(name)}: {_json(value)}" for name, value in values.items()]
+    lines = [_line(name, value) for name, value in values.items()]
     characters = sum(map(len, lines))
     if len(lines) > MOST_LINES or characters > MOST_CHARACTERS:
         raise Denied(
@@ -99,5 +100,12 @@ def _lines(values: Mapping[str, JsonValue]) -> str:
     return "\n".join(lines)
 
 
-def _json(value: JsonValue) -> str:
+def _line(name: str, value: JsonValue) -> str:
+    """A name and a value: to be read, and where letters may look alike, by their numbers too."""
+    exact = f"{_exact(name)}: {_exact(value)}"
+    read = printable(f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}")
+    return exact if read.isascii() else f"{read}  = {exact}"
+
+
+def _exact(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")

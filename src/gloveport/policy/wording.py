@@ -1,6 +1,10 @@
 """Pieces of the sentences that refusals are made of, each of a bounded length, whatever is put in."""
 
+import re
 from collections.abc import Iterable
+
+UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+"""What counts as printable and shows nothing: joiners, fillers, variation selectors. A message can hide in them."""
 
 FINAL = "Retrying does not help."
 
@@ -26,5 +30,5 @@ def listed(items: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape controls, bidirectional overrides and whatever else does not print, ends of lines among it."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    """Escape controls, bidirectional overrides and whatever else shows nothing, ends of lines among it."""
+    return "".join(c if c.isprintable() and not UNSEEN.match(c) else ascii(c)[1:-1] for c in text)

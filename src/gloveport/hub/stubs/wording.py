@@ -4,19 +4,15 @@ A server's texts are read by people who decide and by models that obey, and stan
 """
 
 import json
-import re
 
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
-)
-"""What counts as printable and shows nothing: joiners, fillers, variation selectors. A message can hide in them."""
+from gloveport.policy.wording import UNSEEN
 
 
 def printable(text: str) -> str:
     r"""The text with every character that does not show as itself written as ``\u200b`` or ``\U000e0041``."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c.isprintable() and not _UNSEEN.match(c) else _escape(c) for c in text)
+    return "".join(c if c.isprintable() and not UNSEEN.match(c) else _escape(c) for c in text)
 
 
 def line(text: str, limit: int) -> str:
