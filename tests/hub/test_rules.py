@@ -265,6 +265,17 @@ async def test_a_run_sends_and_gets_so_many_bytes(tmp_path):
         assert world.records("call.admitted")[-1].fields["arguments"]["bytes"] > 6000
 
 
+async def test_bytes_a_minute_of_a_server_are_counted_over_all_runs(tmp_path):
+    """T5, H5: servers.NAME.bytes_per_minute. What has come is owed; another server is not concerned."""
+    servers = {
+        "far": offers(tmp_path / "t.json", "long", bytes_per_minute=2000),
+        "other": offers(tmp_path / "o.json", "one"),
+    }
+    async with opened(tmp_path / "state", servers) as world:
+        assert await codes(world, "tools.far.long(size=5000)") == ["tool_error"]  # so long is what it says
+        assert await codes(world, "tools.far.long(size=1)", "tools.other.one()") == ["too_many_bytes_a_minute", "ok"]
+
+
 async def test_a_server_is_called_so_often_a_minute_by_all_runs_together(tmp_path):
     """T5, H5: servers.NAME.calls_per_minute. Another server is not concerned."""
     servers = {

@@ -29,6 +29,16 @@ def test_a_bucket_fills_up_steadily_and_never_over():
     assert bucket.take() > 0
 
 
+def test_what_is_known_only_afterwards_is_owed():
+    now = Time()
+    bucket = Bucket(capacity=60, seconds=60, now=now)
+    assert bucket.take(0) == 0
+    bucket.owe(90)
+    assert bucket.take(0) == 31
+    now.seconds += 31
+    assert bucket.take(0) == 0
+
+
 def test_who_is_refused_takes_nothing():
     now = Time()
     bucket = Bucket(capacity=1, seconds=10, now=now)

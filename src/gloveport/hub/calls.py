@@ -233,6 +233,7 @@ class Calls:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
         self.ledger.bytes += len(body)
+        self.hub.account(definition.server, len(body) + len(pydantic_core.to_json(arguments)))
         ending.fields |= {
             "outcome": "error" if result.is_error else "ok",
             "result_bytes": len(body),

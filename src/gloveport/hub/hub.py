@@ -88,6 +88,7 @@ class Shelf:
     exposed: str
     upstream: Upstream
     bucket: Bucket
+    bytes: Bucket
     tools: dict[str, Definition] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
@@ -180,8 +181,19 @@ class Hub:
                 f"The server {definition.server!a} is called {shelf.server.calls_per_minute} times a minute at most.",
                 hint=f"Wait {wait:.0f} s, or ask for more at once.",
             )
+        if wait := shelf.bytes.take(0):
+            most = int(shelf.server.bytes_per_minute)
+            raise Denied(
+                "too_many_bytes_a_minute",
+                f"The calls of the server {definition.server!a} send and bring {most} bytes a minute at most.",
+                hint=f"Wait {wait:.0f} s, and ask for less.",
+            )
         permit = functools.partial(self._require_present, definition)
         return await shelf.upstream.call(definition.name, arguments, permit)
+
+    def account(self, server: str, size: int) -> None:
+        """Note how many bytes a call has sent or brought."""
+        self.shelves[server].bytes.owe(size)
 
     def _require_present(self, definition: Definition) -> None:
         """Refuse a tool that is not what it was when the call was decided: a person may have thought for an hour."""
@@ -301,6 +313,7 @@ async def opened(
                 exposed=exposed,
                 upstream=connect(name, server, tasks, on_tools),
                 bucket=Bucket(capacity=server.calls_per_minute, seconds=_MINUTE_SECONDS),
+                bytes=Bucket(capacity=server.bytes_per_minute, seconds=_MINUTE_SECONDS),
             )
             hub.recall(name)
         try:

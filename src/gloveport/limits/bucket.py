@@ -24,12 +24,20 @@ class Bucket:
     def __post_init__(self) -> None:
         self._level, self._seen = self.capacity, self.now()
 
-    def take(self) -> float:
-        """Take one token. Returns 0, or the seconds until there will be one where there is none."""
+    def take(self, amount: float = 1) -> float:
+        """Take so much. Returns 0, or the seconds until there will be one token where there is none.
+
+        Args:
+            amount: May be more than there is: what is known only afterwards is owed.
+        """
         now = self.now()
         self._level = min(self.capacity, self._level + (now - self._seen) * self.capacity / self.seconds)
         self._seen = now
         if self._level < 1:
             return (1 - self._level) * self.seconds / self.capacity
-        self._level -= 1
+        self._level -= amount
         return 0.0
+
+    def owe(self, amount: float) -> None:
+        """Take so much, whatever there is: it has been used already."""
+        self._level -= amount

@@ -120,6 +120,8 @@ class Server(Value):
     """How long one call may take."""
     calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] = 600
     """Calls of all programs together, as many at one moment; who makes more is refused until there is room again."""
+    bytes_per_minute: Annotated[ByteSize, Field(ge=1024)] = ByteSize(256 << 20)
+    """Bytes of arguments and results of all programs together; who finds them used up is refused for a while."""
     concurrent_calls: Annotated[int, Field(ge=1, le=1000)] = 16
     """Calls that go on at the same time; others wait."""
     answer_bytes: Annotated[ByteSize, Field(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
