@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -23,7 +24,6 @@ from gloveport.server.upstreams import connected
 
 _SERVER = str(Path(__file__).with_name("upstream_server.py"))
 _SDK_SERVER = str(Path(__file__).with_name("sdk_server.py"))
-_CLIENT = str(Path(__file__).with_name("tool_client.py"))
 _SINGLE = """
 import statistics, time
 times = []
@@ -43,6 +43,8 @@ assert answers == [str(number) for number in range(100)]
 """
 _SERVERS, _DEAD = 20, 5
 _TOOLS = 2000
+_FEW = 6
+"""Samples of what starts a server and twenty others for each."""
 
 
 def from_a_sandbox(code: str, server: str) -> Contender:
@@ -66,17 +68,31 @@ def from_a_sandbox(code: str, server: str) -> Contender:
     return opened
 
 
-def by_the_sdk(mode: str, server: str) -> Contender:
-    """The SDK's client in a process of its own, connected to this server."""
+def by_the_sdk(server: str, *, parallel: bool) -> Contender:
+    """The SDK's client, in this process as the engine is, connected to this server."""
 
     @contextlib.asynccontextmanager
     async def opened(_: Path) -> AsyncIterator[Sample]:
-        async def sample() -> float:
-            await settled()
-            ended = await anyio.run_process([sys.executable, _CLIENT, server, mode])
-            return float(ended.stdout)
+        async with Client(StdioServerParameters(command=sys.executable, args=[server])) as client:
 
-        yield sample
+            async def call(number: int) -> float:
+                started = time.perf_counter()
+                result = await client.call_tool("echo", {"text": str(number)})
+                if result.content[0].text != str(number):
+                    raise WrongAnswer(result.model_dump_json())
+                return (time.perf_counter() - started) * 1000
+
+            async def single() -> float:
+                return statistics.median([await call(number) for number in range(200)])
+
+            async def together() -> float:
+                started = time.perf_counter()
+                async with anyio.create_task_group() as tasks:
+                    for number in range(100):
+                        tasks.start_soon(call, number)
+                return (time.perf_counter() - started) * 1000
+
+            yield together if parallel else single
 
     return opened
 
@@ -178,20 +194,20 @@ CASES: Final[tuple[Case, ...]] = (
         name="tool-call",
         subject=from_a_sandbox(_SINGLE, _SDK_SERVER),
         baseline=_SDK,
-        opponent=by_the_sdk("single", _SDK_SERVER),
+        opponent=by_the_sdk(_SDK_SERVER, parallel=False),
         goal="<= 1.6",
     ),
     Duel(
         name="tool-call-bare",
         subject=from_a_sandbox(_SINGLE, _SERVER),
         baseline=_SDK,
-        opponent=by_the_sdk("single", _SERVER),
+        opponent=by_the_sdk(_SERVER, parallel=False),
     ),
     Duel(
         name="tool-parallel",
         subject=from_a_sandbox(_PARALLEL, _SDK_SERVER),
         baseline=_SDK,
-        opponent=by_the_sdk("parallel", _SDK_SERVER),
+        opponent=by_the_sdk(_SDK_SERVER, parallel=True),
     ),
     Duel(
         name="tool-search",
@@ -206,6 +222,7 @@ CASES: Final[tuple[Case, ...]] = (
         baseline="no servers",
         opponent=starting(0),
         goal="<= 1.1",
+        samples=_FEW,
     ),
     Duel(
         name="servers-search",
@@ -213,5 +230,6 @@ CASES: Final[tuple[Case, ...]] = (
         baseline="no servers",
         opponent=first_search(0),
         goal="<= +2000 ms",
+        samples=_FEW,
     ),
 )

@@ -97,6 +97,7 @@ class Duel:
 
     Attributes:
         baseline: What the table calls ``opponent``.
+        samples: At least so many of each.
     """
 
     name: str
@@ -105,11 +106,12 @@ class Duel:
     opponent: Contender
     goal: str | None = None
     ratio_of: Literal["time", "runs/s"] = "time"
+    samples: int = _SAMPLES
 
     async def measure(self, scratch: Path) -> Figure:
         """See ``Case``."""
         async with self.opponent(scratch) as opponent, self.subject(scratch) as subject:
-            ours, theirs = await _in_turn(subject, opponent)
+            ours, theirs = await _in_turn(subject, opponent, self.samples)
         median, baseline = statistics.median(ours), statistics.median(theirs)
         added = median - baseline
         ratio = median / baseline if self.ratio_of == "time" else baseline / median
@@ -153,12 +155,12 @@ def timed(action: Action) -> Sample:
     return sample
 
 
-async def _in_turn(subject: Sample, opponent: Sample) -> tuple[list[float], list[float]]:
+async def _in_turn(subject: Sample, opponent: Sample, samples: int) -> tuple[list[float], list[float]]:
     """At least so many samples of each, and for at least so long. The first are not counted: they fill caches."""
     ours: list[float] = []
     theirs: list[float] = []
     started = time.perf_counter()
-    while len(ours) < _WARM_UP + _SAMPLES or time.perf_counter() < started + _SECONDS:
+    while len(ours) < _WARM_UP + samples or time.perf_counter() < started + _SECONDS:
         ours.append(await subject())
         theirs.append(await opponent())
     return ours[_WARM_UP:], theirs[_WARM_UP:]
