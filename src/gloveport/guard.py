@@ -120,7 +120,7 @@ class _Admission:
             case None:
                 self._record("ended", fields)
             case Denied(code=code, reason=reason):
-                self._record("denied", {"of": self._admitted, "status": "denied", "code": code, "reason": reason})
+                self._record("denied", {**fields, "status": "denied", "code": code, "reason": reason})
             case UpstreamError(code=code):  # whose texts hold nothing that a server has sent
                 self._record("ended", {**fields, "status": "failed", "code": code, "reason": str(error.args[0])})
             case Exception():

@@ -56,6 +56,7 @@ directory = "/srv"
 startup_seconds = 5
 call_seconds = 6
 calls_per_minute = 7
+bytes_per_minute = "7MiB"
 concurrent_calls = 8
 answer_bytes = "1MiB"
 active = false

@@ -305,7 +305,7 @@ async def test_a_run_that_opens_all_its_connections_fills_no_memory(world_of, ap
         return whole(b"ok")
 
     code = """
-import threading, time
+import queue
 
 def half(number):
     with plain() as stream:
@@ -317,22 +317,23 @@ def half(number):
         except TimeoutError:
             pass
 
-begun, ended = [], []
+begun, ended = queue.SimpleQueue(), []
 
 def take(number):
     with direct("alpha.test", port) as stream:
         stream.sendall(request(place, "/coded", headers=["Accept-Encoding: br"]))
-        begun.append(stream.recv(8))
+        begun.put(stream.recv(8))
         ended.append(until_end(stream).count(b"something"))
 
 with ThreadPoolExecutor(40) as pool:
     list(pool.map(half, range(40)))
 with ThreadPoolExecutor(20) as pool:
     taken = pool.map(take, range(20))
-    while len(begun) < 8:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    before = len(begun)
+    for _ in range(8):
+        begun.get()
+    for _ in range(20):  # time enough for another one to begin, were there a place
+        asked(direct("alpha.test", port), request(place, "/nothing"))
+    before = 8 + begun.qsize()
     asked(direct("alpha.test", port), request(place, "/release"))
     list(taken)
 [before, sum(ended)]

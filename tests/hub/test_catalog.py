@@ -115,17 +115,16 @@ def test_a_huge_query_is_cut(catalog):
 def test_what_a_server_offers_takes_the_place_of_what_it_offered(catalog):
     catalog.replace("github", "Code", [tool("close_issue")])
     assert found(catalog, "issue") == (["close_issue"], 1)
-    assert [*catalog.definitions("github")] == ["close_issue"]
-    catalog.remove("github")
+    catalog.replace("github", "Code", [])
     assert found(catalog, "") == (["send_message"], 1)
-    assert not catalog.definitions("github")
     catalog.replace("github", "Code", [tool("create_issue")])
     assert found(catalog, "issue") == (["create_issue"], 1)
 
 
 def test_of_two_tools_with_one_name_the_first_counts(catalog):
     catalog.replace("liar", "", [tool("a", "first", server="liar"), tool("a", "second", server="liar")])
-    assert catalog.definitions("liar")["a"].description == "first"
+    (kept,), _ = catalog.search("", 10, lambda found: found.server == "liar")
+    assert kept.description == "first"
 
 
 def test_hostile_tools_are_found_like_others():

@@ -12,15 +12,11 @@ import time
 import anyio
 import pytest
 from tests.hub.upstreams import hostile
-from tests.hub.world import ALLOW, codes, far_side, found, offers, opened, tool
+from tests.hub.world import ALLOW, allowed, codes, far_side, found, offers, opened, tool
 
-from gloveport.approvals.question import Verdict
-from gloveport.approvals.store import Person
-from gloveport.engine.execution import Company
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import link
 from gloveport.hub.discovery import LEARNING_SECONDS
-from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
 
@@ -115,21 +111,9 @@ async def test_a_tool_that_changes_while_a_person_thinks_is_not_called(tmp_path,
     """H5, H8: what was allowed was another one."""
     monkeypatch.setattr(link, "_RELIST_SECONDS", 0.01)
     rules = [{"action": "allow", "tools": ["change"]}, {"action": "ask"}]
-    async with opened(tmp_path / "state", {"far": offers(file, "change", "two") | {"rules": rules}}) as world:
-        results, desk = [], world.engine.desk
-
-        async def run():
-            company = Company(asker=desk.asker(lambda: None))
-            request = Request(language="python", code="tools.far.two()")
-            results.append(await world.engine.execute(request, caller="x", company=company))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            with anyio.fail_after(10):
-                while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
-                    await anyio.sleep(0.01)
-            await change(world, tool("two", "does something else"))
-            desk.store.answer(waiting[0].id, Verdict(allowed=True, by="queue", scope="once"), Person(uid=0))
+    servers = {"far": offers(file, "change", "two") | {"rules": rules}}
+    async with opened(tmp_path / "state", servers) as world, allowed(world, "tools.far.two()") as results:
+        await change(world, tool("two", "does something else"))
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 
 
@@ -137,23 +121,11 @@ async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_a
     """H5, H8: the server ends while a person thinks, and is another when it is connected again."""
     rules = [{"action": "allow", "tools": ["tell"]}, {"action": "ask"}]
     async with opened(tmp_path / "state", {"far": offers(file, "tell", "two") | {"rules": rules}}) as world:
-        results, desk = [], world.engine.desk
-
-        async def run():
-            company = Company(asker=desk.asker(lambda: None))
-            request = Request(language="python", code="tools.far.two()")
-            results.append(await world.engine.execute(request, caller="x", company=company))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            with anyio.fail_after(10):
-                while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
-                    await anyio.sleep(0.01)
+        async with allowed(world, "tools.far.two()") as results:
             file.write_text(json.dumps([tool("tell"), tool("two", "does something else")]))
             shelf = world.engine.hub.shelves["far"]
             with pytest.raises(UpstreamError):
                 await shelf.upstream.call("tell", {"how": "end"})
-            desk.store.answer(waiting[0].id, Verdict(allowed=True, by="queue", scope="once"), Person(uid=0))
         assert shelf.held == {"two": "changed"}
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 

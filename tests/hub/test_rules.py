@@ -13,13 +13,9 @@ from mcp import Client
 from tests.far_side.authority import make
 from tests.far_side.mcp_http import raw, reply, usual
 from tests.far_side.models import KEY, models
-from tests.hub.world import ALLOW, codes, found, offers, opened, tool
+from tests.hub.world import ALLOW, allowed, codes, found, offers, opened, tool
 
-from gloveport.approvals.question import Verdict
-from gloveport.approvals.store import Person
 from gloveport.config import Config
-from gloveport.engine.execution import Company
-from gloveport.model import Request
 from gloveport.server.protocol import make_server
 
 pytestmark = pytest.mark.anyio
@@ -138,7 +134,7 @@ async def test_a_url_leads_to_no_place_of_this_host_or_network_however_it_is_wri
 async def test_no_name_that_a_program_chose_is_looked_up_before_a_person_has_said_yes(tmp_path, addresses, code):
     """H5, H8, T6: names of the program's choice would carry what it knows out of a sandbox without a network."""
     rules = [{"action": "ask", "arguments": {"x": {"url": "public"}}}, DENY]
-    looked_up, results = [], []
+    looked_up = []
 
     async def look_up(host):
         looked_up.append(host)
@@ -146,20 +142,8 @@ async def test_no_name_that_a_program_chose_is_looked_up_before_a_person_has_sai
 
     async with opened(tmp_path / "state", {"far": offers(tmp_path / "t.json", "one", rules=rules)}) as opened_world:
         world = dataclasses.replace(opened_world, engine=dataclasses.replace(opened_world.engine, look_up=look_up))
-        desk = world.engine.desk
-
-        async def run():
-            company = Company(asker=desk.asker(lambda: None))
-            request = Request(language="python", code="tools.far.one(x='https://secret.example/')")
-            results.append(await world.engine.execute(request, caller="x", company=company))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            with anyio.fail_after(10):
-                while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
-                    await anyio.sleep(0.01)
+        async with allowed(world, "tools.far.one(x='https://secret.example/')") as results:
             assert looked_up == []
-            desk.store.answer(waiting[0].id, Verdict(allowed=True, by="queue"), Person(uid=0))
         assert looked_up == ["secret.example"]
         assert [call.code for call in results[0].tool_calls] == [code]
         last = world.records("call", run=results[0].run_id)[-1]

@@ -69,7 +69,6 @@ async def test_who_goes_away_while_it_connects_takes_nobody_along():
 async def test_tools_are_as_the_server_describes_them(far):
     """H1, H5: names, schemas and hints."""
     tools = {tool.name: tool for tool in await far.tools()}
-    assert far.server_info.name == "plain"
     add = tools["add"]
     assert (add.server, add.description, add.read_only, add.destructive) == ("far", "Add two numbers.", True, False)
     assert set(add.input_schema["properties"]) == {"a", "b"}

@@ -7,11 +7,16 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.egress.world import World
 from tests.far_side.listening import HOST
 
+from gloveport.approvals.question import Verdict
+from gloveport.approvals.store import Person
 from gloveport.config import Config
+from gloveport.engine.execution import Company
+from gloveport.model import Request, Result
 from gloveport.server.app import assemble
 from gloveport.server.upstreams import connected
 
@@ -36,6 +41,27 @@ async def opened(
         Config.model_validate(told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connected
     ) as engine:
         yield World(engine, state)
+
+
+@contextlib.asynccontextmanager
+async def allowed(world: World, code: str) -> AsyncIterator[list[Result]]:
+    """Run a Python program that waits for its owner inside the context, and is allowed then. Afterwards: its result."""
+    results: list[Result] = []
+    desk = world.engine.desk
+    more = anyio.Event()
+
+    async def run() -> None:
+        company = Company(asker=desk.asker(more.set))
+        request = Request(language="python", code=code)
+        results.append(await world.engine.execute(request, caller="x", company=company))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        with anyio.fail_after(10):
+            await more.wait()
+        (waiting,) = [one.question for one in desk.store.entries() if one.status == "pending"]
+        yield results
+        desk.store.answer(waiting.id, Verdict(allowed=True, by="queue"), Person(uid=0))
 
 
 def npm(name: str, *arguments: str, **more) -> dict:

@@ -1,37 +1,50 @@
 """H8: the clock of a run stands while the run waits for a person."""
 
-import time
+import pytest
 
 from gloveport.sandbox.clock import Clock
 
 
-def test_a_clock_counts_on_after_it_has_stood_from_where_it_stood():
-    clock = Clock()
-    before = clock.seconds
+class Time:
+    def __init__(self):
+        self.seconds = 100.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+def test_a_clock_counts_on_after_it_has_stood_from_where_it_stood(time):
+    clock = Clock(now=time)
+    time.seconds += 3
     with clock.stopped():
-        stood = clock.seconds
-        deadline = time.monotonic() + 0.02
-        while time.monotonic() < deadline:
-            assert clock.stands
-            assert clock.seconds == stood
-    assert before <= stood <= clock.seconds < 0.02 + stood
+        time.seconds += 1000
+        assert clock.stands
+        assert clock.seconds == 3
     assert not clock.stands
+    time.seconds += 4
+    assert clock.seconds == 7
 
 
-def test_a_clock_goes_on_when_the_last_of_those_who_stopped_it_leaves():
-    clock = Clock()
+def test_a_clock_goes_on_when_the_last_of_those_who_stopped_it_leaves(time):
+    clock = Clock(now=time)
     with clock.stopped():
         with clock.stopped():
-            pass
+            time.seconds += 10
         assert clock.stands
+        time.seconds += 10
     assert not clock.stands
+    assert clock.seconds == 0
 
 
-def test_a_clock_that_is_started_anew_has_counted_nothing():
-    clock = Clock()
+def test_a_clock_that_is_started_anew_has_counted_nothing(time):
+    clock = Clock(now=time)
     with clock.stopped():
-        pass
-    time.sleep(0.001)
-    old = clock.seconds
+        time.seconds += 10
+    time.seconds += 5
     clock.restart()
-    assert clock.seconds < old
+    assert clock.seconds == 0

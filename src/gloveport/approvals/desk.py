@@ -6,6 +6,7 @@ the same moment, the one that the store has first stands.
 """
 
 import contextlib
+import logging
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
@@ -46,6 +47,8 @@ _NOBODY = Verdict(allowed=False, by="nobody to ask")
 _UNAVAILABLE = Verdict(allowed=False, by="the queue can't be used")
 
 Made = TypeVar("Made")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -168,10 +171,11 @@ class Desk:
         try:
             return await self._verdict(pending)
         except ConfigError as error:
+            _log.warning("nobody can be asked: %s", error)
             raise Denied(  # the reason names paths of the host, so it is not for the program
                 "approvals_unavailable",
                 "The owner can't be asked: their queue can't be used.",
-                hint="Tell them to run `gloveport approvals list`, which says why.",
+                hint="Tell them; the log of the server says why.",
             ) from error
         finally:
             del self._pending[pending.question.id]

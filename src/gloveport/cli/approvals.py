@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, record
+from gloveport.cli.options import ConfigOption, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -117,8 +117,10 @@ def forget(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `remembered`.")], config: ConfigOption = None
 ) -> None:
     """Let a pattern hold no longer."""
-    record(config, "approval.forgotten", {"number": number})
-    typer.echo(_printable(f"forgotten: {_store().forget(number)}"))
+    with recording(config) as record:
+        pattern = _store().forget(number)
+        record("approval.forgotten", {"pattern": pattern})
+    typer.echo(_printable(f"forgotten: {pattern}"))
 
 
 def _confirm() -> None:

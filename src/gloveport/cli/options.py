@@ -1,7 +1,8 @@
 """What the commands have in common: the configuration they run under, and that what they decide is written down."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -39,15 +40,20 @@ def loaded(given: Path | None) -> "Loaded":
     return load(given, cwd=cwd, environ=os.environ)
 
 
-def record(given: Path | None, kind: str, fields: "Mapping[str, JsonValue]") -> None:
-    """Write down what the owner has decided by a command, before it is done.
+@contextlib.contextmanager
+def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonValue]], None]]":
+    """A way to write down what the owner decides by a command. Where nothing can be written, nothing is decided.
 
     Raises:
-        AuditError: It can't be written down; don't do it.
+        AuditError: It can't be written down.
     """
     from gloveport.audit.log import AuditLog
     from gloveport.config import audit_directory
 
     config = configured(given)
     with AuditLog.open(audit_directory(config, os.environ), max_file_bytes=config.audit.max_file_bytes) as log:
-        log.append(kind, {**fields, "by": f"cli (uid {os.getuid()})"})
+
+        def record(kind: str, fields: "Mapping[str, JsonValue]") -> None:
+            log.append(kind, {**fields, "by": f"cli (uid {os.getuid()})"})
+
+        yield record

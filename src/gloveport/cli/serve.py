@@ -64,13 +64,12 @@ async def _serve(given: Path | None, port: int | None) -> int:
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
         gc.collect()
         gc.freeze()
-        with recorded(engine.audit, transport):
-            async with following(engine, found, given, os.environ):
-                if port is None:
-                    came = await serve_stdio(server)
-                else:
-                    code_bytes = config.policy.limits.code_bytes
-                    came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
+        async with recorded(engine, transport), following(engine, found, given, os.environ):
+            if port is None:
+                came = await serve_stdio(server)
+            else:
+                code_bytes = config.policy.limits.code_bytes
+                came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
     return 128 + SIGINT if came[:1] == [SIGINT] else 0
 
 

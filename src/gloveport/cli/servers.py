@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, configured, record
+from gloveport.cli.options import ConfigOption, configured, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -122,8 +122,9 @@ def accept(
     named: dict[str, JsonValue] = {
         tool.name: tool.digest for tool in (*offer.new, *offer.changed) if not tools or tool.name in tools
     }
-    record(config, "server.tools_accepted", {"server": name, "first_sight": False, "tools": named})
-    pins.accept(name, offer, tools)  # refuses what has changed since it was printed
+    with recording(config) as record:
+        pins.accept(name, offer, tools)  # refuses what has changed since it was printed
+        record("server.tools_accepted", {"server": name, "first_sight": False, "tools": named})
     typer.echo(f"accepted: {name}")
 
 

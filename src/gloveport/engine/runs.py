@@ -5,6 +5,7 @@ a person's or of a model's, it asks whoever attends to it just then. Nothing her
 """
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -156,6 +157,15 @@ class Runs:
     def drop(self, run: Run) -> None:
         """Forget a run at once: nobody will ask for it."""
         self._runs.pop(run.id, None)
+
+    async def end(self) -> None:
+        """End those that go on; wait until they are over."""
+        going = [run for run in self._runs.values() if not run.is_over]
+        for run in going:
+            run.cancel()
+        for run in going:
+            while not run.is_over:
+                await run.stirs(math.inf)
 
     async def _go(self, run: Run, execute: Callable[[Run], Awaitable[Result]]) -> None:
         try:

@@ -155,10 +155,11 @@ class Calls:
         return found
 
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
-        definition, action = await self._prepared(server, tool, arguments)
+        sent = len(pydantic_core.to_json(arguments))
+        definition, action = await self._prepared(server, tool, arguments, sent)
         async with self.guard.admit(action) as ending:
             await self._confirm(action, ending)
-            result, size = await self._made(definition, arguments, ending)
+            result, size = await self._made(definition, arguments, sent, ending)
         if result.is_error:  # out here: what a server says goes into no log
             raise UpstreamError("tool_error", self.clean(error_text(result)), hint=expected(definition))
         if size < _LARGE_BYTES:
@@ -166,11 +167,11 @@ class Calls:
         return await to_thread.run_sync(result_of, result, definition, self.clean)  # others go on meanwhile
 
     async def _prepared(
-        self, server: str, tool: str, arguments: Mapping[str, JsonValue]
+        self, server: str, tool: str, arguments: Mapping[str, JsonValue], sent: int
     ) -> tuple[Definition, CallTool]:
         """What is to be called, and the action that it would be. What is refused before that is written down too."""
         try:
-            self._require_budget(len(pydantic_core.to_json(arguments)))
+            self._require_budget(sent)
         except Denied as denial:
             if self.ledger.begun <= self.guard.grant.limits.tool_calls + 1:  # to fill the log must not stop it
                 self.guard.deny("call", denial, self._facts(server, tool))
@@ -221,19 +222,19 @@ class Calls:
         return {"server": shown_name(self.clean(server)), "tool": shown_name(self.clean(tool))}
 
     async def _made(
-        self, definition: Definition, arguments: Mapping[str, JsonValue], ending: Ending
+        self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int, ending: Ending
     ) -> tuple[wire.CallToolResult, int]:
         """The result, and its size in bytes."""
         started = time.monotonic()
         try:
-            result = await self.hub.call(definition, arguments)
+            result = await self.hub.call(definition, arguments, sent)
         except UpstreamError as error:  # cleaned here too: it goes into the log
             raise self.cleaned(error) from None
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
         self.ledger.bytes += len(body)
-        self.hub.account(definition.server, len(body) + len(pydantic_core.to_json(arguments)))
+        self.hub.account(definition.server, len(body))
         ending.fields |= {
             "outcome": "error" if result.is_error else "ok",
             "result_bytes": len(body),

@@ -6,9 +6,8 @@ The words asked for are only ever words: none of the query language of the index
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import Final
 
 from gloveport.hub.definition import Definition
@@ -44,14 +43,9 @@ class Catalog:
         self._turn = threading.Lock()  # held for as long as the index is at work, not while words are made
         self._index.execute(_TABLE)
         self._tools: dict[int, Definition] = {}
-        self._servers: dict[str, Mapping[str, Definition]] = {}
         self._rows: dict[str, range] = {}
         self._order: list[int] = []  # all rows, by server and name
         self._next = 0
-
-    def definitions(self, server: str) -> Mapping[str, Definition]:
-        """A server's tools by their own names, in order; none of a server that is not there."""
-        return self._servers.get(server, MappingProxyType({}))
 
     def replace(self, server: str, description: str, definitions: Sequence[Definition]) -> None:
         """Take these as the tools of a server, in place of those before. Of two with one name the first counts.
@@ -76,14 +70,9 @@ class Catalog:
             for row in before:
                 del self._tools[row]
             self._tools |= zip(rows, tools.values(), strict=True)
-            self._rows[server], self._servers[server] = rows, MappingProxyType(tools)
+            self._rows[server] = rows
             self._order = [row for name in sorted(self._rows) for row in self._rows[name]]
             self._next = rows.stop
-
-    def remove(self, server: str) -> None:
-        """Forget a server's tools."""
-        self.replace(server, "", ())
-        del self._rows[server], self._servers[server]
 
     def search(self, query: str, limit: int, visible: Callable[[Definition], bool]) -> tuple[list[Definition], int]:
         """Find tools.

@@ -24,7 +24,7 @@ from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
-from gloveport.hub.pins import Pins
+from gloveport.hub.pins import Pins, compare
 from gloveport.hub.results import scrubbed
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
@@ -50,6 +50,9 @@ class Upstream(Protocol):
     ) -> wire.CallToolResult:
         """Call a tool, once, unless ``permit`` raises when all waiting is over. Raises ``UpstreamError``."""
 
+    async def close(self) -> None:
+        """Let go of it for good."""
+
 
 OnTools: TypeAlias = Callable[[tuple[Definition, ...]], None]
 """Told what a server offers whenever it has said so."""
@@ -64,6 +67,7 @@ Clean: TypeAlias = Callable[[str], str]
 """Takes the secrets out of a text."""
 
 _MINUTE_SECONDS = 60.0
+_LEAVING_SECONDS = 8.0
 _LATE = "it has not answered yet; search again in a while"
 
 _log = logging.getLogger(__name__)
@@ -75,6 +79,8 @@ class Shelf:
 
     Attributes:
         exposed: The server's name in programs.
+        times: How often it may be called just now.
+        bytes: How much its calls may send and bring just now.
         tools: Those that are accepted, by their own names.
         names: Own name of each by the name that it has in programs.
         held: Why a tool is held back, by its own name.
@@ -87,7 +93,7 @@ class Shelf:
     server: Server
     exposed: str
     upstream: Upstream
-    bucket: Bucket
+    times: Bucket
     bytes: Bucket
     tools: dict[str, Definition] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -166,8 +172,13 @@ class Hub:
             raise self._held_back(server, name)
         return shelf.tools.get(name)
 
-    async def call(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
+    async def call(self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int) -> wire.CallToolResult:
         """Call a tool.
+
+        Args:
+            definition: As it was when the call was decided.
+            arguments: What it gets.
+            sent: Their size in bytes.
 
         Raises:
             Denied: It is held back by now, or too many calls have been made this minute.
@@ -175,13 +186,13 @@ class Hub:
         """
         shelf = self.shelves[definition.server]
         self._require_present(definition)
-        if wait := shelf.bucket.take():
+        if wait := shelf.times.take():
             raise Denied(
                 "too_many_calls_a_minute",
                 f"The server {definition.server!a} is called {shelf.server.calls_per_minute} times a minute at most.",
                 hint=f"Wait {wait:.0f} s, or ask for more at once.",
             )
-        if wait := shelf.bytes.take(0):
+        if wait := shelf.bytes.take(sent):
             most = int(shelf.server.bytes_per_minute)
             raise Denied(
                 "too_many_bytes_a_minute",
@@ -192,7 +203,7 @@ class Hub:
         return await shelf.upstream.call(definition.name, arguments, permit)
 
     def account(self, server: str, size: int) -> None:
-        """Note how many bytes a call has sent or brought."""
+        """Note how many bytes a call has brought."""
         self.shelves[server].bytes.owe(size)
 
     def _require_present(self, definition: Definition) -> None:
@@ -248,7 +259,7 @@ class Hub:
                 first: JsonValue = {tool.name: tool.digest for tool in offered}
                 self._record("server.tools_accepted", {"server": name, "first_sight": True, "tools": first})
                 accepted = offered
-            offer = self._pins.compare(accepted, offered)
+            offer = compare(accepted, offered)
             new = "new" if accepted else "offered by another command or URL than what was accepted"
             held = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
@@ -312,7 +323,7 @@ async def opened(
                 server=server,
                 exposed=exposed,
                 upstream=connect(name, server, tasks, on_tools),
-                bucket=Bucket(capacity=server.calls_per_minute, seconds=_MINUTE_SECONDS),
+                times=Bucket(capacity=server.calls_per_minute, seconds=_MINUTE_SECONDS),
                 bytes=Bucket(capacity=server.bytes_per_minute, seconds=_MINUTE_SECONDS),
             )
             hub.recall(name)
@@ -321,6 +332,10 @@ async def opened(
         except Exception as error:  # noqa: BLE001 - whoever has the hub shall not see it wrapped in a group
             failure = error
         finally:
+            with anyio.move_on_after(_LEAVING_SECONDS, shield=True):  # some are told that we go
+                async with anyio.create_task_group() as leaving:
+                    for shelf in shelves.values():
+                        leaving.start_soon(shelf.upstream.close)
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure

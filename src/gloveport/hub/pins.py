@@ -91,10 +91,6 @@ class Pins:
             if self._read(server) is None:
                 self._write(Record(server=server, identity=identity, accepted=_by_name(offered)), directory)
 
-    def compare(self, accepted: Sequence[Definition], offered: Sequence[Definition]) -> Offer:
-        """Tell apart what is offered by what was accepted. Of two with one name the first counts."""
-        return compare(accepted, offered)
-
     def hold(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
         """Keep what a server offers, for a person to look at.
 

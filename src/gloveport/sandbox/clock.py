@@ -2,28 +2,36 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 
 @dataclass(kw_only=True)
 class Clock:
-    """Counts from when it was made, or started anew."""
+    """Counts from when it was made, or started anew.
 
-    _started: float = field(default_factory=time.monotonic)
+    Attributes:
+        now: Seconds of a clock that does not jump.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    _started: float = field(init=False)
     _stood: float = 0.0
     """Seconds for which it stood, up to the last time that it went on."""
     _stopped: float | None = None
     _stops: int = 0
 
+    def __post_init__(self) -> None:
+        self._started = self.now()
+
     def restart(self) -> None:
         """Count from now."""
-        self._started, self._stood = time.monotonic(), 0.0
+        self._started, self._stood = self.now(), 0.0
 
     @property
     def seconds(self) -> float:
         """What it has counted."""
-        now = time.monotonic() if self._stopped is None else self._stopped
+        now = self.now() if self._stopped is None else self._stopped
         return now - self._started - self._stood
 
     @property
@@ -35,12 +43,12 @@ class Clock:
     def stopped(self) -> Iterator[None]:
         """Stand still inside the context. Several may be inside at a time: it goes on when the last has left."""
         if not self._stops:
-            self._stopped = time.monotonic()
+            self._stopped = self.now()
         self._stops += 1
         try:
             yield
         finally:
             self._stops -= 1
             if not self._stops and self._stopped is not None:
-                self._stood += time.monotonic() - self._stopped
+                self._stood += self.now() - self._stopped
                 self._stopped = None

@@ -4,13 +4,13 @@ import contextlib
 import functools
 import importlib.metadata
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import anyio
 from mcp.server import MCPServer
 from pydantic import JsonValue
 
-from gloveport.audit.log import AuditLog
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.server.arguments import ArgumentCheck
@@ -52,16 +52,18 @@ def version() -> str:
     return importlib.metadata.version("gloveport")
 
 
-@contextlib.contextmanager
-def recorded(audit: AuditLog, transport: Transport) -> Iterator[None]:
-    """Write down that a server starts and stops.
+@contextlib.asynccontextmanager
+async def recorded(engine: Engine, transport: Transport) -> AsyncIterator[None]:
+    """Write down that a server starts, and, when all of its runs have ended, that it stops.
 
     Raises:
         AuditError: It can't be written; the server must not start.
     """
     facts: dict[str, JsonValue] = {"version": version(), "transport": transport, "pid": os.getpid()}
-    audit.append("server.start", facts)
+    engine.audit.append("server.start", facts)
     try:
         yield
     finally:
-        audit.append("server.stop", facts)
+        with anyio.CancelScope(shield=True):
+            await engine.runs.end()
+        engine.audit.append("server.stop", facts)

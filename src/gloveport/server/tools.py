@@ -110,11 +110,7 @@ class Tools:
             )
             return await self.engine.execute(request, caller=caller, share=share, on_output=run.output, company=company)
 
-        run = self.engine.runs.begin(share, language, execute)
-        reply = await self._attend(ctx, run, wait_seconds)
-        if run.is_over:
-            self.engine.runs.drop(run)
-        return reply
+        return await self._attend(ctx, self.engine.runs.begin(share, language, execute), wait_seconds)
 
     async def wait_run(
         self,
@@ -209,6 +205,8 @@ class Tools:
         return reply  # noqa: RET504 - the context may have ended what was in it
 
     def _told(self, run: Run) -> wire.CallToolResult:
+        if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
+            self.engine.runs.drop(run)
         if isinstance(run.failure, GloveportError):
             return failed("the program was not run, or what became of it is not known", str(run.failure))
         if run.failure is not None:

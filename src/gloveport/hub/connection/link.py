@@ -99,7 +99,6 @@ class Link:
         """It is ready, or over; nothing of it is left."""
         self.mode: str | None = None
         """The handshake that succeeded."""
-        self.server_info: wire.Implementation | None = None
         self.fault: UpstreamError | None = None
         """Why it is over; None when it was to end."""
 
@@ -198,7 +197,7 @@ class Link:
         ourselves = wire.Implementation(name="gloveport", version=importlib.metadata.version("gloveport"))
         async with Client(self._wired(connect), mode=mode, cache=None, client_info=ourselves) as client:
             await self._list(client)
-            self.mode, self.server_info = mode, client.server_info
+            self.mode = mode
             self._session = client.session
             self._scope.deadline = math.inf
             self.settled.set()

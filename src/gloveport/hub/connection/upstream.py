@@ -82,11 +82,6 @@ class Upstream:
         """Why it has failed, in short, printable; empty where it has not."""
         return str(self._link.fault.args[0]) if self._link and self._link.fault else ""
 
-    @property
-    def server_info(self) -> wire.Implementation | None:
-        """What the server calls itself: hostile text. None before it has, or when it does not."""
-        return self._link.server_info if self._link else None
-
     async def tools(self) -> tuple[Definition, ...]:
         """What the server offers. It is connected first where it is not.
 
