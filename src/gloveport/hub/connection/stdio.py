@@ -12,15 +12,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, NoReturn, TypeAlias
 
 import anyio
 from anyio import to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
@@ -45,8 +45,7 @@ _LOGGED_LINES, _LOGGED_CHARS = 10, 500
 
 _TAIL_BYTES, _TAIL_CHARS = 4096, 1000
 
-_Received: TypeAlias = SessionMessage | Exception
-Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Received], MemoryObjectSendStream[SessionMessage]]
+Streams: TypeAlias = "tuple[_Received, _Sent]"
 
 _log = logging.getLogger(__name__)
 
@@ -76,15 +75,15 @@ async def connect(
     process = _start(name, server, environ, secrets)
     # From here to the end that takes care of it there is no await: a cancel between them would leave it alone.
     try:
-        to_us, inbox = anyio.create_memory_object_stream[_Received]()
-        outbox, to_it = anyio.create_memory_object_stream[SessionMessage]()
-        with to_us, inbox, outbox, to_it:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(said.read, _pipe(process.stderr))
-                tasks.start_soon(_converse, process, name, said, int(server.answer_bytes), to_us)
-                tasks.start_soon(_write, _pipe(process.stdin), to_it)
-                yield inbox, outbox
-                tasks.cancel_scope.cancel()
+        sent = _Sent(_pipe(process.stdin))
+        async with (
+            _received(process, name, said, int(server.answer_bytes)) as received,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(said.read, _pipe(process.stderr))
+            tasks.start_soon(_await_end, received, process)
+            yield received, sent
+            tasks.cancel_scope.cancel()
     except* UpstreamError:
         await _end(process)  # what has broken the protocol, or has gone, gets no time to think
         raise
@@ -130,51 +129,98 @@ def _pipe(pipe: IO[bytes] | None) -> int:
     return pipe.fileno()
 
 
-async def _converse(
-    process: "subprocess.Popen[bytes]",
-    name: str,
-    said: "_Said",
-    most: int,
-    receiver: MemoryObjectSendStream[_Received],
-) -> None:
-    """Pass on each message, until there are no more; that is a fault, for only we end a connection."""
+@contextlib.asynccontextmanager
+async def _received(
+    process: "subprocess.Popen[bytes]", name: str, said: "_Said", most: int
+) -> "AsyncIterator[_Received]":
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)  # it holds a few times that
     loop = asyncio.get_running_loop()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
     with contextlib.closing(pipe):
-        line = bytearray()
-        while chunk := await reader.read(_CHUNK_BYTES):
-            said.spoke = True
-            *ended, rest = chunk.split(b"\n")
-            for piece in ended:
-                _append(line, piece, most, name)
-                await _deliver(bytes(line), receiver, name)
-                line.clear()
-            _append(line, rest, most, name)
+        yield _Received(name=name, said=said, most=most, reader=reader)
+
+
+async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") -> None:
+    """Wait until there are no more messages; that is a fault, for only we end a connection.
+
+    Raises:
+        UpstreamError: Always.
+    """
+    await received.over.wait()
+    if received.fault is not None:
+        raise received.fault
     await _ended(process, _LAST_WORDS_SECONDS)
     with anyio.move_on_after(_LAST_WORDS_SECONDS):
-        await said.over.wait()
+        await received.said.over.wait()
     raise UpstreamError(
         "server_gone",
-        f"The server {shown(name)} has ended{_status(process)}.{said.last_words}",
+        f"The server {shown(received.name)} has ended{_status(process)}.{received.said.last_words}",
         hint="Try its command by hand.",
     )
 
 
-def _append(line: bytearray, piece: bytes, most: int, name: str) -> None:
-    if len(line) + len(piece) > most:
-        raise _too_large(name, f"{most} bytes")
-    line += piece
+@dataclass(eq=False, kw_only=True)
+class _Received:
+    """What the server says, message by message. It is read when it is asked for: each task between costs a call time.
+
+    Attributes:
+        most: Bytes of one message.
+        over: Nothing more comes.
+        fault: Why, where it has not ended by itself.
+    """
+
+    name: str
+    said: "_Said"
+    most: int
+    reader: asyncio.StreamReader
+    over: anyio.Event = field(default_factory=anyio.Event)
+    fault: UpstreamError | None = None
+    _ended: deque[bytes] = field(default_factory=deque)
+    """Lines that have come whole."""
+    _line: bytearray = field(default_factory=bytearray)
+    """Of the one that has not."""
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next one. There is no end: when nothing more comes, the connection is ended from elsewhere."""
+        while True:
+            while not self._ended:
+                await self._read()
+            line = self._ended.popleft()
+            if line.strip():
+                large = len(line) > _LARGE_BYTES
+                try:
+                    return await to_thread.run_sync(_message, line, self.name) if large else _message(line, self.name)
+                except UpstreamError as error:
+                    await self._end(error)
+
+    async def _read(self) -> None:
+        chunk = await self.reader.read(_CHUNK_BYTES)
+        if not chunk:
+            await self._end()
+        self.said.spoke = True
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            await self._append(piece)
+            self._ended.append(bytes(self._line))
+            self._line.clear()
+        await self._append(rest)
+
+    async def _append(self, piece: bytes) -> None:
+        if len(self._line) + len(piece) > self.most:
+            await self._end(_too_large(self.name, f"{self.most} bytes"))
+        self._line += piece
+
+    async def _end(self, fault: UpstreamError | None = None) -> NoReturn:
+        self.fault = fault
+        self.over.set()
+        await anyio.sleep_forever()
+        raise AssertionError  # it never comes here
+
+    async def aclose(self) -> None:
+        """Nothing to do: the context closes the pipe."""
 
 
-async def _deliver(line: bytes, receiver: MemoryObjectSendStream[_Received], name: str) -> None:
-    if not line.strip():
-        return
-    large = len(line) > _LARGE_BYTES
-    await receiver.send(await to_thread.run_sync(_message, line, name) if large else _message(line, name))
-
-
-def _message(line: bytes, name: str) -> _Received:
+def _message(line: bytes, name: str) -> SessionMessage | Exception:
     if has_many_values(line):  # to make them would stop everybody for seconds
         raise _too_large(name, f"{MOST_VALUES} values")
     try:
@@ -191,17 +237,42 @@ def _too_large(name: str, most: str) -> UpstreamError:
     )
 
 
-async def _write(descriptor: int, sender: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    """Write what is to be sent. When it reads no more, nothing is said here: it is ending, and that is noticed."""
-    with contextlib.suppress(BrokenPipeError), sender:
-        async for item in sender:
-            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            left = memoryview(text.encode() + b"\n")
-            while left:
-                try:
-                    left = left[os.write(descriptor, left) :]
-                except BlockingIOError:
-                    await anyio.wait_writable(descriptor)
+@dataclass(eq=False)
+class _Sent:
+    """What the server is told, one line a message. When it reads no more, nothing is said: its end is noticed."""
+
+    descriptor: int
+    _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    _left: memoryview = field(default_factory=lambda: memoryview(b""))
+    """Of a line whose sender has gone meanwhile, perhaps: half a line would spoil the next one."""
+    _broken: bool = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write it.
+
+        Raises:
+            BrokenResourceError: Some time ago the server has ceased to read.
+        """
+        if self._broken:
+            raise anyio.BrokenResourceError
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self._turn:
+            try:
+                await self._write()
+                self._left = memoryview(line)
+                await self._write()
+            except BrokenPipeError:
+                self._broken = True
+
+    async def _write(self) -> None:
+        while self._left:
+            try:
+                self._left = self._left[os.write(self.descriptor, self._left) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self.descriptor)
+
+    async def aclose(self) -> None:
+        """Nothing to do: who ends the process closes its input."""
 
 
 def _status(process: "subprocess.Popen[bytes]") -> str:
