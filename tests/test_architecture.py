@@ -15,7 +15,7 @@ FLOORS = [
     {"policy"},
     {"sandbox", "runtimes", "audit", "limits", "secrets", "approvals"},
     {"guard", "door", "rpc"},
-    {"egress", "hub", "sampling"},
+    {"egress", "hub", "sampling", "workspace"},
     {"engine", "config"},
     {"server"},
     {"cli"},
