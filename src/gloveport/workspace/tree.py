@@ -1,0 +1,359 @@
+r"""A guest's path becomes a descriptor, here and nowhere else in this room.
+
+The tree is hostile: a program in the sandbox renames directories, plants links, FIFOs and names of any bytes while
+its paths are resolved. So nothing is checked and then opened. The kernel resolves each path beneath a descriptor of the
+root (openat2), and what it opened is what counts from there on. One invariant more: a descriptor that is handed out was
+opened by the very path that comes with it, with no link on the way. A link is followed by asking what it leads to and
+opening that. An absolute link is refused wherever it leads: in a sandbox it leads elsewhere.
+
+Paths on the wire are relative to the root, ``/`` between their parts, "." for the root. A name may hold any bytes. One
+that is UTF-8 is itself; every byte that is not is written ``\x`` and two hexadecimal digits, and a backslash that
+would read as the beginning of that is ``\x5c``. So each name has one spelling, and all are valid Unicode.
+"""
+
+import ctypes
+import errno
+import os
+import re
+import stat
+import struct
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gloveport.errors import ConfigError, SandboxError, WorkspaceError
+from gloveport.policy.protected import protected_part
+
+OPENAT2: Final = 437
+NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08
+
+# O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
+# among the files must not become the server's.
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NAME: Final = os.O_PATH | os.O_CLOEXEC
+
+_TRIES: Final = 128
+"""How often a path is resolved anew because the tree changed meanwhile."""
+
+_REFUSALS: Final = {
+    errno.ENOENT: ("NOT_FOUND", "does not exist"),
+    errno.ELOOP: ("NOT_FOUND", "leads in a circle of symbolic links"),
+    errno.ENOTDIR: ("NOT_A_DIRECTORY", "is not a directory, or leads through what is none"),
+    errno.ENXIO: ("NOT_A_FILE", "is a socket or a device"),
+    errno.ENODEV: ("NOT_A_FILE", "is a device"),
+    errno.ENAMETOOLONG: ("INVALID_ARGUMENT", "is longer, or has a longer name in it, than a file system takes"),
+}
+
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]")
+_ESCAPE: Final = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
+_LIKE_AN_ESCAPE: Final = re.compile(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was opened.
+
+    Attributes:
+        descriptor: Closed when the context ends.
+        path: Where it lies: links followed, relative to the root, in its one spelling.
+        status: Of what was opened, not of what has the name now.
+    """
+
+    descriptor: int
+    path: str
+    status: os.stat_result
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file may be written. To be safe, write beneath ``parent`` only, a part at a time, and follow no link.
+
+    Attributes:
+        parent: Of the nearest directory that exists; closed when the context ends.
+        missing: Names of directories to make in it, the outermost first.
+        name: Of the file. This and ``missing`` are as functions of ``os`` take them, and nothing to show.
+        path: Where that is: links followed, relative to the root, in its one spelling.
+        status: Of the regular file that is there now; None where nothing is.
+    """
+
+    parent: int
+    missing: tuple[str, ...]
+    name: str
+    path: str
+    status: os.stat_result | None
+
+
+def shown(name: bytes) -> str:
+    """The one spelling of a name, or of a path, of any bytes. ``raw`` takes it back."""
+    try:
+        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode() if b"\\" in name else name.decode()
+    except UnicodeDecodeError:
+        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode(errors="backslashreplace")
+
+
+def raw(path: str) -> bytes:
+    """The bytes that a spelling stands for. Bytes below 0x80 can't be escaped, but the backslash: no ``/`` is hidden.
+
+    Raises:
+        UnicodeEncodeError: It holds half of a surrogate pair.
+    """
+    if "\\" not in path:
+        return path.encode()
+    pieces = _ESCAPE.split(path)  # text, digits, text, digits, …, text
+    return b"".join(bytes.fromhex(piece) if odd % 2 else piece.encode() for odd, piece in enumerate(pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A workspace, held by a descriptor of its root: it stays this directory, whatever is renamed. Any thread may ask.
+
+    Attributes:
+        root: Where it was when it was opened.
+        exempt: Names and paths that may be written though they are protected.
+    """
+
+    root: Path
+    exempt: AbstractSet[str]
+    _descriptor: int
+
+    @classmethod
+    @contextmanager
+    def opened(cls, root: Path, exempt: AbstractSet[str] = frozenset()) -> Iterator["Tree"]:
+        """Hold the directory ``root``, which must be its own real path.
+
+        Raises:
+            ConfigError: It is no directory, or its path leads through links.
+            SandboxError: The kernel, or a container's system call filter, has no openat2.
+        """
+        try:
+            if not root.is_absolute() or root.resolve(strict=True) != root:
+                raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {root.resolve()}")
+            descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(
+                f"the workspace {root} can't be opened: {error.strerror}", hint="name a directory that exists"
+            ) from error
+        try:
+            tree = cls(root, exempt, descriptor)
+            tree._probe()
+            yield tree
+        finally:
+            os.close(descriptor)
+
+    def checked(self, path: str) -> str:
+        """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
+
+        Raises:
+            WorkspaceError: INVALID_ARGUMENT, ABSOLUTE_PATH_DENIED, PATH_OUTSIDE_WORKSPACE.
+        """
+        if not path or "\0" in path:
+            raise WorkspaceError("INVALID_ARGUMENT", "a path is empty or holds a NUL", hint='the root is "."')
+        if _ABSOLUTE.match(path):
+            raise WorkspaceError(
+                "ABSOLUTE_PATH_DENIED", f"{path} is absolute", hint="write it relative to the root of the workspace"
+            )
+        parts = [part for part in path.split("/") if part not in {"", "."}]
+        if ".." in parts:
+            raise WorkspaceError(
+                "PATH_OUTSIDE_WORKSPACE", f"{path} has a part ..", hint="write the path from the root of the workspace"
+            )
+        try:
+            return shown(raw("/".join(parts))) or "."
+        except UnicodeEncodeError as error:
+            raise WorkspaceError("INVALID_ARGUMENT", "a path holds half of a surrogate pair") from error
+
+    @contextmanager
+    def file(self, path: str) -> Iterator[Opened]:
+        """Open a regular file for reading. Nothing that is asked of its descriptor waits for anybody.
+
+        Raises:
+            WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, IS_DIRECTORY, NOT_A_FILE, SYMLINK_ESCAPE,
+                PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the server may not read it; or as ``checked``.
+        """
+        descriptor, path = self._opened(self.checked(path), _READ)
+        try:
+            status = os.fstat(descriptor)
+            _demand_regular(status, path)
+            yield Opened(descriptor, path, status)
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def directory(self, path: str) -> Iterator[Opened]:
+        """Open a directory for listing.
+
+        Raises:
+            WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, SYMLINK_ESCAPE, PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the
+                server may not read it; or as ``checked``.
+        """
+        descriptor, path = self._opened(self.checked(path), _LIST)
+        try:
+            yield Opened(descriptor, path, os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def place(self, path: str) -> Iterator[Place]:
+        """Find where a file may be written; make nothing.
+
+        Raises:
+            WorkspaceError: PROTECTED_PATH; SYMLINK_ESCAPE where the last part is a link, or a link before it leads
+                nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``checked``.
+        """
+        asked = self.checked(path)
+        if asked == ".":
+            raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
+        self._demand_unprotected(asked)
+        name = asked.rpartition("/")[2]
+        parent, above, missing = self._nearest(asked)
+        try:
+            resolved = "/".join(part for part in (above, *missing, name) if part != ".")
+            if resolved != asked:
+                self._demand_unprotected(resolved)
+            first = missing[0] if missing else name
+            status = _status(parent, first, resolved)
+            if status is not None and stat.S_ISLNK(status.st_mode):
+                raise WorkspaceError(
+                    "SYMLINK_ESCAPE", f"{first} in {asked} is a symbolic link, which is not written to"
+                )
+            if missing:
+                status = None
+            elif status is not None:
+                _demand_regular(status, resolved)
+            yield Place(parent, tuple(map(_native, missing)), _native(name), resolved, status)
+        finally:
+            os.close(parent)
+
+    def _demand_unprotected(self, path: str) -> None:
+        if part := protected_part(path, self.exempt):
+            raise WorkspaceError(
+                "PROTECTED_PATH",
+                f"{part} is protected: what is written there runs later, outside of the sandbox",
+                hint="ask the operator to exempt it, or leave it to a person",
+                details={"path": path, "protected": part},
+            )
+
+    def _opened(self, asked: str, flags: int) -> tuple[int, str]:
+        try:
+            return self._open(asked, flags)
+        except OSError as error:
+            raise self._refusal(asked, error) from error
+
+    def _nearest(self, asked: str) -> tuple[int, str, list[str]]:
+        """The nearest directory above ``asked`` that exists: its descriptor, its path, and what is missing below it."""
+        above = asked.rpartition("/")[0] or "."
+        missing: list[str] = []
+        while True:
+            try:
+                return *self._open(above, _LIST), missing
+            except OSError as error:
+                if error.errno != errno.ENOENT or above == ".":
+                    raise self._refusal(asked, error) from error
+            above, _, name = above.rpartition("/")
+            above = above or "."
+            missing.insert(0, name)
+
+    def _open(self, asked: str, flags: int) -> tuple[int, str]:
+        """Open what ``asked`` leads to; and its path, by which it was opened without any link."""
+        path = asked
+        for _ in range(_TRIES):
+            try:
+                return self._openat2(path, flags, BENEATH | NO_MAGICLINKS | NO_SYMLINKS), path
+            except OSError as error:
+                # A link on the way; a lease; or what a link led to a moment ago lies elsewhere by now.
+                moved = error.errno == errno.ENOENT and path is not asked
+                if error.errno not in {errno.ELOOP, errno.EAGAIN} and not moved:
+                    raise
+            with suppress(BlockingIOError):
+                path = self._target(asked)
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def _target(self, path: str) -> str:
+        """The path that ``path`` leads to at this moment, without links."""
+        descriptor = self._openat2(path, _NAME, BENEATH | NO_MAGICLINKS)
+        try:
+            found = _lies_at(descriptor)
+        finally:
+            os.close(descriptor)
+        root = _lies_at(self._descriptor).rstrip(b"/")
+        if found == root:
+            return "."
+        if not found.startswith(root + b"/"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return shown(found[len(root) + 1 :])
+
+    def _openat2(self, path: str, flags: int, resolve: int) -> int:
+        how = struct.pack("=QQQ", flags, 0, resolve)
+        # The path is a C string: ``checked`` has refused a NUL, with which the kernel would see another path.
+        descriptor: int = _syscall(OPENAT2, self._descriptor, raw(path), how, len(how))
+        if descriptor < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        return descriptor
+
+    def _probe(self) -> None:
+        try:
+            os.close(self._openat2(".", _NAME, BENEATH | NO_MAGICLINKS | NO_SYMLINKS))
+        except OSError as error:
+            raise SandboxError(
+                f"the kernel can't keep paths inside of the workspace: openat2: {error.strerror}",
+                hint="run Linux 5.6 or newer, and let the container's system call filter pass openat2",
+            ) from error
+
+    def _refusal(self, path: str, error: OSError) -> WorkspaceError:
+        if error.errno == errno.EXDEV:
+            code = "SYMLINK_ESCAPE" if self._is_link(path) else "PATH_OUTSIDE_WORKSPACE"
+            return WorkspaceError(code, f"{path} leads out of the workspace", details={"path": path})
+        if error.errno == errno.EAGAIN:
+            return WorkspaceError(
+                "PATH_OUTSIDE_WORKSPACE",
+                f"{path} changed at each of {_TRIES} tries, so that nobody can say whether it lies in the workspace",
+                hint="end the program that changes it, and try again",
+                retryable=True,
+            )
+        code, text = _REFUSALS.get(error.errno or 0, ("INTERNAL_ERROR", f"can't be opened: {error.strerror}"))
+        return WorkspaceError(code, f"{path} {text}", details={"path": path})
+
+    def _is_link(self, path: str) -> bool:
+        """Whether the last part is a link. Words of an error hang on it, nothing else."""
+        try:
+            descriptor = self._openat2(path, _NAME | os.O_NOFOLLOW, BENEATH | NO_MAGICLINKS)
+        except OSError:
+            return False
+        try:
+            return stat.S_ISLNK(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
+
+
+def _native(name: str) -> str:
+    return os.fsdecode(raw(name))
+
+
+def _status(parent: int, name: str, path: str) -> os.stat_result | None:
+    try:
+        return os.stat(raw(name), dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        code = "INVALID_ARGUMENT" if error.errno == errno.ENAMETOOLONG else "INTERNAL_ERROR"
+        raise WorkspaceError(code, f"{path} can't be written: {error.strerror}") from error
+
+
+def _demand_regular(status: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise WorkspaceError("IS_DIRECTORY", f"{path} is a directory", hint="list_dir lists one")
+    if not stat.S_ISREG(status.st_mode):
+        raise WorkspaceError("NOT_A_FILE", f"{path} is a FIFO, a socket or a device")
+
+
+def _lies_at(descriptor: int) -> bytes:
+    return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115 - a path may be no text
