@@ -4,6 +4,7 @@
 """
 
 import errno
+import os
 import re
 import socket
 import stat
@@ -243,8 +244,33 @@ def test_the_core_limit_can_be_asked_for_but_not_set(pid: int, resource: int, ne
 )
 def test_only_pipes_and_plain_files_can_be_made(where: tuple[str, int], mode: int, args: tuple[int, ...]) -> None:
     name, place = where
-    harmless = mode & 0o170000 in (0, stat.S_IFREG, stat.S_IFIFO)
+    harmless = mode & 0o170000 in (0, stat.S_IFREG, stat.S_IFIFO) and not mode & 0o6000
     assert call(name, *args[:place], mode, *args[place:]) == (ALLOW if harmless else EPERM)
+
+
+@given(
+    st.sampled_from([("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1)]),
+    long(0o644, 0o1777, 0o4755, 0o2755, 0o6000),
+    st.tuples(*[longs] * 4),
+)
+def test_no_file_lends_the_rights_of_its_owner(where: tuple[str, int], mode: int, args: tuple[int, ...]) -> None:
+    """W4: a program of root's that anybody may start, in a directory that the sandbox may write, were root's end."""
+    name, place = where
+    assert call(name, *args[:place], mode, *args[place:]) == (EPERM if mode & 0o6000 else ALLOW)
+
+
+@given(
+    st.sampled_from([("open", 1), ("openat", 2)]),
+    long(0, os.O_CREAT, os.O_CREAT | os.O_WRONLY, os.O_TMPFILE, os.O_DIRECTORY, os.O_TMPFILE | os.O_CREAT),
+    long(0, 0o644, 0o4755, 0o2755),
+    st.tuples(*[longs] * 3),
+)
+def test_no_file_is_made_that_does(where: tuple[str, int], flags: int, mode: int, args: tuple[int, ...]) -> None:
+    """W4: where nothing is made the mode means nothing, and may be anything."""
+    name, place = where
+    makes = flags & (os.O_CREAT | os.O_TMPFILE & ~os.O_DIRECTORY)
+    answer = call(name, *args[:place], flags, mode, *args[place:])
+    assert answer == (EPERM if makes and mode & 0o6000 else ALLOW)
 
 
 @given(long(0, 8, 0xFFFFFFFF, 0x40000, 0x100000, 0x400000))

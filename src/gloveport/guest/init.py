@@ -23,6 +23,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
@@ -140,13 +141,29 @@ def sealed(text):
     return memory
 
 
+def open_terminal(host, rows, columns):
+    """Give the program a terminal, which controls its session, as its streams. The host is sent its other side."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    socket.send_fds(host, [b"\0"], [ours])
+    os.close(ours)
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+    for number in range(3):
+        os.dup2(theirs, number)
+    os.close(theirs)
+
+
 def execute(program, inputs):
     """Become the program's interpreter. ``inputs``: by which number it finds which descriptor."""
     try:
         for number, descriptor in inputs.items():
             os.dup2(descriptor, number)
             os.set_inheritable(number, True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
-        os.execve(program["argv"][0], program["argv"], dict(os.environ))
+        if program["directory"]:
+            os.chdir(program["directory"])
+        os.execve(program["argv"][0], program["argv"], {**os.environ, **program["variables"]})
     except OSError as error:
         os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
     finally:
@@ -175,6 +192,15 @@ def rehearse():
     dict(os.environ)
 
 
+def restrict(rules):
+    """One more Landlock, for a program that may do less than its sandbox; none where there are no rules."""
+    if rules:
+        null = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)  # the lowest numbers that are free
+        for descriptor in null:
+            os.close(descriptor)
+        perform(load("landlock", "landlock.py").calls(rules, *sorted(null))[1])
+
+
 def run(host):
     """Wait for the program, run it, and end as it ends."""
     me = os.getpid()
@@ -192,7 +218,13 @@ def run(host):
     if not program["argv"]:
         report = run_here(program)
     else:
-        inputs = dict(zip(program["inputs"], ahead, strict=True)) or {program["descriptor"]: sealed(program["text"])}
+        restrict(program["landlock"])
+        if program["terminal"]:
+            open_terminal(host, *program["terminal"])
+            inputs = {}
+        else:
+            inputs = dict(zip(program["inputs"], ahead, strict=True))
+            inputs = inputs or {program["descriptor"]: sealed(program["text"])}
         if not program["report"]:
             execute(program, inputs)
         report = run_child(host, program, inputs)

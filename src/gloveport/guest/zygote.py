@@ -1,6 +1,8 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
     host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "filter"}}    a profile of all children
+    host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
+    zygote → host   {"kept": true}            it does
     zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
@@ -64,6 +66,13 @@ QUEUE = 64  # connections that wait at a door
 INSIDE = 1000
 REAP_MILLISECONDS = 5000
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
+
+# What programs can't replace, which a mount is, and what they can't write either; see ``kept``.
+OPENAT2, OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 437, 428, 429, 442
+RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
+AT_EMPTY_PATH, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 1, 0x44
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
+KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY}
 
 # Descriptors of a child: the standard three, its channel, the cgroups it enters, and then two to work with. The zygote
 # has none of its own below OWN, so that they can be put there.
@@ -149,7 +158,7 @@ def new_keeper(keepers):
 # -- Walls -----------------------------------------------------------------------------------------------------------
 
 
-def walls(host, profile, landlock):
+def walls(host, profile, landlock, keep):
     """The calls by which a child makes its walls, in their order, as ``init.perform`` takes them."""
     first = GROUPS + profile["groups"]
     return [
@@ -160,6 +169,7 @@ def walls(host, profile, landlock):
         (os.dup2, (first, 1)),
         (os.close, (first,)),
         *furniture(profile, first),
+        *kept(keep, first + 1),
         *doors(host, profile["doors"], first + 1),
         *new_user(first),
         # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
@@ -201,6 +211,29 @@ def furniture(profile, first):
         (_libc.ioctl, (first + 1, SIOCSIFFLAGS, RAISE_LOOPBACK)),
         (os.close, (first + 1,)),
     ]
+
+
+def kept(places, first):
+    """Mount each place over itself: so it can be neither replaced nor, where it is to be read-only, written.
+
+    ``places``: pairs of a path in a directory that programs may write, and a word of ``KEPT``; what lies above another
+    comes first. The path is walked through no link, for those who write there may turn it elsewhere at any time, and
+    what is mounted is what was opened. One that is not there, or not so, is an error.
+    """
+    root, place, cloned = first, first + 1, first + 2
+    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+    calls = [(os.open, ("/", os.O_PATH | os.O_CLOEXEC))]
+    for path, kind in places:
+        attributes = struct.pack("QQQQ", KEPT[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr
+        calls += [
+            (_libc.syscall, (OPENAT2, root, os.fsencode(path.lstrip("/")), how, len(how))),
+            (_libc.syscall, (OPEN_TREE, place, b"", AT_EMPTY_PATH | OPEN_TREE_CLONE | os.O_CLOEXEC)),
+            (_libc.syscall, (MOUNT_SETATTR, cloned, b"", AT_EMPTY_PATH, attributes, len(attributes))),
+            (_libc.syscall, (MOVE_MOUNT, cloned, b"", place, b"", MOVE_MOUNT_EMPTY_PATHS)),
+            (os.close, (cloned,)),
+            (os.close, (place,)),
+        ]
+    return [*calls, (os.close, (root,))] if places else []
 
 
 def doors(host, addresses, first):
@@ -311,19 +344,22 @@ class Zygote:
     """
 
     def __init__(self, init, host, profile, keepers):
-        version, landlock = init.load("landlock", "landlock.py").calls(
+        self.version, self.landlock = init.load("landlock", "landlock.py").calls(
             profile["setup"]["landlock"], *(GROUPS + profile["groups"] + more for more in (0, 1))
         )
         self.init = init
         self.host = host
         self.profile = profile
         self.keepers = keepers
-        self.version = version
-        self.walls = walls(host, profile, landlock)
+        self.keep(())
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.children = {}  # number → its descriptor, the socket on which its end is told, pid 1 of its namespace
         self.events = select.poll()
         self.events.register(CHANNEL, select.POLLIN)
+
+    def keep(self, places):
+        """From now on keep these in each child; see ``kept``."""
+        self.walls = walls(self.host, self.profile, self.landlock, places)
 
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
@@ -334,6 +370,10 @@ class Zygote:
                 data, ancillary, _, _ = self.host.recvmsg(1, SENT_BYTES, socket.MSG_CMSG_CLOEXEC)
                 if not data:
                     os._exit(0)
+                if not ancillary:
+                    self.keep(self.init.receive(self.host)[0]["kept"])
+                    self.init.send(self.host, {"kept": True})
+                    continue
                 channel, status, *groups = struct.unpack(f"{len(ancillary[0][2]) // 4}i", ancillary[0][2])
                 try:
                     self.fork(channel, status, groups)

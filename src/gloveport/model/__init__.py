@@ -144,6 +144,8 @@ class Grant(Value):
 
     languages: Languages = frozenset()
     mounts: tuple[Mount, ...] = ()
+    writable: tuple[Mount, ...] = ()
+    """Host directories that it may write: of a workspace, and of the caches of its tools."""
     unix_sockets: bool = False
     limits: Limits = Limits()
     egress: Annotated[Egress, PlainSerializer(outline)] = Egress()
@@ -188,6 +190,18 @@ class Program(Value):
 
     env: Mapping[str, str] = {}
     """Environment besides the common one."""
+
+    variables: Mapping[str, str] = {}
+    """Environment that only the interpreter itself gets: nothing of ours starts with a caller's variables."""
+
+    directory: str = ""
+    """Where the interpreter starts; empty for the scratch."""
+
+    terminal: tuple[int, int] | None = None
+    """Rows and columns of the terminal that its streams are; None for pipes."""
+
+    reads_only: bool = False
+    """Whether it may write to no directory of the host, though its sandbox may."""
 
     reserved_bytes: int = 0
     """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""

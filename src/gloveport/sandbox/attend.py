@@ -4,6 +4,7 @@ One task and one epoll descriptor for all of it: a task for each stream would co
 """
 
 import contextlib
+import errno
 import functools
 import math
 import select
@@ -136,7 +137,7 @@ class Attendant:
                     await anyio.lowlevel.checkpoint()
         self.watch.end()
         for stream, sink in self._sinks:
-            while (data := stream.read(_CHUNK_BYTES)) and not sink.full():
+            while (data := _read(stream)) and not sink.full():
                 sink.write(data)
 
     def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = select.EPOLLIN) -> None:
@@ -150,7 +151,7 @@ class Attendant:
             await anyio.wait_readable(self._events)
 
     def _drain(self, stream: FileIO, sink: Sink) -> bool:
-        data = stream.read(_CHUNK_BYTES)
+        data = _read(stream)
         if data:
             sink.write(data)
             if sink.full():
@@ -196,3 +197,13 @@ class Attendant:
         self.watch.end()
         self._ends = time.monotonic() + _GRACE_SECONDS
         return True
+
+
+def _read(stream: FileIO) -> bytes | None:
+    """What is there; None where nothing is yet, empty at the end. A terminal says EIO when nobody has it open."""
+    try:
+        return stream.read(_CHUNK_BYTES)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            return b""
+        raise

@@ -6,7 +6,7 @@
 import hashlib
 import math
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -17,6 +17,7 @@ from pydantic import Field, JsonValue
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, LimitName, Limits, Mount, Program, Symlink, Value
 from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.console import Console
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
@@ -25,6 +26,10 @@ _HOSTNAME = "gloveport"
 _MOST_DOORS = 253  # descriptors in one message of the kernel's (SCM_MAX_FD)
 
 Access: TypeAlias = Literal["read", "run", "write", "device"]
+
+
+Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]]
+"""Path, inside, of what is kept in a directory that programs may write: it can't be replaced, or not written either."""
 
 
 class Tmpfs(Value):
@@ -98,6 +103,10 @@ class Plan(Value):
     """The whole environment."""
 
     binds: tuple[Mount, ...]
+    writable: tuple[Mount, ...] = ()
+    """Directories of the host that programs may write, owned inside by them. The fork server alone builds these: it
+    keeps what must not be written in them read-only."""
+
     symlinks: tuple[Symlink, ...]
     masked: tuple[str, ...]
     files: tuple[TextFile, ...]
@@ -117,6 +126,17 @@ class Plan(Value):
     """Soft and hard limit of each process."""
 
     limits: Limits
+
+    @property
+    def landlock_for_reading(self) -> tuple[tuple[str, Access], ...]:
+        """As ``landlock``, for what may write to no directory of the host."""
+        shared = {mount.target for mount in self.writable}
+        return tuple((path, "run" if path in shared else access) for path, access in self.landlock)
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """All that is shown of the host, in the order in which it is told of."""
+        return (*self.binds, *self.writable)
 
     @cached_property
     def walls(self) -> str:
@@ -144,7 +164,8 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
     # Packages count as the one place that they lie in: Python lists it to find one.
     places = (*(bind.target for bind in shown), *{str(PurePosixPath(one.target).parent) for one in system.packages})
-    _refuse_nesting([*places, *(mount.target for mount in grant.mounts)], [*(t.path for t in tmpfs), "/proc", "/dev"])
+    shares = [mount.target for mount in (*grant.mounts, *grant.writable)]
+    _refuse_nesting([*places, *shares], [*(t.path for t in tmpfs), "/proc", "/dev"])
     # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
     commands = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
     return Plan(
@@ -165,6 +186,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             **network.env,
         },
         binds=(*shown, *system.packages, *grant.mounts),
+        writable=grant.writable,
         symlinks=(*system.symlinks, *program.symlinks),
         masked=system.masked,
         files=(*_etc(network.hosts), *network.files),
@@ -178,6 +200,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             ("/proc", "read"),
             ("/dev", "device"),
             *((t.path, "write") for t in tmpfs),
+            *((mount.target, "write") for mount in grant.writable),
         ),
         doors=network.doors,
         placeholders=network.placeholders,
@@ -299,11 +322,19 @@ class Child(Protocol):
         """What each of the plan's ``placeholders`` holds in it."""
 
     async def run(
-        self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink, clock: Clock | None = None
+        self,
+        program: Program,
+        *,
+        value_bytes: int,
+        stdout: Sink,
+        stderr: Sink,
+        clock: Clock | None = None,
+        hand: Callable[[Console], None] | None = None,
     ) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.
 
         ``clock``: what the wall-clock limit is counted by, from now; whoever has it may stop it for a while.
+        ``hand``: gets what one has in hand of the program when it has begun; without it, it reads nothing.
 
         A cancelled call leaves the killing to the context the child came from.
         """

@@ -83,4 +83,6 @@ def _root(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str], *, m
     yield from ("--dev", "/dev")
     for tmpfs in plan.tmpfs:
         yield from ("--perms", "0700", "--size", str(tmpfs.size), "--tmpfs", tmpfs.path)
+    for mount in plan.writable:
+        yield from ("--bind", sources.get(mount.source, mount.source), mount.target)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", plan.env["HOME"])

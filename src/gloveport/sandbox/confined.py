@@ -22,6 +22,7 @@ from gloveport.sandbox import cgroup, frames
 from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
 from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.console import Console
 from gloveport.sandbox.watch import Watch
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
@@ -29,7 +30,8 @@ _REPORT_BYTES = 512 * 1024  # most of a report besides its value
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _BOOT_SECONDS = 20.0
 _PLACEHOLDER_BYTES = 24  # 32 characters
-_JOB = ("name", "source", "argv", "text", "descriptor", "report")  # what the guest is told of a program
+# What the guest is told of a program.
+_JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal")
 
 
 @dataclass(kw_only=True)
@@ -66,6 +68,7 @@ class Confined:
     Attributes:
         plan: What it was built from; whoever hands it out may narrow its limits before the run.
         channel: Socket to the process inside that will run the program, or start its interpreter.
+        pid: The host's number of that process.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
         doors: See ``sandbox.base.Child``.
         rlimits: Limits that its process has already.
@@ -77,6 +80,7 @@ class Confined:
 
     plan: Plan
     channel: socket.socket
+    pid: int
     inner: FileIO
     walls: Walls
     group: cgroup.Group | None
@@ -94,6 +98,15 @@ class Confined:
 
     _notes: FileIO | None = None
     """Where it reports by itself."""
+
+    _terminal: FileIO | None = None
+    """Where the program has one."""
+
+    _input: FileIO | None = None
+    """What it reads, where that is a pipe which stays open."""
+
+    _process: FileIO | None = None
+    """Its process descriptor."""
 
     _spent: float = 0.0
 
@@ -150,7 +163,14 @@ class Confined:
         self.plan = plan
 
     async def run(
-        self, program: Program, *, value_bytes: int, stdout: Sink, stderr: Sink, clock: Clock | None = None
+        self,
+        program: Program,
+        *,
+        value_bytes: int,
+        stdout: Sink,
+        stderr: Sink,
+        clock: Clock | None = None,
+        hand: Callable[[Console], None] | None = None,
     ) -> Outcome:
         """See ``sandbox.base.Child``."""
         clock = clock or Clock()
@@ -158,7 +178,9 @@ class Confined:
         inner = self.inner.fileno()
         watch = Watch(limits=self.plan.limits, clock=clock, group=self.group, inner=inner, spent=self._spent)
         try:
-            if self._stdin is None:
+            if hand is not None:
+                hand(await self._begin(program, value_bytes))
+            elif self._stdin is None:
                 await self._hand_over(program, value_bytes, {})
             elif self._text is not None:
                 _seal(self._text, program.text)
@@ -173,7 +195,7 @@ class Confined:
         )
         if self._stdin is not None:
             attendant.feed(self._stdin, program.text if self._text is None else "\n")
-        attendant.collect(self.streams.stdout, stdout)
+        attendant.collect(self._terminal or self.streams.stdout, stdout)
         attendant.collect(self.streams.stderr, stderr)
         if self._notes is not None:
             attendant.note(self._notes)
@@ -198,9 +220,30 @@ class Confined:
 
     def close(self) -> None:
         """Close the host's end of what it opened itself. The processes are another's to end."""
-        for file in (self._stdin, self._text, self._notes):
+        for file in (self._stdin, self._text, self._notes, self._terminal, self._input, self._process):
             if file is not None:
                 file.close()
+
+    async def _begin(self, program: Program, value_bytes: int) -> Console:
+        """Start a program that has a console.
+
+        Raises:
+            GuestError: Its process is gone.
+        """
+        self._process = FileIO(os.pidfd_open(self.pid))
+        if self.is_over():  # if not, then nobody else had its number
+            raise GuestError("its process is gone")
+        if program.terminal:
+            await self._hand_over(program, value_bytes, {})
+            self._terminal = await frames.receive_descriptor(self.channel, "r+")
+            os.set_blocking(self._terminal.fileno(), False)
+            return Console(input=self._terminal, process=self._process, is_terminal=True)
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        self._input = FileIO(writing, "w")
+        with FileIO(reading) as far:
+            await self._hand_over(program, value_bytes, {0: far})
+        return Console(input=self._input, process=self._process, is_terminal=False)
 
     async def _hand_over(self, program: Program, value_bytes: int, inputs: Mapping[int, FileIO]) -> None:
         """Send the program, the far ends of its streams, and what else its interpreter finds under which number.
@@ -210,6 +253,7 @@ class Confined:
         job = {name: getattr(program, name) for name in _JOB}
         rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
+        job["landlock"] = self.plan.landlock_for_reading if program.reads_only else []
         job["env"] = self.placeholders
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)

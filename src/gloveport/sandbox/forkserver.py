@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from gloveport.errors import SandboxError
 from gloveport.model import Program
 from gloveport.sandbox import zygote
-from gloveport.sandbox.base import Plan, same_walls
+from gloveport.sandbox.base import Kept, Plan, same_walls
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.sandbox.zygote import Zygote
@@ -54,13 +54,13 @@ class ForkServer:
         return self._current is not None
 
     @asynccontextmanager
-    async def make(self) -> AsyncIterator[Confined]:
-        """See ``pool.Maker``. Waits for a fork server where there is none."""
+    async def make(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
+        """See ``pool.Maker``. Waits for a fork server where there is none. ``kept``: see ``Zygote.fork``."""
         while (current := self._current) is None:
             await self._up.wait()
         if current.forks + 1 >= self.forks:
             current.worn.set()
-        async with current.fork() as child:
+        async with current.fork(kept) as child:
             if self.program.waiting:
                 await child.boot(self.program)
             yield child

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import FileIO
+from typing import Literal
 
 import anyio
 import pydantic_core
@@ -42,8 +43,8 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
         view, descriptors = view[sent:], ()
 
 
-async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...]) -> None:
-    """Send a byte, and descriptors with it.
+async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] = ()) -> None:
+    """Send a byte, and descriptors with it, if there are some.
 
     Raises:
         OSError: The other end is gone.
@@ -122,14 +123,14 @@ async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
     return incoming.message, incoming.pid
 
 
-async def receive_descriptor(channel: socket.socket) -> FileIO:
-    """The descriptor, to be read from, that comes with one byte.
+async def receive_descriptor(channel: socket.socket, mode: Literal["r", "r+"] = "r") -> FileIO:
+    """The descriptor that comes with one byte. ``mode``: what it is for.
 
     Raises:
         GuestError: None comes, or more.
     """
     (descriptor,) = await receive_descriptors(channel, 1)
-    return FileIO(descriptor)
+    return FileIO(descriptor, mode)
 
 
 async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, ...]:

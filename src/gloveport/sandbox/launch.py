@@ -2,11 +2,14 @@
 
     python -I -S launch.py SPEC-DESCRIPTOR
 
-reads ``{"argv", "uid", "sources", "stage"}`` from the descriptor. ``uid`` is null for an ordinary user. For root it
-makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
-directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
+reads ``{"argv", "uid", "sources", "writable", "stage"}`` from the descriptor. ``uid`` is null for an ordinary user. For
+root it makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of
+the directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
 ``/proc/sys`` would stay writable inside and process limits would not count. With ``"opener"`` and ``"doors"``, it first
 forks a process that opens doors from outside. Standard library only, no import of ours.
+
+A source that may be written is shown with its owner as that uid (an id-mapped mount), so that on the host everything
+keeps its owner, and what is made gets it. What belongs to others belongs to nobody inside.
 """
 
 import _socket
@@ -15,7 +18,9 @@ import errno
 import json
 import os
 import resource
+import signal
 import stat
+import struct
 import sys
 from io import FileIO
 from pathlib import Path
@@ -24,6 +29,8 @@ CLONE_NEWNS = 0x20000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 CLONE_NEWUSER, CLONE_NEWNET, NS_GET_USERNS = 0x10000000, 0x40000000, 0xB701
 PR_SET_NO_NEW_PRIVS = 38
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
+AT_FDCWD, AT_EMPTY_PATH, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_IDMAP = -100, 0x1000, 1, 4, 0x100000
 QUEUE, MOST_DESCRIPTORS = 64, 1 << 30
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -53,11 +60,47 @@ def open_plain(path: str) -> int:
     return descriptor
 
 
-def stage_sources(stage: str, sources: list[str]) -> None:
+def open_mapped(source: int, uid: int) -> int:
+    """A detached mount of the directory that is open, in which the owner of it is ``uid``, and nobody else anybody."""
+    owner = os.fstat(source)
+    namespace = open_mapping(f"{owner.st_uid} {uid} 1", f"{owner.st_gid} {uid} 1")
+    cloned: int = _libc.syscall(OPEN_TREE, source, b"", AT_EMPTY_PATH | OPEN_TREE_CLONE | os.O_CLOEXEC)
+    check(min(cloned, 0), "open_tree")
+    attributes = struct.pack("QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)  # struct mount_attr
+    check(
+        _libc.syscall(MOUNT_SETATTR, cloned, b"", AT_EMPTY_PATH, attributes, len(attributes)),
+        "its file system can't show a directory with another owner (mount_setattr)",
+    )
+    os.close(namespace)
+    return cloned
+
+
+def open_mapping(uids: str, gids: str) -> int:
+    """A user namespace that holds nothing but these lines of its maps."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, b"%d" % _libc.unshare(CLONE_NEWUSER))
+        os.close(writing)
+        signal.pause()
+    try:
+        check(int(os.read(reading, 2)), "unshare")
+        Path(f"/proc/{child}/uid_map").write_text(uids)
+        Path(f"/proc/{child}/gid_map").write_text(gids)
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+def stage_sources(stage: str, sources: list[str], writable: list[str], uid: int) -> None:
     """Show each source at ``stage/<index>`` in a mount namespace that only this process and its children see."""
     check(_libc.unshare(CLONE_NEWNS), "unshare")
     mount(b"none", "/", None, MS_REC | MS_PRIVATE)  # nothing below reaches the host's own mount table
     opened = [open_plain(source) for source in sources]  # before the stage can hide one
+    mapped = {index: open_mapped(opened[index], uid) for index in map(sources.index, writable)}
     mount(b"tmpfs", stage, b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0755,size=1m")
     for index, descriptor in enumerate(opened):
         target = f"{stage}/{index}"
@@ -65,7 +108,12 @@ def stage_sources(stage: str, sources: list[str]) -> None:
             Path(target).mkdir()
         else:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        mount(f"/proc/self/fd/{descriptor}".encode(), target, None, MS_BIND | MS_REC)
+        if index in mapped:
+            moved = _libc.syscall(MOVE_MOUNT, mapped[index], b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH)
+            check(moved, "move_mount")
+            os.close(mapped[index])
+        else:
+            mount(f"/proc/self/fd/{descriptor}".encode(), target, None, MS_BIND | MS_REC)
         os.close(descriptor)
 
 
@@ -128,7 +176,7 @@ def main() -> None:
     # And should a kernel dump all the same (a core socket, since Linux 6.16, may not look at the limit): nothing in it.
     Path("/proc/self/coredump_filter").write_text("0")
     if spec["uid"] is not None:
-        stage_sources(spec["stage"], spec["sources"])
+        stage_sources(spec["stage"], spec["sources"], spec["writable"], spec["uid"])
         become(spec["uid"])
     if "opener" in spec:
         leave_behind(spec["opener"], spec["doors"])

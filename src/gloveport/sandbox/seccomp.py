@@ -10,6 +10,7 @@ their high word in the kernel: to compare it as well would let ``request | 1 << 
 """
 
 import errno
+import os
 import socket
 import stat
 import struct
@@ -72,12 +73,32 @@ _MAP_HUGETLB, _MFD_HUGETLB = 0x4_0000, 0x4
 _RLIMIT_CORE = 4
 _PER_LINUX, _PER_LINUX32, _PER_QUERY = 0, 8, 0xFFFF_FFFF
 _SOCK_TYPE = 0xF  # the rest of socket's type argument are SOCK_CLOEXEC and SOCK_NONBLOCK
+_TMPFILE = 0o20000000  # O_TMPFILE without the O_DIRECTORY in it
 _NODE_TYPE, _NODES = 0o170000, (0, stat.S_IFREG, stat.S_IFIFO)  # S_IFMT; 0 is a plain file too
 
 
+def _plain(mode: int) -> Unless:
+    """No set-user-id and no set-group-id bit among the mode."""
+    return Unless(_low(mode), (0,), EPERM, mask=stat.S_ISUID | stat.S_ISGID)
+
+
+def _mode(name: str, mode: int) -> Rule:
+    promise = (
+        "no set-user-id or set-group-id file: in a directory of the host it would lend its owner's rights to everybody"
+    )
+    return Rule(name, promise, (_plain(mode),), ALLOW)
+
+
+def _opening(name: str, flags: int) -> Rule:
+    promise = "as chmod, where a file is made"
+    making = (os.O_CREAT, _TMPFILE, os.O_CREAT | _TMPFILE)
+    checks = (Unless(_low(flags), making, ALLOW, mask=os.O_CREAT | _TMPFILE), _plain(flags + 1))
+    return Rule(name, promise, checks, ALLOW)
+
+
 def _node(name: str, mode: int) -> Rule:
-    promise = "named pipes and plain files: a device node would be a way to the device"
-    return Rule(name, promise, (Unless(_low(mode), _NODES, EPERM, mask=_NODE_TYPE),), ALLOW)
+    promise = "named pipes and plain files: a device node would be a way to the device; else as chmod"
+    return Rule(name, promise, (Unless(_low(mode), _NODES, EPERM, mask=_NODE_TYPE), _plain(mode)), ALLOW)
 
 
 def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> Rule:
@@ -162,6 +183,9 @@ _RULES = (
     *(_scheduling(name) for name in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr")),
     _scheduling("setpriority", kinds=(_PRIO_PROCESS,)),
     _scheduling("ioprio_set", kinds=(_IOPRIO_WHO_PROCESS,)),
+    *(_mode(name, mode) for name, mode in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))),
+    _mode("creat", 1),
+    *(_opening(name, flags) for name, flags in (("open", 1), ("openat", 2))),
     _node("mknod", 1),
     _node("mknodat", 2),
     Rule(

@@ -163,11 +163,13 @@ class Bubblewrap:
         Raises:
             SandboxError: A wall of the plan can't be built on this host.
         """
+        if plan.writable:
+            raise SandboxError("nothing of the host can be written in a sandbox that no fork server makes")
         with contextlib.ExitStack() as stack:
             group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
             async with self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned:
                 with spawned.diagnosing():
-                    setup = {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]}
+                    setup = {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]}
                     await frames.send(spawned.channel, setup)
                     ready, pid = await frames.expect(spawned.channel)
                     walls = checked(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
@@ -179,6 +181,7 @@ class Bubblewrap:
                 child = Confined(
                     plan=plan,
                     channel=spawned.channel,
+                    pid=pid,
                     inner=inner,
                     walls=walls,
                     group=group,
@@ -224,7 +227,7 @@ class Bubblewrap:
         uid: int | None,
         stack: contextlib.ExitStack,
     ) -> Spawned:
-        shown = tuple(_identity(bind.source) for bind in plan.binds)
+        shown = tuple(_identity(mount.source) for mount in plan.mounts)
         channel, theirs = socketpair(stack)
         opener, far_opener = socketpair(stack) if doors else (None, None)
         with theirs, far_opener or contextlib.nullcontext():
@@ -254,7 +257,7 @@ class Bubblewrap:
     ) -> "subprocess.Popen[bytes]":
         """Start the processes. The descriptors named here are all that they inherit."""
         program = str(self.program)
-        sources = list(dict.fromkeys([program, *(bind.source for bind in plan.binds)]))
+        sources = list(dict.fromkeys([program, *(mount.source for mount in plan.mounts)]))
         staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
         command = (*plan.interpreter, script, str(descriptors.control))
         with contextlib.ExitStack() as stack:
@@ -262,6 +265,7 @@ class Bubblewrap:
             arguments = _memory(stack, "\0".join(options(plan, descriptors, staged)).encode())
             argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
             spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
+            spec["writable"] = [mount.source for mount in plan.writable]
             passed = [descriptors.seccomp, descriptors.info, descriptors.control, *descriptors.files]
             if descriptors.opener is not None:
                 passed.append(descriptors.opener)

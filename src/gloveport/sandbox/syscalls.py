@@ -33,7 +33,7 @@ ALLOWED = (
     _group(
         "Open files",
         "mounts, file modes and Landlock decide which",
-        "open openat openat2 creat access faccessat faccessat2",
+        "access faccessat faccessat2",
     ),
     _group(
         "Look at files",
@@ -44,8 +44,8 @@ ALLOWED = (
     _group(
         "Change files",
         "names, modes, owners and times in the private file systems; every other mount is read-only",
-        "rename renameat renameat2 mkdir mkdirat rmdir link linkat unlink unlinkat symlink symlinkat chmod fchmod"
-        " fchmodat fchmodat2 chown fchown lchown fchownat umask utime utimes futimesat utimensat chdir fchdir"
+        "rename renameat renameat2 mkdir mkdirat rmdir link linkat unlink unlinkat symlink symlinkat"
+        " chown fchown lchown fchownat umask utime utimes futimesat utimensat chdir fchdir"
         " setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat",
     ),
     _group(
@@ -240,6 +240,11 @@ ABSENT = (
         "clone3",
         "its flags lie in memory, where a filter can't see CLONE_NEW*; the C library falls back to clone",
         "clone3",
+    ),
+    _group(
+        "openat2",
+        "the mode of what it makes lies in memory, where a filter can't see a set-user-id bit; programs use openat",
+        "openat2",
     ),
     _group(
         "Kernel asynchronous I/O",

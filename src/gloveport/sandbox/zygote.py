@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST, Limits
 from gloveport.sandbox import bubblewrap, cgroup, frames, netns, seccomp
-from gloveport.sandbox.base import Plan, Walls
+from gloveport.sandbox.base import Kept, Plan, Walls
 from gloveport.sandbox.confined import Confined, Streams, checked
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 
@@ -50,13 +50,18 @@ class Zygote:
     retired: anyio.Event = field(default_factory=anyio.Event)
     _children: int = 0
     _child_ended: anyio.Event = field(default_factory=anyio.Event)
+    _asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    _kept: tuple[Kept, ...] = ()
 
     @contextlib.asynccontextmanager
-    async def fork(self) -> AsyncIterator[Confined]:
+    async def fork(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
         """A confined sandbox that waits for its program; on leaving, nothing is left of it.
 
+        Args:
+            kept: What to keep in the directories that programs may write; what lies above another comes first.
+
         Raises:
-            SandboxError: The fork server is dead, or a wall is missing.
+            SandboxError: The fork server is dead, a wall is missing, or something that is to be kept is not there.
         """
         self.forks += 1
         self._children += 1
@@ -72,7 +77,7 @@ class Zygote:
                         far.enter_context(their_status)
                         groups = far.enter_context(group.entrances()) if group else ()
                         descriptors = their_channel.fileno(), their_status.fileno(), *groups
-                        await frames.send_descriptors(self.spawned.channel, descriptors)
+                        await self._ask(descriptors, kept)
                     inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with _killed(inner):
                     with self.spawned.diagnosing():
@@ -85,6 +90,7 @@ class Zygote:
                     child = Confined(
                         plan=self.plan,
                         channel=channel,
+                        pid=pid,
                         inner=inner,
                         walls=walls,
                         group=group,
@@ -104,6 +110,15 @@ class Zygote:
         finally:
             self._children -= 1
             self._child_ended.set()
+
+    async def _ask(self, descriptors: tuple[int, ...], kept: tuple[Kept, ...]) -> None:
+        async with self._asking:  # what it is told to keep is for the next child
+            if kept != self._kept:
+                await frames.send_descriptors(self.spawned.channel)
+                await frames.send(self.spawned.channel, {"kept": kept})
+                await frames.expect(self.spawned.channel)
+                self._kept = kept
+            await frames.send_descriptors(self.spawned.channel, descriptors)
 
     @property
     def shown(self) -> tuple[tuple[int, int], ...]:
@@ -167,7 +182,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "groups": groups,
         "rlimits": dict(plan.rlimits),
         "preload": plan.preload,
-        "setup": {"landlock": plan.landlock, "mounts": [bind.target for bind in plan.binds]},
+        "setup": {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]},
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
         "masked": plan.masked,
         "doors": plan.doors,

@@ -1,0 +1,68 @@
+"""What one has in hand of a program that goes on: its standard input or its terminal, and signals."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import termios
+from dataclasses import dataclass, field
+from io import FileIO
+
+import anyio
+
+_PROCESS_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9
+
+
+@dataclass(eq=False, kw_only=True)
+class Console:
+    """The near end of one program.
+
+    Attributes:
+        input: What it reads comes from here. It does not block.
+        process: Process descriptor of its first process.
+        is_terminal: Whether ``input`` is its terminal, by which it is read as well.
+    """
+
+    input: FileIO
+    process: FileIO
+    is_terminal: bool
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def write(self, data: bytes) -> None:
+        """Have it read this. Waits where it reads slowly; what others write comes before or after.
+
+        Raises:
+            BrokenPipeError: It reads nothing more.
+        """
+        async with self._turn:
+            left = memoryview(data)
+            while left:
+                if self.input.closed:
+                    raise BrokenPipeError
+                try:
+                    left = left[os.write(self.input.fileno(), left) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(self.input)
+                except OSError as error:  # a terminal that nobody has open says EIO
+                    raise BrokenPipeError from error
+
+    def close_input(self) -> None:
+        """Let it read the end. Of a terminal one writes the character that says so."""
+        if not self.is_terminal:
+            self.input.close()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its process group; to its first process alone where the kernel knows no better."""
+        with contextlib.suppress(ProcessLookupError):
+            try:
+                signal.pidfd_send_signal(self.process.fileno(), number, None, _PROCESS_GROUP)
+            except OSError as error:
+                if isinstance(error, ProcessLookupError):
+                    raise
+                signal.pidfd_send_signal(self.process.fileno(), number)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give its terminal another size, of which it is told."""
+        if self.is_terminal:
+            fcntl.ioctl(self.input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -1,0 +1,249 @@
+"""Directories of the host that programs may write: whose they stay, what is kept in them, and what a console is for."""
+
+import contextlib
+import os
+import signal
+import stat
+from dataclasses import dataclass, field
+
+import anyio
+import pytest
+
+from gloveport.config import Config
+from gloveport.errors import SandboxError
+from gloveport.model import Mount, Program
+from gloveport.sandbox import zygote
+from gloveport.sandbox.base import make_plan
+from gloveport.server import build
+
+pytestmark = pytest.mark.anyio
+
+INSIDE = "/workspace"
+OWNER = 54_321
+KEPT = ((f"{INSIDE}/.git", "pinned"), (f"{INSIDE}/.git/config", "read-only"), (f"{INSIDE}/.git/hooks", "read-only"))
+
+
+@dataclass
+class Heard:
+    """Where the bytes of one stream go."""
+
+    data: bytes = b""
+    wanted: dict[bytes, anyio.Event] = field(default_factory=dict)
+
+    def write(self, data):
+        self.data += data
+        for word, event in self.wanted.items():
+            if word in self.data:
+                event.set()
+
+    def full(self):
+        return False
+
+    async def until(self, word):
+        """Return when these bytes have come."""
+        event = self.wanted.setdefault(word, anyio.Event())
+        self.write(b"")
+        with anyio.fail_after(10):
+            await event.wait()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A directory with a repository; for root, of another user."""
+    root = tmp_path / "work"
+    (root / ".git/hooks").mkdir(parents=True)
+    (root / ".git/config").write_text("[core]\n")
+    (root / "old.txt").write_text("old")
+    if os.geteuid() == 0:
+        for path in (root, *root.rglob("*")):
+            os.chown(path, OWNER, OWNER + 1)
+    return root
+
+
+@pytest.fixture
+async def server(folder, request):
+    """A fork server whose sandboxes may write to the folder."""
+    config = Config()
+    with contextlib.ExitStack() as stack:
+        tree = build.cgroups(config, stack)
+        backend, system = build.bubblewrap(config, tree), build.system_of(config, tree)
+        shares = (Mount(source=str(folder), target=INSIDE),)
+        grant = build.whole_grant(config).model_copy(update={"writable": shares})
+        plan = make_plan(Program(name="command"), grant, system)
+        async with zygote.start(backend, plan) as running:
+            yield running
+
+
+@pytest.fixture
+def shell(server):
+    """``await shell(command)``: exit code, standard output, standard error."""
+
+    async def run(command, *, attend=None, kept=KEPT, **more):
+        out, err = Heard(), Heard()
+        program = Program(name="command", argv=("/bin/bash", "-c", command), directory=INSIDE, **more)
+        async with server.fork(kept) as child, anyio.create_task_group() as tasks:
+            hand = None if attend is None else lambda console: tasks.start_soon(attend, console, out)
+            outcome = await child.run(program, value_bytes=256, stdout=out, stderr=err, hand=hand)
+        return outcome.exit_code, out.data.decode(), err.data.decode()
+
+    return run
+
+
+async def test_what_a_program_makes_belongs_to_whom_the_directory_belongs(shell, folder):
+    """W4, E9: on the host, and to the program inside."""
+    code, out, _ = await shell(
+        "echo new > new.txt; mkdir -p a/b; echo more >> old.txt; stat -c %u:%g . old.txt new.txt"
+    )
+    assert (code, out) == (0, "1000:1000\n" * 3)
+    assert (folder / "old.txt").read_text() == "oldmore\n"
+    owner = folder.stat()
+    for path in (folder / "new.txt", folder / "a/b", folder / "old.txt"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (owner.st_uid, owner.st_gid)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "echo x >> .git/config",
+        "mv .git .old",
+        "mv .git/config .git/old",
+        "rm -rf .git/hooks",
+        "echo x > .git/hooks/pre-commit",
+        "rm .git/config",
+        "ln .git/config also",
+        "mkdir n && mv n .git/hooks",
+        "cd .git && mv ../.git/config ./x",
+        "chmod 777 .git/config",
+        "python3 -c 'import ctypes; l = ctypes.CDLL(None); exit(l.umount2(b\".git/config\", 2) and 1)'",
+        'python3 -c \'import os; os.rename("old.txt", ".git/config")\'',
+    ],
+)
+async def test_what_is_kept_is_neither_written_nor_replaced(shell, folder, attack):
+    """W4: by no way that leads to the same file or the same name."""
+    code, _, err = await shell(attack)
+    assert (code != 0, bool(err) or "umount2" in attack) == (True, True)
+    assert (folder / ".git/config").read_text() == "[core]\n"
+    assert [*(folder / ".git/hooks").iterdir()] == []
+    assert stat.S_IMODE((folder / ".git/config").stat().st_mode) == 0o644
+
+
+async def test_beside_what_is_kept_all_can_be_written(shell, folder):
+    """W4: git works."""
+    command = "git init -q . 2>/dev/null; touch .git/index.lock && mv .git/index.lock .git/index && rm old.txt"
+    assert (await shell(command))[0] == 0
+    assert (folder / ".git/index").exists()
+
+
+@pytest.mark.parametrize("link", [".git", ".git/config"])
+async def test_a_link_at_a_place_that_is_to_be_kept_makes_no_sandbox(shell, folder, link, tmp_path):
+    """W2, W4: mounted would be what it leads to."""
+    (folder / link).rename(tmp_path / "moved")
+    (folder / link).symlink_to(tmp_path / "moved")
+    with pytest.raises(SandboxError):
+        await shell("true")
+
+
+async def test_a_place_that_is_not_there_makes_no_sandbox_and_the_next_one_is_made(shell):
+    """W4: a wall that can't be built."""
+    with pytest.raises(SandboxError):
+        await shell("true", kept=(*KEPT, (f"{INSIDE}/nothing", "read-only")))
+    assert (await shell("true"))[0] == 0
+
+
+async def test_no_program_makes_a_file_that_lends_the_rights_of_the_owner(shell, folder):
+    """W4, E9"""
+    code, _, _ = await shell("cp /bin/true t; chmod 4755 t || chmod g+s t || install -m 6755 t u")
+    assert code != 0
+    assert not any(path.stat().st_mode & 0o6000 for path in folder.rglob("*"))
+
+
+async def test_a_program_that_only_reads_writes_to_nothing_of_the_host(shell, folder):
+    """W4: and to its scratch as ever."""
+    code, out, _ = await shell(
+        "cat old.txt; echo x > new.txt || touch .git/x || rm old.txt; echo $?; echo > /tmp/x", reads_only=True
+    )
+    assert (code, out) == (0, "old1\n")
+    assert sorted(path.name for path in folder.iterdir()) == [".git", "old.txt"]
+
+
+async def test_nothing_of_the_host_can_be_written_where_no_fork_server_makes_the_sandbox(server):
+    """W4: nothing would keep what is to be kept."""
+    with pytest.raises(SandboxError):
+        async with server.backend.start(server.plan):
+            pass
+
+
+async def test_variables_of_a_caller_reach_the_program_alone(shell):
+    """W6: here they would have started another interpreter's library than ours."""
+    hostile = {"PYTHONHOME": "/workspace", "LD_PRELOAD": "/workspace/x.so", "WORD": "yes"}
+    assert (await shell("echo $WORD $PYTHONHOME", variables=hostile))[:2] == (0, "yes /workspace\n")
+
+
+# -- Consoles --------------------------------------------------------------------------------------------------------
+
+
+async def test_standard_input_stays_open_until_it_is_closed(shell):
+    """W4"""
+
+    async def attend(console, out):
+        await console.write(b"one\n")
+        await out.until(b"one\n")
+        await console.write(b"two\n")
+        console.close_input()
+        with pytest.raises(BrokenPipeError):
+            await console.write(b"three\n")
+
+    assert (await shell("cat; echo end", attend=attend))[:2] == (0, "one\ntwo\nend\n")
+
+
+async def test_a_terminal_controls_the_session(shell):
+    """W4: Ctrl-C interrupts what is in front, and the shell goes on."""
+
+    async def attend(console, out):
+        await out.until(b"ready")
+        await console.write(b"\x03")
+
+    command = (
+        "tty; stty size; trap 'echo caught' INT; python3 -c 'import time; print(\"ready\", flush=True); time.sleep(99)'"
+    )
+    code, out, _ = await shell(f"{command}; echo after", attend=attend, terminal=(40, 120))
+    assert code == 0
+    assert out.startswith("/dev/pts/0\r\n40 120\r\nready\r\n")
+    assert out.endswith("caught\r\nafter\r\n")
+
+
+async def test_a_terminal_can_be_resized(shell):
+    """W4: and the program is told."""
+
+    async def attend(console, out):
+        await out.until(b"ready")
+        console.resize(11, 22)
+
+    command = "trap 'stty size; exit 7' WINCH; echo ready; while :; do read -t 1 x; done"
+    code, out, _ = await shell(command, attend=attend, terminal=(40, 120))
+    assert (code, out) == (7, "ready\r\n11 22\r\n")
+
+
+async def test_a_signal_reaches_the_group_and_the_end_whoever_has_left_it(shell, is_running):
+    """W4: setsid and a double fork hide nobody."""
+    word = f"9{os.getpid()}{os.times().elapsed:.0f}"
+
+    async def attend(console, out):
+        await out.until(b"ready")
+        console.signal(signal.SIGTERM)
+
+    command = (
+        f"trap 'exit 3' TERM; setsid sleep {word} & (setsid sleep {word} &); echo ready; while :; do sleep 0.1; done"
+    )
+    assert (await shell(command, attend=attend))[0] == 3
+    assert not is_running(word)
+
+
+async def test_what_a_program_writes_to_a_terminal_at_its_end_is_heard(shell):
+    """W4: all of it, though the terminal is gone."""
+
+    async def attend(_console, _out):
+        pass
+
+    code, out, _ = await shell("seq 20000", attend=attend, terminal=(40, 120))
+    assert (code, len(out.splitlines())) == (0, 20_000)
