@@ -1,0 +1,52 @@
+"""What the tools that only read have run for them: a program in a sandbox that can write to nothing of the workspace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What came of one program.
+
+    Attributes:
+        exit_code: 128 + the signal where one has ended it; None where a limit has.
+        stdout: Its first bytes, as many as were asked for.
+        stderr: Likewise, at most 64 KiB.
+        truncated: Whether it had more to say on its standard output. It was ended then.
+        timed_out: Whether it was ended because its time was over.
+    """
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    truncated: bool
+    timed_out: bool
+
+
+class Run(Protocol):
+    """Runs one program in a sandbox of its own: no network, limits of memory and time, nothing of the host to write."""
+
+    async def __call__(
+        self,
+        argv: tuple[str, ...],
+        *,
+        directory: str = ".",
+        variables: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        seconds: float = 10.0,
+        most_bytes: int = 1 << 20,
+    ) -> Ran:
+        """Run it.
+
+        Args:
+            argv: Its path, or its name where it is found along the PATH of sandboxes, and its arguments.
+            directory: Where it starts, below the workspace.
+            variables: Environment besides the clean one (PATH, HOME, TMPDIR, LANG).
+            stdin: What it reads.
+            seconds: It is ended after so long.
+            most_bytes: It is ended when it has said more.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE.
+        """
