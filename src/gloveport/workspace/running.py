@@ -1,4 +1,4 @@
-"""What the tools that only read have run for them: a program in a sandbox that can write to nothing of the workspace."""
+"""What the tools that only read have run for them: a program in a sandbox that writes to nothing of the workspace."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
