@@ -1,0 +1,251 @@
+"""Lines of a text file, and the revision that says which content they were taken from.
+
+The file is read once, from its beginning to its end, in pieces: the revision, the count of lines and the chosen lines
+come from one pass, so they belong together even while somebody writes. What is kept is the chosen lines alone, whatever
+the size of the file and of its lines. The work on each piece is done in C; hashing lets other threads run.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NotRequired, TypedDict
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.tree import Opened, Tree
+
+MAX_LINES: Final = 2000
+"""What one answer holds at most, whatever was asked."""
+
+MAX_FILE_BYTES: Final = 1 << 30
+"""A larger file is refused. Two seconds of hashing, say; without a bound a sparse file of 8 TiB would take hours."""
+
+_PIECE: Final = 1 << 18
+_LOOKED_AT: Final = 4096
+"""A NUL within so many bytes makes a file binary."""
+
+
+class NextRead(TypedDict):
+    """Arguments of the call that goes on where an answer ended."""
+
+    path: str
+    start_line: int
+    max_bytes: int
+
+
+class NextAction(TypedDict):
+    """A call of a tool that helps."""
+
+    tool: str
+    arguments: NextRead
+
+
+class TextRead(TypedDict):
+    """The answer of ``read_file``, as it is on the wire. Lines count from 1; a last line may lack its newline."""
+
+    path: str
+    content: str
+    encoding: str
+    revision: str
+    revision_algorithm: str
+    max_bytes: int
+    start_line: int
+    end_line: int
+    total_lines: int
+    total_bytes: int
+    bytes_read: int
+    truncated: bool
+    truncated_by: str | None
+    first_line_exceeds_limit: bool
+    output_lines: int
+    output_bytes: int
+    next_start_line: int | None
+    warnings: list[str]
+    next_action: NotRequired[NextAction]
+
+
+def read_file(
+    tree: Tree,
+    path: str,
+    *,
+    start_line: int = 1,
+    end_line: int | None = None,
+    max_lines: int | None = None,
+    max_bytes: int = 131_072,
+) -> TextRead:
+    """Read whole lines, at most ``MAX_LINES`` of them and ``max_bytes`` bytes; of a longer first line its beginning.
+
+    Args:
+        tree: The workspace.
+        path: Of a regular file.
+        start_line: The first line that is wanted.
+        end_line: The last one; None is the end of the file.
+        max_lines: Another way to say ``end_line``.
+        max_bytes: Bounds the content, in bytes of UTF-8.
+
+    Raises:
+        WorkspaceError: BINARY_FILE; UNSUPPORTED_ENCODING where the chosen lines are not UTF-8, whatever the others are;
+            OUTPUT_TOO_LARGE for a file over ``MAX_FILE_BYTES``; INVALID_ARGUMENT; or as ``Tree.file``.
+    """
+    end_line = _end(start_line, end_line, max_lines)
+    with tree.file(path) as opened:
+        scan = _Scan(start_line, max_bytes)
+        _scan_all(opened, scan)
+    wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - start_line + 1)
+    return _answer(opened.path, scan, max(0, wanted), end_line)
+
+
+def _end(start_line: int, end_line: int | None, max_lines: int | None) -> int | None:
+    if max_lines is None:
+        return end_line
+    end = start_line + max_lines - 1
+    if end_line not in {None, end}:
+        raise WorkspaceError(
+            "INVALID_ARGUMENT", "end_line and max_lines select different ranges", hint="give one of the two"
+        )
+    return end
+
+
+@dataclass(slots=True)
+class _Scan:
+    """One pass over a file."""
+
+    start_line: int
+    max_bytes: int
+    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    total_bytes: int = 0
+    newlines: int = 0
+    last: int = 0x0A
+    window: bytearray = field(default_factory=bytearray)
+    """From the start line on; one byte more than may come back, which says that there is more."""
+
+    @property
+    def total_lines(self) -> int:
+        return self.newlines + (self.last != 0x0A)
+
+    def take(self, piece: bytes) -> None:
+        self.digest.update(piece)
+        found = piece.count(b"\n")
+        room = self.max_bytes + 1 - len(self.window)
+        before = self.start_line - 1 - self.newlines  # newlines of this piece that come before the start line
+        if room > 0 and before <= found:
+            begin = after_newline(piece, before) if before > 0 else 0
+            self.window += piece[begin : begin + room]
+        self.newlines += found
+        self.total_bytes += len(piece)
+        self.last = piece[-1]
+
+
+def after_newline(text: bytes | bytearray, number: int) -> int:
+    """Where the text behind its newline ``number`` (from 1) begins; there must be so many.
+
+    Bisected, because a piece may be nothing but newlines: a loop over them would hold the interpreter.
+    """
+    low, high = 0, len(text)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = text.count(b"\n", low, middle)
+        if found >= number:
+            high = middle
+        else:
+            low, number = middle, number - found
+    return high
+
+
+def _scan_all(opened: Opened, scan: _Scan) -> None:
+    _demand_size(opened.path, opened.status.st_size)
+    # The usual small file comes with one call; its end is then known from a second one, which finds nothing.
+    piece = os.read(opened.descriptor, min(_PIECE, opened.status.st_size + 1))
+    if b"\0" in piece[:_LOOKED_AT]:
+        raise WorkspaceError(
+            "BINARY_FILE", f"{opened.path} is not text: it has a NUL", hint="view_image shows pictures"
+        )
+    while piece:
+        scan.take(piece)
+        _demand_size(opened.path, scan.total_bytes)  # somebody may write faster than this reads
+        piece = os.read(opened.descriptor, _PIECE)
+
+
+def _demand_size(path: str, size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise WorkspaceError(
+            "OUTPUT_TOO_LARGE",
+            f"{path} has {size} bytes, and files of up to {MAX_FILE_BYTES} are read",
+            hint="look at parts of it with exec_command: head, tail, sed -n",
+            details={"path": path, "total_bytes": size},
+        )
+
+
+def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
+    """Whole lines of what was kept, or the beginning of the first; and whether more were wanted."""
+    window = scan.window
+    if window.count(b"\n") >= wanted:
+        del window[after_newline(window, wanted) if wanted else 0 :]
+    if len(window) <= scan.max_bytes:
+        return bytes(window), False
+    end = window.rfind(b"\n", 0, scan.max_bytes) + 1
+    if not end:
+        end = scan.max_bytes
+        while end > max(0, scan.max_bytes - 3) and window[end] & 0xC0 == 0x80:  # never within a character
+            end -= 1
+    return bytes(window[:end]), True
+
+
+def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRead:
+    content, too_long = _cut(scan, wanted)
+    exceeds = too_long and not content.endswith(b"\n")
+    lines = count_lines(content)
+    last = scan.start_line + max(lines, exceeds) - 1
+    goal = scan.total_lines if end_line is None else min(scan.total_lines, end_line)
+    truncated_by = "bytes" if too_long else "lines" if last < goal else None
+    following = last + 1 if truncated_by and last < scan.total_lines else None
+    answer = TextRead(
+        path=path,
+        content=_decoded(content, path),
+        encoding="utf-8",
+        revision=scan.digest.hexdigest(),
+        revision_algorithm="sha256",
+        max_bytes=scan.max_bytes,
+        start_line=scan.start_line,
+        end_line=min(last, scan.total_lines),
+        total_lines=scan.total_lines,
+        total_bytes=scan.total_bytes,
+        bytes_read=len(content),
+        truncated=truncated_by is not None,
+        truncated_by=truncated_by,
+        first_line_exceeds_limit=exceeds,
+        output_lines=lines,
+        output_bytes=len(content),
+        next_start_line=following,
+        warnings=[],
+    )
+    answer["warnings"] += _warnings(answer)
+    if following is not None:
+        arguments = NextRead(path=path, start_line=following, max_bytes=scan.max_bytes)
+        answer["next_action"] = NextAction(tool="read_file", arguments=arguments)
+    return answer
+
+
+def count_lines(text: bytes) -> int:
+    """How many lines there are: none in nothing, and a last one without a newline counts."""
+    return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
+
+
+def _decoded(content: bytes, path: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise WorkspaceError(
+            "UNSUPPORTED_ENCODING",
+            f"{path} is not UTF-8: there is a byte {content[error.start]:#04x} in the lines that were asked for",
+            hint="look at it with exec_command: iconv, xxd",
+        ) from error
+
+
+def _warnings(answer: TextRead) -> Iterator[str]:
+    if answer["truncated"]:
+        yield "content truncated"
+    if answer["first_line_exceeds_limit"]:
+        yield f"line {answer['start_line']} is longer than max_bytes; only its beginning is here"
+    if answer["start_line"] > max(1, answer["total_lines"]):
+        yield f"start_line is past the end: the file has {answer['total_lines']} lines"
