@@ -1,0 +1,318 @@
+"""The boundary: what a path may lead to, and what a program that changes the tree meanwhile can do about it."""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.errors import ConfigError, WorkspaceError
+from gloveport.workspace.tree import Tree, raw, shown
+
+READS, PLACES = 100_000, 20_000
+
+ATTACKER = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None)
+count = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 8)
+pairs = [tuple(map(os.fsencode, pair.split(":"))) for pair in sys.argv[2:]]
+done = 0
+while True:
+    for here, there in pairs:
+        libc.renameat2(-100, here, -100, there, 2)  # RENAME_EXCHANGE: each name always leads somewhere
+    done += 1
+    count[:8] = done.to_bytes(8, "little")
+"""
+
+
+def refusal(tree: Tree, kind: str, path: str) -> str:
+    with pytest.raises(WorkspaceError) as caught, getattr(tree, kind)(path):
+        pass
+    return caught.value.code
+
+
+def descriptors() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def content(tree: Tree, path: str) -> bytes:
+    with tree.file(path) as opened:
+        return os.read(opened.descriptor, 100)
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        ("path", "code"),
+        [
+            ("", "INVALID_ARGUMENT"),
+            ("a\0b", "INVALID_ARGUMENT"),
+            ("a\ud800", "INVALID_ARGUMENT"),
+            ("/etc/passwd", "ABSOLUTE_PATH_DENIED"),
+            ("C:\\x", "ABSOLUTE_PATH_DENIED"),
+            ("c:/x", "ABSOLUTE_PATH_DENIED"),
+            ("..", "PATH_OUTSIDE_WORKSPACE"),
+            ("a/../b", "PATH_OUTSIDE_WORKSPACE"),
+            ("./../x", "PATH_OUTSIDE_WORKSPACE"),
+            ("a" * 256, "INVALID_ARGUMENT"),
+            ("a/" * 3000, "INVALID_ARGUMENT"),
+        ],
+    )
+    @pytest.mark.parametrize("kind", ["file", "directory", "place"])
+    def test_a_path_that_can_lead_outside_is_refused_as_it_stands(self, tree, kind, path, code):
+        """W2."""
+        assert refusal(tree, kind, path) == code
+
+    @pytest.mark.parametrize("path", ["a/b", "./a/b", "a//b/", "a/./b/."])
+    def test_a_path_has_one_spelling(self, tree, path):
+        """W2."""
+        assert tree.checked(path) == "a/b"
+        assert tree.checked(".//") == "."
+
+    @given(st.binary(min_size=1, max_size=40).filter(lambda name: not set(name) & set(b"\0/")))
+    def test_a_name_of_any_bytes_is_unicode_and_comes_back(self, name):
+        """W2."""
+        assert raw(shown(name)) == name
+        json.dumps(shown(name), ensure_ascii=False).encode()
+
+    @given(st.text(st.sampled_from("\\x5c8fé/"), min_size=1, max_size=20))
+    def test_what_looks_like_an_escape_and_is_a_name_comes_back(self, name):
+        """W2."""
+        assert raw(shown(name.encode())) == name.encode()
+
+    def test_a_dot_or_a_slash_can_not_be_hidden_in_an_escape(self):
+        """W2."""
+        for path in ("\\x2e\\x2e/x", "a\\x2fb", "\\x00"):
+            assert raw(path) == path.encode()
+
+    def test_a_name_that_is_not_utf_8_is_read_and_written_by_its_spelling(self, tree, root):
+        """W2."""
+        (Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9"))).write_bytes(b"latin")
+        assert content(tree, "caf\\xe9") == b"latin"
+        with tree.place("caf\\xe9") as place:
+            assert (place.path, os.fsencode(place.name)) == ("caf\\xe9", b"caf\xe9")
+            assert place.status is not None
+
+
+class TestWhatIsThere:
+    def test_links_inside_are_followed_and_the_answer_says_where_to(self, tree, root):
+        """W2."""
+        (root / "real").mkdir()
+        (root / "real/file").write_bytes(b"text")
+        (root / "deep").mkdir()
+        (root / "deep/link").symlink_to("../real")
+        with tree.file("deep/link/file") as opened:
+            assert (opened.path, opened.status.st_size) == ("real/file", 4)
+        with tree.directory("deep/link") as opened:
+            assert opened.path == "real"
+        with tree.place("deep/link/new") as place:
+            assert (place.path, place.name, place.missing, place.status) == ("real/new", "new", (), None)
+
+    @pytest.mark.parametrize("target", ["/etc", "../outside", "../workspace/../outside", "/proc/self/root/etc"])
+    def test_links_to_outside_are_refused(self, tree, root, target):
+        """W2."""
+        (root.parent / "outside").mkdir()
+        (root.parent / "outside/passwd").write_bytes(b"secret")
+        (root / "link").symlink_to(target)
+        (root / "last").symlink_to(f"{target}/passwd")
+        assert refusal(tree, "file", "link/passwd") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(tree, "file", "last") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "directory", "link") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "place", "link/passwd") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(tree, "place", "link/new/file") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(tree, "place", "last") == "SYMLINK_ESCAPE"
+
+    def test_links_that_lead_nowhere_or_in_a_circle_are_no_place_to_write(self, tree, root):
+        """W2: what a link leads to would be made in its place."""
+        (root / "nowhere").symlink_to("missing")
+        (root / "circle").symlink_to("circle")
+        for link in ("nowhere", "circle"):
+            assert refusal(tree, "file", link) == refusal(tree, "directory", link) == "NOT_FOUND"
+            assert refusal(tree, "place", link) == "SYMLINK_ESCAPE"
+        assert refusal(tree, "place", "nowhere/a/b") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "place", "circle/a") == "NOT_FOUND"
+
+    def test_a_place_says_which_directories_are_missing(self, tree, root):
+        """W2."""
+        (root / "a").mkdir()
+        with tree.place("a/b/c/file") as place:
+            assert (place.missing, place.name, place.path) == (("b", "c"), "file", "a/b/c/file")
+            assert os.path.samestat(os.fstat(place.parent), (root / "a").stat())
+
+    def test_directories_and_files_are_told_apart(self, tree, root):
+        """W2."""
+        (root / "file").touch()
+        (root / "dir").mkdir()
+        assert refusal(tree, "file", "dir") == refusal(tree, "file", ".") == "IS_DIRECTORY"
+        assert refusal(tree, "place", "dir") == refusal(tree, "place", ".") == "IS_DIRECTORY"
+        assert refusal(tree, "directory", "file") == "NOT_A_DIRECTORY"
+        assert refusal(tree, "file", "file/x") == refusal(tree, "place", "file/x") == "NOT_A_DIRECTORY"
+        assert refusal(tree, "file", "none") == refusal(tree, "directory", "none") == "NOT_FOUND"
+
+    def test_what_is_neither_is_refused_at_once(self, tree, root):
+        """CT-R5: nobody writes to the FIFO, and nobody waits for that."""
+        os.mkfifo(root / "fifo")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(root / "socket"))
+            for name in ("fifo", "socket"):
+                assert refusal(tree, "file", name) == refusal(tree, "place", name) == "NOT_A_FILE"
+        (root / "tty").symlink_to("/dev/tty")
+        assert refusal(tree, "file", "tty") == "SYMLINK_ESCAPE"
+
+    def test_a_file_that_a_program_holds_a_lease_on_stops_nobody(self, tree, root):
+        """CT-R5: an open would wait 45 seconds for it."""
+        (root / "file").write_bytes(b"text")
+        holder = os.open(root / "file", os.O_RDWR)
+        before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+        try:
+            fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            with pytest.raises(WorkspaceError, match="changed at each") as caught, tree.file("file"):
+                pass
+            assert caught.value.retryable
+        finally:
+            os.close(holder)
+            signal.signal(signal.SIGIO, before)
+
+    def test_no_descriptor_is_left(self, tree, root):
+        """E5."""
+        (root / "file").touch()
+        (root / "link").symlink_to("file")
+        (root / "out").symlink_to("/etc")
+        before = descriptors()
+        for path in ("file", "link", "out", "out/passwd", "none", "."):
+            for kind in (tree.file, tree.directory, tree.place):
+                with contextlib.suppress(WorkspaceError), kind(path):
+                    pass
+        assert descriptors() == before
+
+
+class TestProtected:
+    @pytest.mark.parametrize(
+        "path", [".git/config", ".git/hooks/pre-commit", ".env", "deep/.bashrc", ".vscode/tasks.json", ".GIT/config"]
+    )
+    def test_what_runs_later_is_read_and_never_written(self, tree, root, path):
+        """CT-F5."""
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(b"text")
+        assert content(tree, path) == b"text"
+        assert refusal(tree, "place", path) == "PROTECTED_PATH"
+
+    def test_a_link_is_no_way_around(self, tree, root):
+        """CT-F5: neither one that leads there, nor one that stands there."""
+        (root / ".git/hooks").mkdir(parents=True)
+        (root / "innocent").symlink_to(".git")
+        (root / "settings").mkdir()
+        (root / ".vscode").symlink_to("settings")
+        assert refusal(tree, "place", "innocent/hooks/pre-commit") == "PROTECTED_PATH"
+        assert refusal(tree, "place", "innocent/new/file") == "PROTECTED_PATH"
+        assert refusal(tree, "place", ".vscode/tasks.json") == "PROTECTED_PATH"
+
+    def test_the_operator_may_exempt_one(self, root):
+        """CT-F5."""
+        with Tree.opened(root, frozenset({".env"})) as tree, tree.place(".env") as place:
+            assert place.path == ".env"
+
+
+class TestTheRoot:
+    def test_it_stays_the_directory_it_was(self, tree, root):
+        """W2."""
+        (root / "file").write_bytes(b"inside")
+        (root / "link").symlink_to("file")
+        root.rename(root.parent / "elsewhere")
+        root.mkdir()
+        assert content(tree, "file") == content(tree, "link") == b"inside"
+
+    def test_it_must_be_a_directory_by_its_real_path(self, root):
+        """T3."""
+        (root / "file").touch()
+        (root.parent / "link").symlink_to(root)
+        for wrong in (root / "none", root / "file", root.parent / "link", root / ".." / "workspace"):
+            with pytest.raises(ConfigError, match="hint"), Tree.opened(wrong):
+                pass
+
+
+class TestRaces:
+    """CT-F3, CT-F4: another process exchanges names as fast as the kernel lets it."""
+
+    def test_a_hundred_thousand_reads_read_nothing_outside(self, tree, root):
+        """CT-F3."""
+        paths = ("dir/file", "file", "dir/file", "way/file")
+        codes: Counter[str] = Counter()
+        with exchanging(root) as exchanges:
+            for number in range(READS):
+                codes[attempt(lambda path: content(tree, path), paths[number % 4])] += 1
+        assert set(codes) <= {"inside", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}
+        assert_raced(codes, READS, exchanges())
+
+    def test_writes_write_nothing_outside(self, tree, root):
+        """CT-F4."""
+        codes: Counter[str] = Counter()
+        with exchanging(root) as exchanges:
+            for number in range(PLACES):
+                codes[attempt(lambda path: write(tree, path), ("dir/new", "file", "way/new")[number % 3])] += 1
+        outside = root.parent / "outside"
+        assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"file": b"outside"}
+        assert set(codes) <= {"inside", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}
+        assert_raced(codes, PLACES, exchanges())
+
+
+def assert_raced(codes: Counter[str], tries: int, exchanges: int) -> None:
+    """That the tries met both sides of the exchange, and often: else nothing has been tried."""
+    assert codes.total() == tries
+    assert exchanges > tries // 20
+    assert codes["inside"] > tries // 20
+    assert tries - codes["inside"] > tries // 20
+
+
+def attempt(act: Callable[[str], bytes], path: str) -> str:
+    try:
+        return act(path).decode()
+    except WorkspaceError as error:
+        return error.code
+
+
+def write(tree: Tree, path: str) -> bytes:
+    with tree.place(path) as place:
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+            os.close(os.open(place.name, flags, dir_fd=place.parent))
+        except OSError:  # a link since: ELOOP
+            return b"SYMLINK_ESCAPE"
+        return b"inside"
+
+
+@contextlib.contextmanager
+def exchanging(root: Path) -> Iterator[Callable[[], int]]:
+    """A process that exchanges a directory, and a file, with links to outside; gives how often it did."""
+    outside = root.parent / "outside"
+    for directory in (outside, root / "dir"):
+        directory.mkdir()
+    (outside / "file").write_bytes(b"outside")
+    (root / "dir/file").write_bytes(b"inside")
+    (root / "file").write_bytes(b"inside")
+    (root / "link").symlink_to("../outside")
+    (root / "far").symlink_to("/" / outside / "file")
+    (root / "way").symlink_to("dir")
+    count = root.parent / "count"
+    count.write_bytes(bytes(8))
+    command = [sys.executable, "-I", "-S", "-c", ATTACKER, str(count), "dir:link", "file:far"]
+
+    def exchanges() -> int:
+        return int.from_bytes(count.read_bytes(), "little")
+
+    with subprocess.Popen(command, cwd=root) as attacker:
+        try:
+            while not exchanges():
+                assert attacker.poll() is None
+            yield exchanges
+        finally:
+            attacker.kill()
