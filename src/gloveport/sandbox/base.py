@@ -271,6 +271,9 @@ class Outcome(Value):
     exit_code: int | None
     """Exit code of the sandbox: 128 + signal number when the program died by one. None when it was killed by us."""
 
+    signal: int | None = None
+    """The signal that the program died by, where that is known."""
+
     killed_by: LimitName | None
     """The limit for which the whole sandbox was killed."""
 

@@ -75,7 +75,8 @@ class Confined:
         over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
-        exit_code: Tells the program's exit code when it is over, 128 + the signal that ended it; None if nobody knows.
+        exit_code: Tells the program's exit code when it is over, or the negative signal that ended it; None if nobody
+            knows.
     """
 
     plan: Plan
@@ -208,8 +209,10 @@ class Confined:
             exit_code = _code_in(report)
         else:
             exit_code = await self.exit_code()
+        died_by = -exit_code if exit_code is not None and exit_code < 0 else None
         return Outcome(
-            exit_code=exit_code,
+            exit_code=exit_code if died_by is None else 128 + died_by,
+            signal=died_by,
             killed_by=watch.broken,
             report=report,
             wall_seconds=clock.seconds,

@@ -191,7 +191,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
 
 
 async def _told(status: socket.socket) -> int:
-    """What the fork server tells of the end of a child: its exit code, or 128 + the signal that ended it.
+    """What the fork server tells of the end of a child: its exit code, or the negative signal that ended it.
 
     Raises:
         SandboxError: Nothing: it has died, and the child with it, whatever the program was doing.
@@ -199,8 +199,7 @@ async def _told(status: socket.socket) -> int:
     data = status.recv(_STATUS.size)
     if len(data) < _STATUS.size:
         raise SandboxError("the fork server died and took the program with it", hint="run the program again")
-    code = os.waitstatus_to_exitcode(_STATUS.unpack(data)[0])
-    return code if code >= 0 else 128 - code
+    return os.waitstatus_to_exitcode(_STATUS.unpack(data)[0])
 
 
 @contextlib.asynccontextmanager

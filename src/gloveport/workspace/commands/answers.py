@@ -1,0 +1,233 @@
+"""One command as a client is told of it: what is new, what is left out, and where the rest is read."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.commands.command import STREAMS, Command, Heard, Stream
+from gloveport.workspace.commands.retained import whole_characters
+
+Verbosity: TypeAlias = Literal["summary", "preview", "full"]
+Answer: TypeAlias = dict[str, JsonValue]
+
+MOST_LINES: Final = 2000
+MOST_PAGE_BYTES: Final = 512 << 10
+_PAGE_BYTES: Final = 4096
+_TAIL_CHARACTERS: Final = 80
+_POLL: Final[Mapping[str, JsonValue]] = {"chars": "", "yield_time_ms": 10_000}
+_DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
+
+
+def begun_at(command: Command) -> dict[Stream, int]:
+    """How far its client has been told. To be asked for when a call comes: two that wait at once get the same."""
+    return {stream: heard.told for stream, heard in command.heard.items()}
+
+
+def answer(
+    command: Command,
+    since: Mapping[Stream, int],
+    *,
+    most_bytes: int,
+    verbosity: Verbosity = "full",
+    preview_bytes: int = _PAGE_BYTES,
+) -> Answer:
+    """How a command stands, and what it has said since.
+
+    Args:
+        command: The command.
+        since: ``begun_at`` of the call.
+        most_bytes: Of each stream.
+        verbosity: Whether to tell what it said, a little of it, or one line.
+        preview_bytes: The little.
+    """
+    told: Answer = {
+        "command_id": command.id,
+        "status": command.status,
+        "operation_outcome": _operation_outcome(command),
+        "exit_code": command.exit_code,
+        "signal": command.signal_name,
+        "timed_out": command.status == "timeout",
+    }
+    truncated: list[Stream] = []
+    texts: dict[Stream, str] = {}
+    for stream in STREAMS:
+        fields, texts[stream], is_truncated = _news(command, stream, since[stream], most_bytes)
+        if is_truncated:
+            truncated.append(stream)
+        keep = verbosity == "full"
+        told |= {name: value for name, value in fields.items() if keep or name.endswith("_dropped_bytes")}
+    told["truncated"] = bool(truncated)
+    if command.warnings:
+        told["warnings"] = [*command.warnings]
+    if diagnostics := _diagnostics(command, texts, truncated):
+        told["diagnostics"] = diagnostics
+    if verbosity != "full":
+        told["summary"] = _summary(command, texts)
+        if verbosity == "preview":
+            told["preview"], told["preview_truncated"] = _preview(texts, preview_bytes)
+    return told | _where(command, truncated, always=verbosity != "full")
+
+
+def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
+    """A page of what a stream holds."""
+    retained, limit = command.heard[stream].retained, min(limit, MOST_PAGE_BYTES)
+    start, data = retained.read(offset, limit)
+    if start + len(data) < retained.total or not command.is_over:
+        data = data[: whole_characters(data)] or data
+    following = start + len(data)
+    more = following < retained.total
+    told: Answer = {
+        "command_id": command.id,
+        "operation_outcome": _operation_outcome(command),
+        "output_ref": _reference(command, stream),
+        "stream_output_ref": _reference(command, stream),
+        "stream": stream,
+        "offset": start,
+        "requested_offset": offset,
+        "limit": limit,
+        "content": data.decode(errors="replace"),
+        "next_offset": following if more else None,
+        "total_retained_bytes": retained.kept,
+        "head_retained_bytes": retained.head_bytes,
+        "evicted_gap_bytes": retained.dropped,
+        "retained_start_offset": retained.tail_start if retained.dropped else 0,
+        "total_stream_bytes": retained.total,
+        **{f"{name}_dropped_bytes": heard.retained.dropped for name, heard in command.heard.items()},
+        "stream_dropped_bytes": retained.dropped,
+        "omitted_bytes": start - min(offset, start),
+        "truncated": more,
+        "warnings": [],
+    }
+    if more:
+        told["next_action"] = _read(command, stream, following)
+    return told
+
+
+def parsed_reference(reference: str, stream: Stream | None) -> tuple[str, Stream]:
+    """The id of a command, and the stream, that a reference names.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT.
+    """
+    kind, _, rest = reference.partition(":")
+    command_id, _, named = rest.rpartition(":")
+    if kind != "command" or not command_id or named not in STREAMS or stream not in {None, named}:
+        raise WorkspaceError(
+            "INVALID_ARGUMENT",
+            f"{reference[:80]!a} is no reference to the output of a command, or to another stream than was asked for",
+            hint="it is command:ID:stdout or command:ID:stderr, as an answer gives it",
+        )
+    return command_id, "stdout" if named == "stdout" else "stderr"
+
+
+def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tuple[Answer, str, bool]:
+    heard: Heard = command.heard[stream]
+    retained = heard.retained
+    offset, data = retained.last(since, most_bytes)
+    if not command.is_over:
+        data = data[: whole_characters(data)]
+    cut_by: str | None = "bytes" if offset > since else None
+    lines = data.splitlines(keepends=True)
+    if len(lines) > MOST_LINES:
+        rest = b"".join(lines[-MOST_LINES:])
+        offset, data, cut_by, lines = offset + len(data) - len(rest), rest, "lines", lines[-MOST_LINES:]
+    heard.told = max(heard.told, offset + len(data))
+    gone = max(0, min(offset, retained.tail_start) - max(since, retained.head_bytes)) if retained.dropped else 0
+    text = data.decode(errors="replace")
+    fields: Answer = {
+        stream: text,
+        f"{stream}_truncated": cut_by is not None,
+        f"{stream}_truncated_by": cut_by,
+        f"{stream}_output_lines": len(lines),
+        f"{stream}_output_bytes": len(data),
+        f"{stream}_dropped_bytes": retained.dropped,
+        f"{stream}_omitted_bytes": max(0, offset - since - gone),
+    }
+    return fields, text, cut_by is not None
+
+
+def _operation_outcome(command: Command) -> str:
+    match command.status:
+        case "running":
+            return "running"
+        case "timeout":
+            return "timeout"
+        case "terminated":
+            return "signal"
+        case _:
+            return "exited_0" if command.exit_code == 0 else "exited_nonzero"
+
+
+def _where(command: Command, truncated: list[Stream], *, always: bool) -> Answer:
+    """Where the rest is read, and what to do next."""
+    told: Answer = {}
+    if truncated or always:
+        main = truncated[0] if truncated else "stdout"
+        references: JsonValue = {stream: _reference(command, stream) for stream in STREAMS}
+        told |= {"output_ref": _reference(command, main), "output_stream": main, "output_refs": references}
+    if truncated:
+        told |= {"output_truncated": True, "truncated_output_streams": [*truncated]}
+        told["next_actions"] = [_read(command, stream, 0) for stream in truncated]
+    if not command.is_over:
+        told["next_action"] = {"tool": "write_stdin", "arguments": {"command_id": command.id, **_POLL}}
+    elif truncated:
+        told["next_action"] = _read(command, truncated[0], 0)
+    return told
+
+
+def _read(command: Command, stream: Stream, offset: int) -> Answer:
+    return {"tool": "read_output", "arguments": {"output_ref": _reference(command, stream), "offset": offset}}
+
+
+def _reference(command: Command, stream: Stream) -> str:
+    return f"command:{command.id}:{stream}"
+
+
+def _summary(command: Command, texts: Mapping[Stream, str]) -> str:
+    lines = sum(len(text.splitlines()) for text in texts.values())
+    state = command.status if command.exit_code is None else f"exit {command.exit_code}"
+    last = (texts["stdout"] or texts["stderr"]).strip().rpartition("\n")[2][-_TAIL_CHARACTERS:]
+    tail = f" | tail: {last!r}" if last else ""
+    return f"{state} | {command.elapsed:.1f}s | {lines} line{'' if lines == 1 else 's'}{tail}"
+
+
+def _preview(texts: Mapping[Stream, str], most: int) -> tuple[str, bool]:
+    said = [(stream, text) for stream, text in texts.items() if text]
+    share, pieces, cut = max(1, most // max(1, len(said))), [], False
+    for stream, text in said:
+        half, shown = share // 2, text
+        if len(text) > share:
+            cut = True
+            shown = f"{text[:half]}\n[… {len(text) - share} characters …]\n{text[-(share - half) :]}"
+        pieces.append(f"--- {stream} ---\n{shown}")
+    return "\n".join(pieces), cut
+
+
+def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: list[Stream]) -> list[JsonValue]:
+    """What a reader would want pointed out, from facts; of what it said only that a name was not found."""
+    found: list[JsonValue] = []
+
+    def point(code: str, severity: str, evidence: str, fix: str) -> None:
+        found.append({"code": code, "severity": severity, "evidence": evidence[:240], "suggested_fix": fix})
+
+    limit = command.outcome.killed_by if command.outcome else None
+    if command.status == "timeout":
+        point("COMMAND_TIMED_OUT", "error", "timeout_ms is over", "give it more time, or do less at once")
+    elif limit is not None:
+        point("LIMIT_REACHED", "error", f"it was ended at the limit {limit}", "let it use less")
+    if truncated:
+        what = " and ".join(truncated)
+        point("OUTPUT_TRUNCATED", "warning", f"{what}: more than was shown", "read_output tells the rest")
+    if command.exit_code == 127:
+        point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", "see what is installed, or ask the operator for it")
+    said = " ".join(texts.values()).lower()
+    if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
+        point(
+            "DNS_RESOLUTION_FAILED",
+            "error",
+            "a name was not found",
+            "a command reaches the hosts of granted APIs alone: ask for the permission network",
+        )
+    return found

@@ -1,0 +1,146 @@
+"""One command: what it has said, and how it stands."""
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import anyio
+
+from gloveport.errors import WorkspaceError
+from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.console import Console
+from gloveport.workspace.commands.retained import Retained
+
+Status: TypeAlias = Literal["running", "exited", "timeout", "terminated"]
+Stream: TypeAlias = Literal["stdout", "stderr"]
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+
+
+@dataclass(eq=False, kw_only=True)
+class Heard:
+    """A ``sandbox.base.Sink``: what a command has said on one stream, and how far its client has been told of it."""
+
+    stir: Callable[[], None]
+    retained: Retained = field(default_factory=Retained)
+    told: int = 0
+
+    def write(self, data: bytes) -> None:
+        """See ``sandbox.base.Sink``."""
+        self.retained.write(data)
+        self.stir()
+
+    def full(self) -> bool:
+        """See ``sandbox.base.Sink``: no command ends for what it says."""
+        return False
+
+
+@dataclass(eq=False, kw_only=True)
+class Command:
+    """A command that runs, or has ended and is remembered.
+
+    Attributes:
+        id: Opaque; nobody can guess it.
+        owner: For whom it was begun; opaque.
+        is_terminal: Whether its streams are one terminal.
+        outcome: What came of it, when it is over.
+        failure: Why it came to nothing, when it is over.
+        warnings: What whoever waits for it should know.
+        ended: When it was over, by the monotonic clock.
+        heard: What it has said on each stream.
+        scope: Cancelled, it ends at once, and with it all of its processes.
+    """
+
+    id: str
+    owner: str
+    is_terminal: bool
+    console: Console | None = None
+    outcome: Outcome | None = None
+    failure: Exception | None = None
+    warnings: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+    ended: float = 0.0
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _stirred: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self.heard: Mapping[Stream, Heard] = {stream: Heard(stir=self.stir) for stream in STREAMS}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.ended > 0
+
+    @property
+    def status(self) -> Status:
+        """How it stands."""
+        if not self.is_over:
+            return "running"
+        if self.outcome is None:
+            return "terminated"
+        if self.outcome.killed_by == "wall_seconds":
+            return "timeout"
+        return "exited" if self.signal_name is None else "terminated"
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; the negative signal where it has died by one; None while it runs."""
+        if not self.is_over:
+            return None
+        if self.outcome is None or self.outcome.exit_code is None:
+            return -int(signal.SIGKILL)
+        return -self.outcome.signal if self.outcome.signal else self.outcome.exit_code
+
+    @property
+    def signal_name(self) -> str | None:
+        """The signal that it has died by."""
+        code = self.exit_code
+        if code is None or code >= 0:
+            return None
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"SIG{-code}"
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds for which it has run."""
+        return (self.ended or time.monotonic()) - self.began
+
+    def begin(self, console: Console) -> None:
+        """It has begun."""
+        self.console = console
+        self.stir()
+
+    def end(self) -> None:
+        """It is over."""
+        self.ended = time.monotonic()
+        self.stir()
+
+    def stir(self) -> None:
+        """Wake those who wait for it."""
+        self._stirred.set()
+        self._stirred = anyio.Event()
+
+    async def stirs(self, seconds: float) -> bool:
+        """Wait so long at most until something is new; tell whether it is. Look first, and await nothing between."""
+        with anyio.move_on_after(max(0.0, seconds)) as waiting:
+            await self._stirred.wait()
+        return not waiting.cancelled_caught
+
+    async def write(self, text: str) -> None:
+        """Have it read this.
+
+        Raises:
+            WorkspaceError: COMMAND_CLOSED.
+        """
+        closed = WorkspaceError(
+            "COMMAND_CLOSED", f"the command {self.id} reads nothing more", hint="read_output still tells what it said"
+        )
+        if self.is_over or self.console is None:
+            raise closed
+        try:
+            await self.console.write(text.encode("utf-8", "surrogatepass"))
+        except BrokenPipeError as error:
+            raise closed from error

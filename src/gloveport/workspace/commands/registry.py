@@ -1,0 +1,165 @@
+"""All commands of one server: who may see which, how many may run, how long what is over is remembered."""
+
+import contextlib
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gloveport.errors import WorkspaceError
+from gloveport.sandbox.base import Outcome
+from gloveport.workspace.commands.command import Command
+
+Execute: TypeAlias = Callable[[Command], Awaitable[Outcome]]
+"""Runs a command to its end, and calls its ``begin`` when it has begun."""
+
+MOST_ACTIVE: Final = 16
+_MOST_ENDED: Final = 32
+_ENDED_SECONDS: Final = 300.0
+_ENDED_BYTES: Final = 16 << 20
+_ID_BYTES: Final = 18
+_LOOK_SECONDS: Final = 5.0
+
+
+@dataclass(eq=False, kw_only=True)
+class Commands:
+    """The commands of one server.
+
+    Attributes:
+        orphan_seconds: A command goes on for so long after the last that was heard of whom it was begun for.
+    """
+
+    orphan_seconds: float
+    _tasks: TaskGroup
+    _commands: dict[str, Command] = field(default_factory=dict)
+    _seen: dict[str, float] = field(default_factory=dict)
+
+    async def begin(self, owner: str, execute: Execute, *, is_terminal: bool) -> Command:
+        """Begin a command, and wait until it has begun.
+
+        Raises:
+            WorkspaceError: COMMAND_LIMIT_REACHED.
+            Exception: What ``execute`` raises before it has begun.
+        """
+        self._forget()
+        if sum(not command.is_over for command in self._commands.values()) >= MOST_ACTIVE:
+            raise WorkspaceError(
+                "COMMAND_LIMIT_REACHED",
+                f"{MOST_ACTIVE} commands are running",
+                hint="wait until one has ended, or end one with kill_command",
+                details={"max_active_commands": MOST_ACTIVE},
+            )
+        command = Command(id=secrets.token_urlsafe(_ID_BYTES), owner=owner, is_terminal=is_terminal)
+        self._commands[command.id] = command
+        self._tasks.start_soon(self._go, command, execute)
+        try:
+            while command.console is None and not command.is_over:
+                await command.stirs(_LOOK_SECONDS)
+        except BaseException:  # whoever asked for it has gone, and nobody else knows of it
+            command.scope.cancel()
+            raise
+        if command.console is None and command.failure is not None:
+            del self._commands[command.id]
+            raise command.failure
+        return command
+
+    def find(self, command_id: str, owner: str) -> Command:
+        """The command of this id.
+
+        Raises:
+            WorkspaceError: COMMAND_NOT_FOUND: there is none of this owner, or no longer.
+        """
+        self._forget()
+        command = self._commands.get(command_id)
+        if command is None or command.owner != owner:
+            raise WorkspaceError(
+                "COMMAND_NOT_FOUND",
+                f"there is no command {command_id[:64]!a} of yours, or no longer",
+                hint=f"what has ended is remembered for {_ENDED_SECONDS:.0f} s, and no more than {_MOST_ENDED} of it",
+            )
+        return command
+
+    def see(self, owner: str) -> None:
+        """Something was heard of this owner just now."""
+        self._seen[owner] = time.monotonic()
+
+    async def kill(self, command: Command, number: int, seconds: float, kill_seconds: float) -> str | None:
+        """Send a signal; where that has not ended it after so long, kill all of it. Tell what was sent."""
+        if command.is_over:
+            return None
+        sent = signal.Signals(number).name
+        if command.console is not None and number != signal.SIGKILL:
+            command.console.signal(number)
+            await _until_over(command, seconds)
+        if not command.is_over:
+            command.scope.cancel()
+            sent = sent if number == signal.SIGKILL else f"{sent}, SIGKILL"
+            await _until_over(command, kill_seconds)
+        return sent
+
+    async def end(self) -> None:
+        """End all that run, and wait until they are over."""
+        going = [command for command in self._commands.values() if not command.is_over]
+        for command in going:
+            command.scope.cancel()
+        for command in going:
+            while not command.is_over:
+                await command.stirs(_LOOK_SECONDS)
+
+    async def _go(self, command: Command, execute: Execute) -> None:
+        try:
+            with command.scope:
+                command.outcome = await execute(command)
+        except Exception as error:  # noqa: BLE001 - no other command ends with it; who waits for it is told
+            command.failure = error
+        finally:
+            command.end()
+
+    async def _watch(self) -> None:
+        """End the commands of those who have gone."""
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            late = time.monotonic() - self.orphan_seconds
+            for command in self._commands.values():
+                if not command.is_over and max(self._seen.get(command.owner, 0.0), command.began) < late:
+                    command.scope.cancel()
+
+    def _forget(self) -> None:
+        """What is over is not kept for ever: what has ended first goes first."""
+        now = time.monotonic()
+        over = sorted((one for one in self._commands.values() if one.is_over), key=lambda one: -one.ended)
+        kept = 0
+        for number, command in enumerate(over):
+            kept += sum(heard.retained.kept for heard in command.heard.values())
+            if number >= _MOST_ENDED or now - command.ended > _ENDED_SECONDS or kept > _ENDED_BYTES:
+                del self._commands[command.id]
+        owners = {command.owner for command in self._commands.values()}
+        self._seen = {owner: seen for owner, seen in self._seen.items() if owner in owners}
+
+
+async def _until_over(command: Command, seconds: float) -> None:
+    with anyio.move_on_after(seconds):
+        while not command.is_over:
+            await command.stirs(_LOOK_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def opened(orphan_seconds: float) -> AsyncIterator[Commands]:
+    """Room for commands. On leaving, all are ended."""
+    failure = None
+    async with anyio.create_task_group() as tasks:
+        commands = Commands(orphan_seconds=orphan_seconds, _tasks=tasks)
+        tasks.start_soon(commands._watch)  # noqa: SLF001 - its own
+        try:
+            yield commands
+        except Exception as error:  # noqa: BLE001 - whoever has the room shall not see it wrapped in a group
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
