@@ -1,0 +1,290 @@
+"""Where the hunks of an update belong among the lines of a file. Pure, and in bounded time.
+
+A hunk's place must be the only one. Three grades of likeness are tried, the strictest first: ``exact``;
+``trailing_ws``, blanks at the ends of lines do not count; ``indent``, the lines of the patch are all indented by
+something else than the file's. Hunks come in the order of the file: each is looked for behind the one before.
+
+Each line becomes one character, alike lines the same one, so that a search is one of a text in a text, which the
+interpreter does in linear time. What all searches of a patch cost together is bounded all the same: a patch may hold
+100,000 hunks, and a file a million lines.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import Final
+
+from pydantic import JsonValue
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch.grammar import Hunk, Mark
+from gloveport.workspace.patch.likeness import BLANKS, GRADES, Grade, Index, Shift, like, shift_between, shifted
+from gloveport.workspace.patch.text import Splice
+
+EFFORT: Final = 300_000_000
+"""How many lines are passed by all searches of one file: about a second."""
+
+_COSTLY: Final = 1000
+"""How much more than a search it takes to compare the indentation of a line."""
+_NEARBY_LINES, _NEARBY_BYTES = 6, 800
+_CANDIDATES: Final = 8
+_VOTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What a file's hunks come to.
+
+    Attributes:
+        splices: In order, not overlapping; one for each group of lines that change together.
+        grade: The least strict that was needed.
+        additions: Lines that are added.
+        removals: Lines that are taken away.
+        warnings: For people, one a fact.
+    """
+
+    splices: tuple[Splice, ...]
+    grade: Grade
+    additions: int
+    removals: int
+    warnings: tuple[str, ...]
+
+
+def place(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Placed:
+    """Find all hunks.
+
+    Raises:
+        WorkspaceError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where it takes too long.
+    """
+    search = _Search(lines, path)
+    splices: list[Splice] = []
+    appended: list[str] = []
+    warnings: list[str] = []
+    grades: list[Grade] = ["exact"]
+    for number, hunk in enumerate(hunks):
+        found = search.find(number, hunk)
+        splices += found.splices
+        appended += found.appended
+        if found.grade:
+            grades.append(found.grade)
+            if reason := GRADES[found.grade]:
+                warnings.append(f"{path}: hunk {number}: {reason}")
+        else:
+            warnings.append(f"{path}: hunk {number} is there already and was skipped")
+    if appended:
+        splices.append(Splice(len(lines), len(lines), tuple(appended)))
+    return Placed(
+        tuple(_joined(splices)),
+        max(grades, key=list(GRADES).index),
+        sum(len(splice.lines) for splice in splices),
+        sum(splice.end - splice.start for splice in splices),
+        tuple(warnings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One hunk's part; no grade where the file has it already."""
+
+    grade: Grade | None
+    splices: tuple[Splice, ...] = ()
+    appended: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for one file's hunks, which only moves forward."""
+
+    lines: Sequence[str]
+    path: str
+    cursor: int = 0
+    passed: int = 0
+    indexes: dict[Grade, Index] = field(default_factory=dict)
+
+    def find(self, number: int, hunk: Hunk) -> _Found:
+        for anchor in hunk.anchors:
+            self.cursor = self._anchor(number, hunk, anchor) + 1
+        trimmed = _trimmed(hunk.lines)
+        if all(mark == "+" for mark, _ in trimmed):
+            return _Found("exact", appended=tuple(text for _, text in trimmed))
+        for lines in (hunk.lines, trimmed):
+            if found := self._context(number, hunk, lines) or self._there_already(lines):
+                return found
+        raise self._lost(number, hunk)
+
+    def _anchor(self, number: int, hunk: Hunk, anchor: str) -> int:
+        for grade in GRADES:
+            for position in self._positions((anchor,), grade):
+                return position
+        raise WorkspaceError(
+            "PATCH_CONTEXT_NOT_FOUND",
+            f"{self.path} has no line like the anchor of hunk {number} behind line {self.cursor}",
+            hint="read the file and take a line of it as the anchor",
+            details={
+                **self._details(number, hunk),
+                "scope": anchor,
+                "search_start_line": self.cursor + 1,
+                "nearby_text": self._around(self.cursor),
+            },
+        )
+
+    def _context(self, number: int, hunk: Hunk, lines: Sequence[tuple[Mark, str]]) -> _Found | None:
+        block = tuple(text for mark, text in lines if mark != "+")
+        for grade in GRADES:
+            candidates = self._candidates(block, grade, hunk)
+            first, second = next(candidates, None), next(candidates, None)
+            if first and second:
+                raise self._ambiguous(number, hunk, grade, [first[0], second[0], *(more for more, _ in candidates)])
+            if first:
+                start, shift = first
+                self.cursor = start + len(block)
+                return _Found(grade, tuple(_splices(lines, start, shift)))
+        return None
+
+    def _candidates(self, block: Sequence[str], grade: Grade, hunk: Hunk) -> Iterator[tuple[int, Shift]]:
+        """Where the block fits, and by what the indentation differs there. A hunk of the end goes there if it can."""
+        last = len(self.lines) - len(block)
+        found = self._fitting(block, grade, self._positions(block, grade))
+        if hunk.at_end and last >= self.cursor:
+            at_end = list(self._fitting(block, grade, self._positions(block, grade, last)))
+            found = iter(at_end) if at_end else found
+        return found
+
+    def _fitting(self, block: Sequence[str], grade: Grade, positions: Iterator[int]) -> Iterator[tuple[int, Shift]]:
+        for position in positions:
+            if grade != "indent":
+                yield position, ("", "")
+                continue
+            self._pass(len(block) * _COSTLY)
+            if shift := shift_between(block, self.lines[position : position + len(block)]):
+                yield position, shift
+
+    def _there_already(self, lines: Sequence[tuple[Mark, str]]) -> _Found | None:
+        """Whether what the hunk makes stands in the file, once. A single line with nothing around it proves nothing."""
+        old = [text for mark, text in lines if mark != "+"]
+        new = [text for mark, text in lines if mark != "-"]
+        meant = len(new) > 1 or any(mark in {" ", ""} for mark, _ in lines)
+        if old == new or not meant or not any(text.strip(BLANKS) for text in new):
+            return None
+        for grade in islice(GRADES, 2):
+            positions = list(islice(self._positions(new, grade), 2))
+            if len(positions) == 1:
+                self.cursor = positions[0] + len(new)
+                return _Found(None)
+        return None
+
+    def _positions(self, block: Sequence[str], grade: Grade, start: int | None = None) -> Iterator[int]:
+        """All positions from ``start``, or the cursor, on at which lines like the block's stand."""
+        if grade not in self.indexes:
+            self.indexes[grade] = Index.of(self.lines, grade)
+        index = self.indexes[grade]
+        wanted = [index.characters.get(like(line, grade)) for line in block]
+        needle = "".join(character for character in wanted if character is not None)
+        position = (self.cursor if start is None else start) - 1
+        while len(needle) == len(block):
+            before, position = position, index.text.find(needle, position + 1)
+            self._pass((len(index.text) if position < 0 else position) - before + len(block))
+            if position < 0:
+                return
+            yield position
+
+    def _pass(self, lines: int) -> None:
+        self.passed += lines
+        if self.passed > EFFORT:
+            raise WorkspaceError(
+                "PATCH_FAILED",
+                f"the hunks for {self.path} take too long to find",
+                hint="split the patch, or use apply_changes, which tells lines by number",
+                details={"path": self.path},
+            )
+
+    def _ambiguous(self, number: int, hunk: Hunk, grade: Grade, starts: Sequence[int]) -> WorkspaceError:
+        few = starts[:_CANDIDATES]
+        return WorkspaceError(
+            "PATCH_CONTEXT_AMBIGUOUS",
+            f"hunk {number} fits {len(starts)} places of {self.path}",
+            hint="give it more of the unchanged lines around, or an anchor: @@ and a line that stands before the place",
+            details={
+                **self._details(number, hunk),
+                "match_count": len(starts),
+                "match_quality": grade,
+                "candidate_lines": [start + 1 for start in few],
+                "candidates": [{"line": start + 1, "text": self._around(start)} for start in few],
+            },
+        )
+
+    def _lost(self, number: int, hunk: Hunk) -> WorkspaceError:
+        nearest, agreeing = self._nearest([text for mark, text in hunk.lines if mark != "+"])
+        return WorkspaceError(
+            "PATCH_CONTEXT_NOT_FOUND",
+            f"hunk {number} fits no place of {self.path} behind line {self.cursor}",
+            hint="read the file as it is now, and write the hunk anew; hunks come in the order of the file",
+            details={
+                **self._details(number, hunk),
+                "nearest_line": nearest + 1,
+                "nearest_matching_lines": agreeing,
+                "nearby_text": self._around(nearest),
+            },
+        )
+
+    def _nearest(self, block: Sequence[str]) -> tuple[int, int]:
+        """Where most lines of a block stand as in the file, blanks aside; and how many. Each line votes for a place."""
+        votes: dict[int, int] = {}
+        for offset, line in enumerate(block[:_VOTERS]):
+            if line.strip(BLANKS):
+                for position in islice(self._positions((line,), "indent", 0), _CANDIDATES):
+                    votes[position - offset] = votes.get(position - offset, 0) + 1
+        if not votes:
+            return min(self.cursor, max(0, len(self.lines) - 1)), 0
+        start = max(votes, key=lambda place: (votes[place], place >= self.cursor, -place))
+        return max(0, start), votes[start]
+
+    def _details(self, number: int, hunk: Hunk) -> dict[str, JsonValue]:
+        return {
+            "path": self.path,
+            "hunk_index": number,
+            "match_count": 0,
+            "match_quality": None,
+            "scope": hunk.anchors[-1] if hunk.anchors else None,
+            "total_lines": len(self.lines),
+            "retry_hint": "Read the file as it is now and write this hunk anew.",
+        }
+
+    def _around(self, line: int) -> str:
+        """The lines about one, numbered, in few bytes."""
+        first = max(0, line - _NEARBY_LINES)
+        near = self.lines[first : line + _NEARBY_LINES + 1]
+        text = "\n".join(f"{first + offset + 1}: {each[:_NEARBY_BYTES]}" for offset, each in enumerate(near))
+        return text.encode()[:_NEARBY_BYTES].decode(errors="ignore")
+
+
+def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: Shift) -> Iterator[Splice]:
+    """The groups of lines that change, when the hunk's first line is at ``start``."""
+    for changing, group in groupby(lines, key=lambda line: line[0] in {"+", "-"}):
+        members = list(group)
+        end = start + sum(mark != "+" for mark, _ in members)
+        if changing:
+            yield Splice(start, end, tuple(shifted(text, shift) for mark, text in members if mark == "+"))
+        start = end
+
+
+def _trimmed(lines: tuple[tuple[Mark, str], ...]) -> tuple[tuple[Mark, str], ...]:
+    """Without the empty lines at the end that have no mark: mostly layout before the next operation."""
+    end = len(lines)
+    while end and not lines[end - 1][0]:
+        end -= 1
+    return lines[:end]
+
+
+def _joined(splices: Sequence[Splice]) -> Iterator[Splice]:
+    """The same with neighbours that touch as one: the last hunk's, and what is added at the end."""
+    pending: Splice | None = None
+    for splice in splices:
+        if pending and pending.end == splice.start:
+            pending = Splice(pending.start, splice.end, pending.lines + splice.lines)
+            continue
+        if pending:
+            yield pending
+        pending = splice
+    if pending:
+        yield pending
