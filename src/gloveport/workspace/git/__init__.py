@@ -1,0 +1,15 @@
+"""What git says of the workspace: its state, differences, history and who wrote which line.
+
+A checkout is hostile: ``.git/config`` and ``.gitattributes`` name programs for git to start. Three walls stand in their
+way. ``command.py`` switches off by name what git would start. It also lets git start nothing at all, whatever key or
+attribute names it, those of tomorrow too. And git runs in a sandbox that reads the workspace, writes to nothing of the
+host and has no network.
+"""
+
+from gloveport.workspace.git.blame import git_blame
+from gloveport.workspace.git.diff import git_diff
+from gloveport.workspace.git.log import git_log
+from gloveport.workspace.git.show import git_show
+from gloveport.workspace.git.status import git_status
+
+__all__ = ["git_blame", "git_diff", "git_log", "git_show", "git_status"]

@@ -1,0 +1,161 @@
+"""Who wrote which line of a file, and when."""
+
+import re
+from typing import Final, NotRequired, TypedDict
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.git.command import ask, only, revision, warnings
+from gloveport.workspace.running import Ran, Run
+from gloveport.workspace.tree import Tree
+
+_BYTES: Final = 4 << 20
+_MOST_TEXT: Final = 4096
+"""Characters of one line that come back; more is cut, with a mark."""
+
+_TOO_SHORT: Final = re.compile(r"has only (\d+) lines?$")
+
+
+class Line(TypedDict):
+    """One line, from 1; ``author_time`` in seconds since 1970. A commit of zeros is none yet."""
+
+    commit: str
+    original_line: int
+    line: int
+    author: str
+    author_mail: str
+    author_time: int
+    summary: str
+    content: str
+
+
+class NextLines(TypedDict):
+    """Arguments of the call that goes on; without ``rev``, the file as it is now."""
+
+    path: str
+    start_line: int
+    max_lines: int
+    rev: NotRequired[str]
+    end_line: NotRequired[int]
+
+
+class NextAction(TypedDict):
+    """A call of a tool that helps."""
+
+    tool: str
+    arguments: NextLines
+
+
+class Blame(TypedDict):
+    """The answer of ``git_blame``, as it is on the wire.
+
+    ``end_line`` is the last line that came back. ``truncated``: there are more of what was asked for.
+    """
+
+    is_repo: bool
+    path: str
+    rev: str | None
+    start_line: int
+    end_line: int
+    max_lines: int
+    lines: list[Line]
+    truncated: bool
+    warnings: list[str]
+    next_action: NotRequired[NextAction]
+
+
+async def git_blame(
+    tree: Tree,
+    run: Run,
+    path: str,
+    *,
+    rev: str | None = None,
+    start_line: int = 1,
+    end_line: int | None = None,
+    max_lines: int = 200,
+) -> Blame:
+    """The commits that the lines of ``path`` come from, as they are in ``rev``, or in the work tree.
+
+    Raises:
+        WorkspaceError: NOT_FOUND where git knows no such file; IS_DIRECTORY; INVALID_ARGUMENT, also for a line past
+            the end; GIT_ERROR; or as ``Tree.checked``, ``Run``.
+    """
+    path = tree.checked(path)
+    if end_line is not None and end_line < start_line:
+        raise WorkspaceError("INVALID_ARGUMENT", "end_line comes before start_line")
+    if path == ".":
+        raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
+    last = start_line + max_lines - 1 if end_line is None else min(end_line, start_line + max_lines - 1)
+    at = () if rev is None else (revision(rev),)
+    ran = await _asked(run, path, start_line, last + 1, at, only(tree, (path,)))
+    lines = _lines(ran.stdout) if ran else []
+    wanted = last - start_line + 1
+    more = len(lines) > wanted and last != end_line
+    lines = lines[:wanted]
+    answer: Blame = {
+        "is_repo": ran is not None,
+        "path": path,
+        "rev": rev,
+        "start_line": start_line,
+        "end_line": start_line + len(lines) - 1,
+        "max_lines": max_lines,
+        "lines": lines,
+        "truncated": more or (ran is not None and ran.truncated),
+        "warnings": warnings(ran) if ran else ["there is no git repository"],
+    }
+    if answer["truncated"] and lines:
+        following: NextLines = {"path": path, "start_line": answer["end_line"] + 1, "max_lines": max_lines}
+        if rev is not None:
+            following["rev"] = rev
+        if end_line is not None:
+            following["end_line"] = end_line
+        answer["next_action"] = {"tool": "git_blame", "arguments": following}
+    return answer
+
+
+async def _asked(run: Run, path: str, start: int, end: int, at: tuple[str, ...], limit: tuple[str, ...]) -> Ran | None:
+    arguments = ("blame", "--porcelain", "--no-textconv", "--encoding=UTF-8", f"-L{start},{end}", *at, *limit)
+    try:
+        return await ask(run, *arguments, most_bytes=_BYTES)
+    except WorkspaceError as error:
+        words = str(error).split("\n")[0]
+        if f"no such path '{path}'" in words or f"Cannot lstat '{path}'" in words.replace("cannot", "Cannot"):
+            raise WorkspaceError("NOT_FOUND", f"git knows no file {path}", details={"path": path}) from error
+        if found := _TOO_SHORT.search(words):
+            raise WorkspaceError("INVALID_ARGUMENT", f"{path} has only {found[1]} lines") from error
+        raise
+
+
+def _lines(output: bytes) -> list[Line]:
+    """The whole lines of an output that may be cut. What it tells of a commit comes with its first line alone."""
+    lines: list[Line] = []
+    commits: dict[str, dict[str, str]] = {}
+    number, original, line = "", 0, 0
+    for row in output.split(b"\n")[:-1]:
+        text = row.decode(errors="replace")
+        if text.startswith("\t"):
+            told = commits[number]
+            lines.append(
+                {
+                    "commit": number,
+                    "original_line": original,
+                    "line": line,
+                    "author": told.get("author", ""),
+                    "author_mail": told.get("author-mail", "").removeprefix("<").removesuffix(">"),
+                    "author_time": int(told.get("author-time", "0")),
+                    "summary": told.get("summary", ""),
+                    "content": _cut(text[1:]),
+                }
+            )
+            number = ""
+        elif not number:
+            number, was, now = text.split(" ")[:3]
+            original, line = int(was), int(now)
+            commits.setdefault(number, {})
+        else:
+            name, _, value = text.partition(" ")
+            commits[number][name] = _cut(value)
+    return lines
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

@@ -1,0 +1,170 @@
+"""How git is run: its command line, its environment, and its words when it fails.
+
+Filters (clean, process) are not run either. A file under one is compared as it is, so it may show as changed when it is
+not; git's complaint comes back as a warning. A filter that the repository calls required would make git give up: then
+it is asked again, with that filter optional.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.running import Ran, Run
+from gloveport.workspace.tree import Tree, raw
+
+SECONDS: Final = 10.0
+
+_SETTINGS: Final = (
+    # What git would start. An empty command is none.
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "credential.helper=",
+    "diff.external=",
+    "filter.lfs.clean=",
+    "filter.lfs.process=",
+    "filter.lfs.required=false",
+    "protocol.allow=never",
+    # What would change the shape or the truth of an answer: an index may hold an untracked cache that lies.
+    "color.ui=false",
+    "core.quotePath=false",
+    "core.untrackedCache=false",
+    "status.renameLimit=400",
+    # Memory of one file: what is larger counts as binary.
+    "core.bigFileThreshold=16m",
+    # Threads are processes to the kernel, and there shall be none.
+    "core.preloadIndex=false",
+    "index.threads=1",
+)
+
+_COMMAND: Final = (
+    # The limit of processes: git can't fork, so it starts no program, and needs none for what it is asked here.
+    *("prlimit", "--nproc=0", "--"),
+    *("git", "--no-pager", "--no-optional-locks", "--literal-pathspecs"),
+    # Named, so that git searches no directory above, heeds no core.worktree, and does not mind whose the files are.
+    *("--git-dir=.git", "--work-tree=."),
+    *(word for setting in _SETTINGS for word in ("-c", setting)),
+)
+
+_VARIABLES: Final = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C.UTF-8",
+}
+
+DIFFERENCES: Final = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--no-color-moved", "--no-relative"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty"),
+    *("--find-renames", "-l400", "-O/dev/null"),
+)
+"""Options of each command that may show differences."""
+
+_NO_REPOSITORY: Final = b"fatal: not a git repository"
+_REQUIRED: Final = re.compile(rb"^fatal: .*: clean filter '(.*)' failed$", re.MULTILINE)
+_MOST_REQUIRED: Final = 8
+_MOST_ARGUMENTS: Final = 1 << 16
+_MOST_WORDS: Final = 400
+_NOT_THERE: Final = 127
+
+
+async def ask(run: Run, *arguments: str, most_bytes: int) -> Ran | None:
+    """Run git at the root of the workspace.
+
+    Returns:
+        What came of it: all that git had to say, or the beginning of it (``truncated``). None where there is no
+        repository.
+
+    Raises:
+        WorkspaceError: GIT_ERROR; or as ``run``.
+    """
+    optional: list[str] = []
+    while True:
+        variables = {**_VARIABLES, **_optional(optional)}
+        ran = await run((*_COMMAND, *arguments), variables=variables, seconds=SECONDS, most_bytes=most_bytes)
+        required = _REQUIRED.search(ran.stderr)
+        if ran.exit_code == 0 or ran.truncated or required is None or len(optional) == _MOST_REQUIRED:
+            return _checked(ran)
+        optional.append(required[1].decode(errors="replace"))
+
+
+def warnings(ran: Ran) -> list[str]:
+    """What git complained of, though it did what was asked."""
+    return [line[:_MOST_WORDS] for line in ran.stderr.decode(errors="replace").splitlines()[:4]]
+
+
+def revision(name: str) -> str:
+    """The name of a revision, which git takes for nothing else.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT.
+    """
+    if not name or name.startswith("-") or set(name) & set("\0\r\n") or not name.isprintable():
+        raise WorkspaceError(
+            "INVALID_ARGUMENT",
+            "a revision is empty, begins with - or holds what is no printable character",
+            hint="name a branch, a tag or a commit; HEAD is the last one",
+        )
+    _demand_short((name,))
+    return name
+
+
+def only(tree: Tree, paths: Iterable[str]) -> tuple[str, ...]:
+    """Arguments that limit git to these paths and what lies below them; none where one of them is the root.
+
+    They are names as git has them: a link is not followed, and what is deleted may be asked for.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``Tree.checked``.
+    """
+    checked = [tree.checked(path) for path in paths]
+    if not checked or "." in checked:
+        return ("--",)
+    try:
+        names = [raw(path).decode() for path in checked]
+    except UnicodeDecodeError as error:
+        raise WorkspaceError(
+            "INVALID_ARGUMENT", "git can't be asked for a name that is not UTF-8", hint="ask for its directory"
+        ) from error
+    _demand_short(names)
+    return ("--", *names)
+
+
+def _demand_short(arguments: Iterable[str]) -> None:
+    if sum(map(len, arguments)) > _MOST_ARGUMENTS:
+        raise WorkspaceError("INVALID_ARGUMENT", f"the arguments are longer than {_MOST_ARGUMENTS} characters")
+
+
+def _optional(filters: list[str]) -> dict[str, str]:
+    """Settings that make filters optional. As variables, because a hostile name may hold any character."""
+    settings = {"GIT_CONFIG_COUNT": str(len(filters))} if filters else {}
+    for number, name in enumerate(filters):
+        settings |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.required", f"GIT_CONFIG_VALUE_{number}": "false"}
+    return settings
+
+
+def _checked(ran: Ran) -> Ran | None:
+    if ran.exit_code == 0 or (ran.truncated and not ran.timed_out):
+        return ran
+    if ran.stderr.startswith(_NO_REPOSITORY):
+        return None
+    if ran.timed_out:
+        raise WorkspaceError(
+            "GIT_ERROR", f"git was ended after {SECONDS:.0f} s", hint="name a path, or ask for less", retryable=True
+        )
+    words = ran.stderr.decode(errors="replace").strip()[:_MOST_WORDS]
+    if ran.exit_code == _NOT_THERE:
+        raise WorkspaceError(
+            "GIT_ERROR", f"git can't be run in the sandbox: {words}", hint="install git, and prlimit of util-linux"
+        )
+    raise WorkspaceError(
+        "GIT_ERROR",
+        words.removeprefix("fatal: ") or f"git ended with exit code {ran.exit_code}",
+        details={"exit_code": ran.exit_code},
+    )

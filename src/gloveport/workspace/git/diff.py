@@ -1,0 +1,149 @@
+"""Differences between the last commit, the index and the files, those that git does not know yet among them.
+
+An untracked file is not git's to compare. It is read here, through the boundary of the workspace, and written as the
+patch that adds it.
+"""
+
+import os
+import stat
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypedDict
+
+import anyio
+import anyio.to_thread
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.git import patches
+from gloveport.workspace.git.command import DIFFERENCES, ask, only, warnings
+from gloveport.workspace.running import Ran, Run
+from gloveport.workspace.tree import Opened, Tree, raw, shown
+
+_MOST_UNTRACKED: Final = 100
+_LIST_BYTES: Final = 1 << 19
+_LOOKED_AT: Final = 8000
+"""A NUL within so many bytes makes a file binary, for git as well."""
+
+
+class Diff(TypedDict):
+    """The answer of ``git_diff``, as it is on the wire. ``files`` are those whose patch came back."""
+
+    is_repo: bool
+    diff: str
+    files: list[patches.File]
+    include_untracked: bool
+    truncated: bool
+    truncated_by: str | None
+    output_lines: int
+    output_bytes: int
+    warnings: list[str]
+
+
+async def git_diff(
+    tree: Tree,
+    run: Run,
+    *,
+    paths: Sequence[str] = (),
+    staged: bool = False,
+    unstaged: bool = True,
+    include_untracked: bool = True,
+    context_lines: int = 3,
+    max_bytes: int = 262_144,
+) -> Diff:
+    """One patch after the other: of the files against the index, of the index against HEAD, of untracked files.
+
+    Raises:
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``Run``.
+    """
+    limit = only(tree, paths)
+    patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
+    others = ("ls-files", "--others", "--exclude-standard", "-z")
+    include_untracked = unstaged and include_untracked
+    asked = {
+        "unstaged": (unstaged, patch, max_bytes + 1),
+        "staged": (staged, (*patch, "--cached"), max_bytes + 1),
+        "untracked": (include_untracked, others, _LIST_BYTES),
+    }
+    came = await _all(
+        {
+            name: partial(ask, run, *words, *limit, most_bytes=most)
+            for name, (wanted, words, most) in asked.items()
+            if wanted
+        }
+    )
+    whole = b"".join(ran.stdout for name, ran in came.items() if ran and name != "untracked")
+    told = [line for ran in came.values() if ran for line in warnings(ran)]
+    all_of_them = True
+    if listed := came.get("untracked"):
+        added, all_of_them = await anyio.to_thread.run_sync(_untracked, tree, listed, max_bytes - len(whole))
+        whole += added
+    text, excerpt = patches.cut(whole, max_bytes)
+    if not all_of_them:
+        told.append(f"only the first {_MOST_UNTRACKED} untracked files are shown; git_status lists them")
+        excerpt = {**excerpt, "truncated": True, "truncated_by": excerpt["truncated_by"] or "files"}
+    is_repo = None not in came.values()
+    return {
+        "is_repo": is_repo,
+        "diff": text,
+        "files": patches.files(whole[:max_bytes]),
+        "include_untracked": include_untracked,
+        **excerpt,
+        "warnings": told if is_repo else ["there is no git repository"],
+    }
+
+
+async def _all(asked: Mapping[str, Callable[[], Awaitable[Ran | None]]]) -> dict[str, Ran | None]:
+    """Wait for all of them at once. The first error is raised as it is, when all have ended."""
+    results: dict[str, Ran | None] = {}
+    errors: list[WorkspaceError] = []
+
+    async def one(name: str, call: Callable[[], Awaitable[Ran | None]]) -> None:
+        try:
+            results[name] = await call()
+        except WorkspaceError as error:
+            errors.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for name, call in asked.items():
+            tasks.start_soon(one, name, call)
+    if errors:
+        raise errors[0]
+    return {name: results[name] for name in asked}
+
+
+def _untracked(tree: Tree, listed: Ran, room: int) -> tuple[bytes, bool]:
+    """Patches that add the files that were listed, a little more than there is room for; and whether they are all."""
+    names = listed.stdout.split(b"\0")[:-1]
+    found: list[bytes] = []
+    for name in names[:_MOST_UNTRACKED]:
+        if room < 0:
+            break
+        try:
+            with tree.file(shown(name)) as opened:
+                patch = _addition(name, opened, room + 1)
+        except (WorkspaceError, OSError):  # gone by now; a repository of its own; a FIFO; a link to outside
+            continue
+        found.append(patch)
+        room -= len(patch)
+    return b"".join(found), len(names) <= _MOST_UNTRACKED and not listed.truncated
+
+
+def _addition(name: bytes, opened: Opened, most_bytes: int) -> bytes:
+    before, after = patches.quoted(b"a/" + name), patches.quoted(b"b/" + name)
+    is_link = raw(opened.path) != name
+    mode = b"120000" if is_link else b"100755" if opened.status.st_mode & stat.S_IXUSR else b"100644"
+    head = b"diff --git %b %b\nnew file mode %b\n" % (before, after, mode)
+    text = b"" if is_link else os.pread(opened.descriptor, most_bytes, 0)
+    if not text:
+        return head
+    if b"\0" in text[:_LOOKED_AT]:
+        return head + b"Binary files /dev/null and %b differ\n" % after
+    lines = text.split(b"\n")
+    last = lines.pop()
+    count = len(lines) + bool(last)
+    end = b"\t" if b" " in name and after[:1] != b'"' else b""
+    span = b"+1" if count == 1 else b"+1,%d" % count
+    added = b"".join(b"+%b\n" % line for line in lines)
+    if last:
+        added += b"+%b\n\\ No newline at end of file\n" % last
+    return head + b"--- /dev/null\n+++ %b%b\n@@ -0,0 %b @@\n" % (after, end, span) + added

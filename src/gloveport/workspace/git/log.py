@@ -1,0 +1,113 @@
+"""The history of the workspace, or of a path in it: a page of commits."""
+
+from typing import Final, NotRequired, TypedDict
+
+from gloveport.workspace.git.command import ask, only, revision, warnings
+from gloveport.workspace.running import Run
+from gloveport.workspace.tree import Tree
+
+_BYTES: Final = 4 << 20
+_FIELDS: Final = ("%H", "%h", "%an", "%ae", "%aI", "%s")
+_MOST_TEXT: Final = 1000
+"""Characters of one field; a commit may have a subject of megabytes."""
+
+
+class Commit(TypedDict):
+    """One commit; the date is ISO 8601 with its offset, or empty where the commit has none that makes sense."""
+
+    hash: str
+    short_hash: str
+    author_name: str
+    author_email: str
+    author_date: str
+    subject: str
+
+
+class NextPage(TypedDict):
+    """Arguments of the call that goes on."""
+
+    path: str
+    ref: str
+    max_count: int
+    skip: int
+
+
+class NextAction(TypedDict):
+    """A call of a tool that helps."""
+
+    tool: str
+    arguments: NextPage
+
+
+class Log(TypedDict):
+    """The answer of ``git_log``, as it is on the wire. ``truncated``: there are older commits."""
+
+    is_repo: bool
+    ref: str
+    path: str
+    max_count: int
+    skip: int
+    commits: list[Commit]
+    truncated: bool
+    warnings: list[str]
+    next_action: NotRequired[NextAction]
+
+
+async def git_log(
+    tree: Tree, run: Run, *, path: str = ".", ref: str = "HEAD", max_count: int = 20, skip: int = 0
+) -> Log:
+    """Commits that lead to ``ref``, the newest first.
+
+    Raises:
+        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.checked``,
+            ``Run``.
+    """
+    path = tree.checked(path)
+    limit = only(tree, (path,))
+    ran = await ask(
+        run,
+        *("log", "-z", f"--format={'%x00'.join(_FIELDS)}", "--encoding=UTF-8"),
+        *("--no-show-signature", "--no-notes", "--no-color", "--no-follow", "--no-patch"),
+        *(f"--max-count={max_count + 1}", f"--skip={skip}"),
+        revision(ref),
+        *limit,
+        most_bytes=_BYTES,
+    )
+    answer: Log = {
+        "is_repo": ran is not None,
+        "ref": ref,
+        "path": path,
+        "max_count": max_count,
+        "skip": skip,
+        "commits": [],
+        "truncated": False,
+        "warnings": [],
+    }
+    if ran is None:
+        return answer | {"warnings": ["there is no git repository"]}
+    found = _commits(ran.stdout)
+    commits = found[:max_count]
+    answer |= {"commits": commits, "truncated": len(found) > max_count or ran.truncated, "warnings": warnings(ran)}
+    if answer["truncated"] and commits:
+        following: NextPage = {"path": path, "ref": ref, "max_count": max_count, "skip": skip + len(commits)}
+        answer["next_action"] = {"tool": "git_log", "arguments": following}
+    return answer
+
+
+def _commits(output: bytes) -> list[Commit]:
+    """The whole commits of an output that may be cut."""
+    fields = [field.decode(errors="replace")[:_MOST_TEXT] for field in output.split(b"\0")[:-1]]
+    commits: list[Commit] = []
+    for at in range(0, len(fields) - len(_FIELDS) + 1, len(_FIELDS)):
+        number, short, name, email, date, subject = fields[at : at + len(_FIELDS)]
+        commits.append(
+            {
+                "hash": number,
+                "short_hash": short,
+                "author_name": name,
+                "author_email": email,
+                "author_date": date,
+                "subject": subject,
+            }
+        )
+    return commits

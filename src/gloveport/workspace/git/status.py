@@ -1,0 +1,112 @@
+"""The state of the work tree: one git, one answer."""
+
+from collections.abc import Iterator
+from typing import Final, TypedDict
+
+from gloveport.workspace.git.command import ask, only, warnings
+from gloveport.workspace.running import Run
+from gloveport.workspace.tree import Tree, shown
+
+_BYTES: Final = 8 << 20
+_AN_ENTRY: Final = 512
+_FIELDS: Final = {b"1": 8, b"2": 9, b"u": 10, b"?": 1}
+"""Fields before the path, by what an entry begins with."""
+
+
+class Entry(TypedDict):
+    """One path. A status is one letter of ``git status --short``; an untracked directory ends with ``/``."""
+
+    path: str
+    original_path: str | None
+    index_status: str
+    worktree_status: str
+
+
+class Status(TypedDict):
+    """The answer of ``git_status``, as it is on the wire."""
+
+    is_repo: bool
+    branch: str | None
+    head: str | None
+    upstream: str | None
+    ahead: int
+    behind: int
+    clean: bool
+    entries: list[Entry]
+    truncated: bool
+    warnings: list[str]
+
+
+async def git_status(
+    tree: Tree, run: Run, *, path: str = ".", include_untracked: bool = True, max_entries: int = 1000
+) -> Status:
+    """What differs between the last commit, the index and the files, below ``path``.
+
+    Of a submodule only its commit is compared: what changed within it is its own repository's.
+
+    Returns:
+        ``branch`` is null where HEAD names a commit, ``head`` where there is no commit yet, ``upstream`` where there
+        is none. ``clean`` is about all that was asked for, not only the entries that came back.
+
+    Raises:
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``Run``.
+    """
+    limit = only(tree, (path,))
+    ran = await ask(
+        run,
+        *("status", "--porcelain=v2", "--branch", "-z", "--find-renames", "--ahead-behind"),
+        f"--untracked-files={'normal' if include_untracked else 'no'}",
+        "--ignore-submodules=dirty",
+        *limit,
+        most_bytes=min(_BYTES, (1 << 16) + max_entries * _AN_ENTRY),
+    )
+    if ran is None:
+        return _answer({}, [], max_entries) | {"is_repo": False, "warnings": ["there is no git repository"]}
+    records = ran.stdout.split(b"\0")
+    records.pop()  # nothing, or a piece of what was cut off
+    answer = _answer(_branch(records), list(_entries(iter(records))), max_entries)
+    return answer | {"truncated": answer["truncated"] or ran.truncated, "warnings": warnings(ran)}
+
+
+def _answer(branch: dict[bytes, bytes], entries: list[Entry], max_entries: int) -> Status:
+    head, name, upstream = branch.get(b"oid"), branch.get(b"head"), branch.get(b"upstream")
+    ahead, _, behind = branch.get(b"ab", b"+0 -0").partition(b" ")
+    return {
+        "is_repo": True,
+        "branch": None if name in {None, b"(detached)"} else shown(name or b""),
+        "head": None if head in {None, b"(initial)"} else shown(head or b""),
+        "upstream": None if upstream is None else shown(upstream),
+        "ahead": abs(int(ahead)),
+        "behind": abs(int(behind)),
+        "clean": not entries,
+        "entries": entries[:max_entries],
+        "truncated": len(entries) > max_entries,
+        "warnings": [],
+    }
+
+
+def _branch(records: list[bytes]) -> dict[bytes, bytes]:
+    """The header lines ``# branch.<name> <value>``."""
+    found: dict[bytes, bytes] = {}
+    for record in records:
+        if not record.startswith(b"# "):
+            break
+        name, _, value = record.partition(b" branch.")[2].partition(b" ")
+        found[name] = value
+    return found
+
+
+def _entries(records: Iterator[bytes]) -> Iterator[Entry]:
+    for record in records:
+        kind = record[:1]
+        if kind not in _FIELDS:
+            continue
+        *fields, path = record.split(b" ", _FIELDS[kind])
+        both = "??" if kind == b"?" else fields[1].decode("ascii").replace(".", " ")
+        original = next(records, None) if kind == b"2" else None
+        yield {
+            "path": shown(path),
+            "original_path": None if original is None else shown(original),
+            "index_status": both[0],
+            "worktree_status": both[1],
+        }
