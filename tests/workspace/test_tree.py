@@ -6,10 +6,8 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,19 +18,6 @@ from gloveport.errors import ConfigError, WorkspaceError
 from gloveport.workspace.tree import Tree, raw, shown
 
 READS, PLACES = 100_000, 20_000
-
-ATTACKER = """
-import ctypes, mmap, os, sys
-libc = ctypes.CDLL(None)
-count = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 8)
-pairs = [tuple(map(os.fsencode, pair.split(":"))) for pair in sys.argv[2:]]
-done = 0
-while True:
-    for here, there in pairs:
-        libc.renameat2(-100, here, -100, there, 2)  # RENAME_EXCHANGE: each name always leads somewhere
-    done += 1
-    count[:8] = done.to_bytes(8, "little")
-"""
 
 
 def refusal(tree: Tree, kind: str, path: str) -> str:
@@ -243,7 +228,7 @@ class TestTheRoot:
 class TestRaces:
     """CT-F3, CT-F4: another process exchanges names as fast as the kernel lets it."""
 
-    def test_a_hundred_thousand_reads_read_nothing_outside(self, tree, root):
+    def test_a_hundred_thousand_reads_read_nothing_outside(self, tree, root, exchanging):
         """CT-F3."""
         paths = ("dir/file", "file", "dir/file", "way/file")
         codes: Counter[str] = Counter()
@@ -253,7 +238,7 @@ class TestRaces:
         assert set(codes) <= {"inside", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}
         assert_raced(codes, READS, exchanges())
 
-    def test_writes_write_nothing_outside(self, tree, root):
+    def test_writes_write_nothing_outside(self, tree, root, exchanging):
         """CT-F4."""
         codes: Counter[str] = Counter()
         with exchanging(root) as exchanges:
@@ -288,31 +273,3 @@ def write(tree: Tree, path: str) -> bytes:
         except OSError:  # a link since: ELOOP
             return b"SYMLINK_ESCAPE"
         return b"inside"
-
-
-@contextlib.contextmanager
-def exchanging(root: Path) -> Iterator[Callable[[], int]]:
-    """A process that exchanges a directory, and a file, with links to outside; gives how often it did."""
-    outside = root.parent / "outside"
-    for directory in (outside, root / "dir"):
-        directory.mkdir()
-    (outside / "file").write_bytes(b"outside")
-    (root / "dir/file").write_bytes(b"inside")
-    (root / "file").write_bytes(b"inside")
-    (root / "link").symlink_to("../outside")
-    (root / "far").symlink_to("/" / outside / "file")
-    (root / "way").symlink_to("dir")
-    count = root.parent / "count"
-    count.write_bytes(bytes(8))
-    command = [sys.executable, "-I", "-S", "-c", ATTACKER, str(count), "dir:link", "file:far"]
-
-    def exchanges() -> int:
-        return int.from_bytes(count.read_bytes(), "little")
-
-    with subprocess.Popen(command, cwd=root) as attacker:
-        try:
-            while not exchanges():
-                assert attacker.poll() is None
-            yield exchanges
-        finally:
-            attacker.kill()

@@ -1,0 +1,140 @@
+"""Which files are left out: names of what is built, and what the workspace's own .gitignore files say.
+
+The files are read here. Git is never asked: its configuration lies in the workspace, and names programs to run. So
+neither ``core.excludesFile`` nor ``.git/info/exclude`` counts. Rules are as hostile as the files they are about: they
+are bounded in number and size, and matched in bounded time (globs.py). Names are matched byte by byte, as git does.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.globs import ignoring
+from gloveport.workspace.tree import Tree, raw
+
+Kind: TypeAlias = Literal["directory", "file", "symlink", "other"]
+
+NAMES: Final = frozenset(
+    {b".git", b".reference", b"node_modules", b"target", b"dist", b"build", b".venv", b"venv", b".tox"}
+    | {b".mypy_cache", b".pytest_cache", b".ruff_cache", b"__pycache__"}
+)
+"""Left out wherever they stand, as clients of these tools expect."""
+
+MAX_BYTES: Final = 1 << 16
+"""Of one .gitignore; the rest of a longer one is passed over."""
+
+MAX_RULES: Final = 2000
+"""Lines of one .gitignore; so are these."""
+
+_MAX_PATTERN: Final = 1 << 10
+"""Of one rule; a longer one is passed over. A match costs no more than the length of a path times this."""
+
+_SPECIAL: Final = re.compile(r"[*?\[\\]")
+
+
+@dataclass(slots=True)
+class _Patterns:
+    names: set[str] = field(default_factory=set)
+    by_name: list[re.Pattern[str]] = field(default_factory=list)
+    by_path: list[re.Pattern[str]] = field(default_factory=list)
+
+    def match(self, path: str, name: str) -> bool:
+        return (
+            name in self.names
+            or any(pattern.fullmatch(name) for pattern in self.by_name)
+            or any(pattern.fullmatch(path) for pattern in self.by_path)
+        )
+
+
+@dataclass(slots=True)
+class _Rules:
+    """Rules that follow each other and say the same, so that their order does not matter."""
+
+    leaves_out: bool
+    anything: _Patterns = field(default_factory=_Patterns)
+    directories: _Patterns = field(default_factory=_Patterns)
+
+    def match(self, path: str, name: str, kind: Kind) -> bool:
+        return self.anything.match(path, name) or (kind == "directory" and self.directories.match(path, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """What one .gitignore says.
+
+    Attributes:
+        above: How many bytes of a path lead to its directory.
+        size: How many bytes of rules were read.
+    """
+
+    above: int
+    size: int
+    _rules: Sequence[_Rules]
+
+    def verdict(self, path: str, name: str, kind: Kind) -> bool | None:
+        """Whether it is ignored; None where no rule is about it."""
+        below = path[self.above :]
+        return next((rules.leaves_out for rules in self._rules if rules.match(below, name, kind)), None)
+
+
+def read_ignore(tree: Tree, directory: str) -> Ignore | None:
+    """Read the rules of a directory; None where there are none, or where they can't be read."""
+    try:
+        with tree.file(f"{directory}/.gitignore") as opened:
+            text = os.read(opened.descriptor, MAX_BYTES)
+    except WorkspaceError:
+        return None
+    above = 0 if directory == "." else len(raw(directory)) + 1
+    return Ignore(above, len(text), _parsed(text))
+
+
+def ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
+    """Whether something is left out, where nothing above it is.
+
+    Args:
+        ignores: Of the directories above it, the nearest first.
+        path: Relative to the root.
+        kind: What it is.
+    """
+    name = path.rpartition(b"/")[2]
+    if name in NAMES:
+        return True
+    where, what = path.decode("latin-1"), name.decode("latin-1")
+    verdicts = (ignore.verdict(where, what, kind) for ignore in ignores)
+    return next((verdict for verdict in verdicts if verdict is not None), False)
+
+
+def _parsed(text: bytes) -> Sequence[_Rules]:
+    """The rules, the last first: of several that match the last one decides."""
+    runs: list[_Rules] = []
+    for line in text.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")[:MAX_RULES]:
+        rule = _unpadded(line.removesuffix("\r"))
+        if rule.startswith("#") or len(rule) > _MAX_PATTERN:
+            continue
+        leaves_out = not rule.startswith("!")
+        rule = rule if leaves_out else rule[1:]
+        if not rule.strip("/"):
+            continue
+        if not runs or runs[-1].leaves_out is not leaves_out:
+            runs.append(_Rules(leaves_out))
+        pattern = rule.removesuffix("/")
+        _add(pattern, runs[-1].anything if pattern == rule else runs[-1].directories)
+    return runs[::-1]
+
+
+def _unpadded(line: str) -> str:
+    """The line without blanks at its end, but one behind a backslash."""
+    rule = line.rstrip(" ")
+    return f"{rule} " if rule != line and rule.endswith("\\") else rule
+
+
+def _add(pattern: str, patterns: _Patterns) -> None:
+    if "/" in pattern:
+        patterns.by_path.append(re.compile(ignoring(pattern.removeprefix("/"))))
+    elif _SPECIAL.search(pattern):
+        patterns.by_name.append(re.compile(ignoring(pattern)))
+    else:
+        patterns.names.add(pattern)

@@ -1,0 +1,189 @@
+"""What lies below a directory, upper levels first, within bounds.
+
+Each directory is opened by its path, and left out when that is a link by now; so a walk follows no link and stays
+inside. What is found is described while its directory is open. Nothing is kept but the directories still to be read:
+their number, the names looked at and the time are bounded, because a program in the sandbox can make millions of both.
+"""
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.ignoring import Ignore, Kind, ignored, read_ignore
+from gloveport.workspace.tree import Opened, Tree, raw, shown
+
+Include: TypeAlias = Literal["hidden", "ignored"]
+
+_KINDS: Final[dict[int, Kind]] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one walk may cost.
+
+    Attributes:
+        names: How many are looked at.
+        seconds: How long it takes.
+        rules: How many bytes of .gitignore files count.
+    """
+
+    names: int = 200_000
+    seconds: float = 10.0
+    rules: int = 1 << 18
+
+
+USUAL: Final = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something below the directory: not followed, if it is a link.
+
+    Attributes:
+        path: Relative to the root, in its one spelling.
+        kind: What it is.
+        size: In bytes.
+        modified: In nanoseconds since 1970.
+        hidden: Whether its name begins with a dot.
+        left_out: Whether a rule leaves it out.
+        ignored: Whether one leaves out it, or a directory above it.
+        target: What a link holds, in the spelling of names; empty for what is none.
+    """
+
+    path: str
+    kind: Kind
+    size: int
+    modified: int
+    hidden: bool
+    left_out: bool
+    ignored: bool
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    path: str
+    depth: int
+    ignored: bool
+    ignores: tuple[Ignore, ...]
+    """Of the directories above, the nearest first."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk.
+
+    Attributes:
+        tree: The workspace.
+        include: What is walked through though it is hidden or ignored. Where the walk starts is both at will: who
+            names a directory wants to see it.
+        depth: How many levels; 1 is what lies in the directory itself.
+        bounds: What it may cost.
+        cut: Why the walk ended early; None where it did not.
+        unreadable: How many directories could not be read.
+        unruled: How many directories have rules that did not count.
+    """
+
+    tree: Tree
+    include: AbstractSet[Include]
+    depth: int = 4096
+    bounds: Bounds = USUAL
+    cut: Literal["names", "time"] | None = None
+    unreadable: int = 0
+    unruled: int = 0
+    _names: int = 0
+    _rules: int = 0
+    _until: float = 0.0
+    _waiting: deque[_Directory] = field(default_factory=deque)
+
+    def below(self, start: Opened) -> Iterator[Found]:
+        """Everything below a directory, in no order but that upper levels come first."""
+        self._until = time.monotonic() + self.bounds.seconds
+        self._waiting.append(self._first(start.path))
+        while self._waiting and self.cut is None:
+            directory = self._waiting.popleft()
+            try:
+                with self.tree.directory(directory.path) as opened:
+                    if opened.path == directory.path:
+                        yield from self._inside(opened, directory)
+            except WorkspaceError as error:
+                self.unreadable += error.code not in {"NOT_FOUND", "NOT_A_DIRECTORY"}  # else it is gone
+            except OSError:
+                self.unreadable += 1
+
+    def _first(self, path: str) -> _Directory:
+        """The start, with the rules of all that is above it."""
+        ignores: tuple[Ignore, ...] = ()
+        above, inside = ".", False
+        parts = [] if path == "." else path.split("/")
+        for number in range(1, len(parts) + 1):
+            ignores = self._with_rules_of(above, ignores)
+            above = "/".join(parts[:number])
+            inside = inside or ignored(ignores, raw(above), "directory")
+        return _Directory(path, 0, inside, ignores)
+
+    def _with_rules_of(self, path: str, ignores: tuple[Ignore, ...]) -> tuple[Ignore, ...]:
+        if self._rules >= self.bounds.rules:
+            self.unruled += 1
+            return ignores
+        if (rules := read_ignore(self.tree, path)) is None:
+            return ignores
+        self._rules += rules.size
+        return (rules, *ignores)
+
+    def _inside(self, opened: Opened, directory: _Directory) -> Iterator[Found]:
+        ignores = directory.ignores
+        with suppress(FileNotFoundError):  # asked first, because a refusal costs more than an answer
+            os.stat(".gitignore", dir_fd=opened.descriptor, follow_symlinks=False)
+            ignores = self._with_rules_of(directory.path, ignores)
+        here = replace(directory, ignores=ignores)
+        with os.scandir(opened.descriptor) as entries:
+            for entry in entries:
+                self._count()
+                if self.cut is not None:
+                    return
+                if entry.name.startswith(".") and "hidden" not in self.include:
+                    continue
+                found = _described(entry, opened.descriptor, here)
+                if found is None or (found.left_out and "ignored" not in self.include):
+                    continue
+                yield found
+                if found.kind == "directory" and directory.depth + 1 < self.depth:
+                    self._waiting.append(_Directory(found.path, directory.depth + 1, found.ignored, ignores))
+
+    def _count(self) -> None:
+        self._names += 1
+        if self._names > self.bounds.names:
+            self.cut = "names"
+        elif time.monotonic() > self._until:
+            self.cut = "time"
+
+
+def _described(entry: "os.DirEntry[str]", descriptor: int, here: _Directory) -> Found | None:
+    """What an entry of an open directory is; None where it is gone."""
+    name = os.fsencode(entry.name)
+    path = name if here.path == "." else raw(here.path) + b"/" + name
+    try:
+        status = entry.stat(follow_symlinks=False)
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "other")
+        target = os.readlink(name, dir_fd=descriptor) if kind == "symlink" else b""
+    except OSError:
+        return None
+    left_out = ignored(here.ignores, path, kind)
+    return Found(
+        path=shown(path),
+        kind=kind,
+        size=status.st_size,
+        modified=status.st_mtime_ns,
+        hidden=name.startswith(b"."),
+        left_out=left_out,
+        ignored=left_out or here.ignored,
+        target=shown(target),
+    )
