@@ -69,7 +69,7 @@ def read_image(
         mime_type = _kind(head)
         if mime_type is None:
             raise _no_picture(opened.path)
-        data = head + _rest(opened)
+        data = head + _rest(opened, MAX_SOURCE_BYTES - len(head))
     try:
         width, height = _SIZES[mime_type](data)
     except (struct.error, IndexError):
@@ -92,9 +92,8 @@ def _kind(magic: bytes) -> str | None:
     return None
 
 
-def _rest(opened: Opened) -> bytes:
+def _rest(opened: Opened, room: int) -> bytes:
     pieces = []
-    room = MAX_SOURCE_BYTES
     while piece := os.read(opened.descriptor, _PIECE):
         room -= len(piece)
         if room < 0:

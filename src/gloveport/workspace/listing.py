@@ -21,7 +21,7 @@ MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of one answer, as text: a line ``path [type]`` for each entry."""
 
 MAX_PATTERNS: Final = 100
-MAX_PATTERN: Final = 1000
+MAX_PATTERN: Final = 256
 """Characters of one pattern."""
 
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
@@ -30,14 +30,15 @@ _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 _KINDS: Final = ("directory", "file", "symlink", "other")
 
 _ORDERS: Final[Mapping[str, Callable[[Found], tuple[Any, ...]]]] = {
-    "name": lambda found: (found.path.split("/"),),  # what a directory holds stands right behind it
+    # What a directory holds stands right behind it: no name has a sign that comes before this one.
+    "name": lambda found: (found.path.replace("/", "\0"),),
     "type": lambda found: (_KINDS.index(found.kind), found.path),
     "modified": lambda found: (found.modified, found.path),
     "path": lambda found: (found.path,),
 }
 
 _CUT: Final[Mapping[str, str]] = {
-    "names": "too many names to look at them all",
+    "names": "too many names, or too long ones, to look at them all",
     "time": "looking took too long",
     "entries": "entry limit reached",
     "bytes": "byte limit reached",

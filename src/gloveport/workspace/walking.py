@@ -1,12 +1,13 @@
 """What lies below a directory, upper levels first, within bounds.
 
 Each directory is opened by its path, and left out when that is a link by now; so a walk follows no link and stays
-inside. What is found is described while its directory is open. Nothing is kept but the directories still to be read:
-their number, the names looked at and the time are bounded, because a program in the sandbox can make millions of both.
+inside. What is found is described while its directory is open. Nothing is kept but the directories still to be read.
+Names, their length and the time are bounded: a program in the sandbox can make millions, each four kilobytes long.
 """
 
 import os
 import stat
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -30,11 +31,13 @@ class Bounds:
 
     Attributes:
         names: How many are looked at.
+        memory: How many bytes the paths that are found may take, though not all of them are kept at a time.
         seconds: How long it takes.
         rules: How many bytes of .gitignore files count.
     """
 
     names: int = 200_000
+    memory: int = 1 << 26
     seconds: float = 10.0
     rules: int = 1 << 18
 
@@ -99,6 +102,7 @@ class Walk:
     unreadable: int = 0
     unruled: int = 0
     _names: int = 0
+    _memory: int = 0
     _rules: int = 0
     _until: float = 0.0
     _waiting: deque[_Directory] = field(default_factory=deque)
@@ -154,13 +158,14 @@ class Walk:
                 found = _described(entry, opened.descriptor, here)
                 if found is None or (found.left_out and "ignored" not in self.include):
                     continue
+                self._memory += sys.getsizeof(found.path) + sys.getsizeof(found.target)
                 yield found
                 if found.kind == "directory" and directory.depth + 1 < self.depth:
                     self._waiting.append(_Directory(found.path, directory.depth + 1, found.ignored, ignores))
 
     def _count(self) -> None:
         self._names += 1
-        if self._names > self.bounds.names:
+        if self._names > self.bounds.names or self._memory > self.bounds.memory:
             self.cut = "names"
         elif time.monotonic() > self._until:
             self.cut = "time"
