@@ -1,0 +1,94 @@
+"""The workspace: under which mode its tools work, and what a command or a write that they are asked for needs."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import Field
+
+from gloveport.model.value import Value
+
+Mode: TypeAlias = Literal["safe", "trusted", "dangerous"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+Gate: TypeAlias = Literal[
+    "network",
+    "destructive_command",
+    "long_timeout",
+    "sensitive_env",
+    "shell_expansion",
+    "inline_script",
+    "privileged_executable",
+    "write_generated_or_ignored",
+]
+GATES: tuple[Gate, ...] = get_args(Gate)
+"""In the order in which they are always listed."""
+
+Stance: TypeAlias = Literal["allow", "ask", "deny"]
+Operation: TypeAlias = Literal["create", "write", "edit", "delete", "move", "copy"]
+HostPattern: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9*.-]{1,253}$")]
+VariablePattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]{0,127}$")]
+
+CORE_VARIABLES: tuple[VariablePattern, ...] = ("LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ")
+
+
+class WorkspacePolicy(Value):
+    """Under which mode the tools of a workspace work. The sandbox holds in every mode; gates only ask and explain."""
+
+    mode: Mode = "safe"
+    """What happens at each gate, unless `gates` says otherwise."""
+    gates: Mapping[Gate, Stance] = {}
+    """What happens at single gates: `allow`, `ask` a person, or `deny`."""
+    long_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 600
+    """A command that wants more time than this is at the gate `long_timeout`."""
+    hosts: tuple[HostPattern, ...] = ()
+    """Hosts that commands may reach, with `*` for any characters. They don't come to the gate `network`."""
+    disposable: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ()
+    """Names of files and directories, with `*` for any characters, that commands may delete besides what is known to
+    be made anew, such as `node_modules`."""
+    inherit: tuple[VariablePattern, ...] = CORE_VARIABLES
+    """The server's own variables that commands inherit, with `*` for any characters. Of those that a pattern with `*`
+    names, what looks like a secret is left out, and what the sandbox sets or makes programs run something."""
+
+
+class Need(Value):
+    """One gate that a command or a write comes to, and why."""
+
+    gate: Gate
+    piece: str
+    """The part of the command, the name of the variable, or the path. Never the value of a variable."""
+    why: str
+    """One sentence for the person who is asked."""
+    instead: str
+    """One sentence for the model: how to do without."""
+
+
+class RunCommand(Value):
+    """Action: run a command of a shell in the workspace."""
+
+    kind: Literal["command"] = "command"
+    command: str
+    workdir: str = "."
+    """Relative to the workspace."""
+    tty: bool = False
+    variables: tuple[str, ...] = ()
+    """Names of the variables that the caller sets, sorted."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that it names, sorted."""
+    needs: tuple[Need, ...] = ()
+    """In the order of ``GATES``."""
+
+
+class Change(Value):
+    """What a write does with one path."""
+
+    operation: Operation
+    path: str
+    """Relative to the workspace."""
+
+
+class WriteFiles(Value):
+    """Action: change files of the workspace, all or none."""
+
+    kind: Literal["write"] = "write"
+    changes: tuple[Change, ...]
+    needs: tuple[Need, ...] = ()

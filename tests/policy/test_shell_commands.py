@@ -1,0 +1,255 @@
+"""What is read in the text of a command."""
+
+import resource
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gloveport.policy.programs import MOST_PROGRAMS, facts_of
+from gloveport.policy.shell import DEEPEST, MOST_BYTES, read
+
+MIB = 1 << 20
+
+
+def words(text: str) -> list[list[str]]:
+    return [[word.text for word in command.words] for command in read(text).commands]
+
+
+def programs(text: str) -> list[str]:
+    return [" ".join([run.program, *(word.text for word in run.arguments)]) for run in facts_of(text).runs]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("rm -rf src", ["rm", "-rf", "src"]),
+        ("r'm' \"-r\"f s\\rc", ["rm", "-rf", "src"]),
+        ("$'r\\x6d' $'\\055rf' $'a\\tb'", ["rm", "-rf", "a\tb"]),
+        ("'a  b' \"  c d \" e\\ f", ["a  b", "  c d ", "e f"]),
+        ('echo "a\\"b\\$c\\d"', ["echo", 'a"b$c\\d']),
+        ("rm {a,b}c x", ["rm", "ac", "bc", "x"]),
+        ("rm a \\\n  b", ["rm", "a", "b"]),
+        ("git commit -m 'rm -rf /; sudo su'", ["git", "commit", "-m", "rm -rf /; sudo su"]),
+        ("A=1 B=2 make -j2 > log 2>&1", ["make", "-j2"]),
+        ("echo ünï 'çödé'", ["echo", "ünï", "çödé"]),
+    ],
+)
+def test_words_are_read_without_their_quoting(text, meant):
+    """W5."""
+    assert words(text) == [meant]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("a; b && c || d & e | f |& g", "abcdefg"),
+        ("if a; then b; elif c; then d; else e; fi", "abcde"),
+        ("while a; do b; done; until c; do d; done", "abcd"),
+        ("case $x in y) a;; *) b;; esac", "ab"),
+        ("(a; (b)); { c; }; ! d; f() { e; }", "abcde"),
+        ("c $(a) `b`", "abc"),
+        ("b <(a) > >(c)", "abc"),
+        ("a <<X | b\ntext\nX\nc", "abc"),
+        ("a # b\nc", "ac"),
+        ("[[ -f x && -d y ]] && a; ((i++)); b", "ab"),
+        ("for i in 1 2; do a; done", "a"),
+        ("export X=$(a)", "a"),
+    ],
+)
+def test_every_simple_command_is_found(text, meant):
+    """W5."""
+    assert sorted(name for name, *_ in words(text)) == list(meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("d=src; rm $d", ["src"]),
+        ('d=src; rm "$d" ${d}/x', ["src", "src/x"]),
+        ("for d in a 'b c'; do rm -r \"$d\"; done", ["-r", "a", "b c"]),
+        ("d=(a b); rm $d", ["(a b)"]),
+    ],
+)
+def test_a_variable_that_the_text_sets_is_known(text, arguments):
+    (command,) = [command for command in read(text).commands if command.words[0].text == "rm"]
+    assert [word.text for word in command.words[1:]] == arguments
+    assert all(word.known for word in command.words)
+
+
+@pytest.mark.parametrize("word", ["$x", "${x}", '"$x"', "$(x)", "`x`", "a$x", "$((1+1))", "${x%y}"])
+def test_a_word_that_depends_on_something_is_not_known(word):
+    (command,) = [command for command in read(f"rm {word}").commands if command.words[0].text == "rm"]
+    assert not command.words[1].known
+
+
+@pytest.mark.parametrize("text", ["echo $((1+2))", "echo ${i}", "echo $i", "echo '$(x)'", "x=1", "[[ $a == b* ]]"])
+def test_arithmetic_and_plain_variables_are_no_expansions(text):
+    """CT-G2."""
+    assert read(text).expansions == ()
+
+
+@pytest.mark.parametrize("piece", ["$(x)", "`x`", "${i%x}", "<(x)"])
+def test_what_the_shell_puts_together_is_an_expansion(piece):
+    """W5: the gate `shell_expansion`."""
+    assert read(f"echo {piece}").expansions == (piece,)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "env -u B A=1 RUN",
+        "env -S 'RUN'",
+        "timeout -k 5 10 RUN",
+        "timeout --signal=KILL 10s RUN",
+        "nice -n 5 RUN",
+        "ionice -c 2 -n 7 RUN",
+        "nohup RUN &",
+        "setsid RUN",
+        "stdbuf -oL RUN",
+        "time -p RUN",
+        "command RUN",
+        "exec -a x RUN",
+        "builtin RUN",
+        "xargs -n 1 -I{} RUN",
+        "sudo -u root A=1 RUN",
+        "busybox RUN",
+        "flock x RUN",
+        "flock x -c 'RUN'",
+        "su - user -c 'RUN'",
+        "uv run RUN",
+        "sh -c 'RUN'",
+        "bash -lc 'RUN'",
+        "bash --norc -o pipefail -ec 'RUN' x",
+        "/usr/bin/env sh -c 'sh -c \"RUN\"'",
+        "eval 'RUN'",
+        "eval RUN",
+        "sh <<X\nRUN\nX",
+        "cat <<X | sh\nRUN\nX",
+        "echo 'RUN' | sh -s",
+        "bash <<< 'RUN'",
+        "find . -exec RUN ;",
+        "find . -name x -execdir RUN \\; -ok y +",
+        "time timeout 5 nice env sh -c 'exec RUN'",
+    ],
+)
+def test_wrappers_and_shells_in_shells_are_unwrapped(wrapped):
+    """W5 CT-N1 CT-G1 CT-G6: what starts a program does not hide it."""
+    assert any(each.startswith("rm -r a") for each in programs(wrapped.replace("RUN", "rm -r a")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["command -v rm", "which rm", "echo rm -r a", "grep -rn 'rm -r a' .", "npm run rm", "man rm", "bash x.sh -c rm"],
+)
+def test_a_word_that_is_no_command_starts_nothing(text):
+    """CT-G2."""
+    assert not any(each.startswith("rm") for each in programs(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "interpreter", "source"),
+    [
+        ("python3 -c 'x = 1'", "python", "x = 1"),
+        ("python3.11 -Bc'x'", "python", "x"),
+        ("python -W error -c x", "python", "x"),
+        ("python3 - <<X\nx\nX", "python", "x\n"),
+        ("python3 <<< x", "python", "x"),
+        ("echo x | python3", "python", "x"),
+        ("perl -MFile::Path -ne 'x'", "perl", "x"),
+        ("node --print x", "node", "x"),
+        ("ruby -e x", "ruby", "x"),
+        ("php -r x", "php", "x"),
+        ("deno eval x", "deno", "x"),
+        ("sh -c x", "sh", "x"),
+    ],
+)
+def test_a_program_text_in_a_command_is_found(text, interpreter, source):
+    """W5 CT-G6: the gate `inline_script`, on standard input too."""
+    assert [(script.interpreter, script.source) for script in facts_of(text).scripts] == [(interpreter, source)]
+
+
+@pytest.mark.parametrize(
+    "text", ["python3 x.py -c y", "python3 -m pytest -c x", "node x.js -e", "perl x.pl", "bash x.sh"]
+)
+def test_arguments_of_a_script_file_are_no_program_texts(text):
+    assert facts_of(text).scripts == []
+
+
+def test_what_a_long_here_document_hides_is_found():
+    text = "cat > x <<'EOF'\n" + "line\n" * 10_000 + "EOF\nrm -rf src"
+    facts = facts_of(text)
+    assert [run.program for run in facts.runs] == ["cat", "rm"]
+    assert facts.unread == ""
+
+
+def test_a_long_here_document_for_a_program_is_whole():
+    (script,) = facts_of("python3 - <<'EOF'\n" + "x = 1\n" * 1000 + "EOF\n").scripts
+    assert script.source == "x = 1\n" * 1000
+
+
+@pytest.mark.parametrize("text", ["echo 'x", "if a", ")", "a | | b", "$(", "<<X"])
+def test_what_is_no_command_is_said_to_be_unread(text):
+    facts_of(text)  # raises nothing
+    assert read("a && " + text).commands[0].words[0].text == "a"
+
+
+def test_what_is_too_long_is_said_to_be_unread():
+    facts = facts_of("rm -rf src;" + "true;" * MIB)
+    assert facts.runs[0].program == "rm"
+    assert str(MOST_BYTES) in facts.unread
+
+
+def test_what_is_nested_too_deeply_is_said_to_be_unread():
+    """Where, Python's own recursion would end the reading."""
+    assert "too deeply" in read("(" * DEEPEST + "a" + ")" * DEEPEST).unread
+    nested = "rm -r a"
+    for _ in range(6):
+        nested = "sh -c '" + nested.replace("'", "'\\''") + "'"
+    assert "shells" in facts_of(nested).unread
+
+
+def test_what_has_too_many_programs_is_said_to_be_unread():
+    text = "find ." + " -exec a" * 300
+    assert len(facts_of(";".join([text] * 8)).runs) <= MOST_PROGRAMS
+
+
+HOSTILE = [
+    "(",
+    "$(",
+    "${",
+    '"$(',
+    "<<A ",
+    "`",
+    "a|",
+    "a&&",
+    "a=(",
+    "[[ (",
+    "f() ",
+    "<(",
+    "=|&",
+    "a;",
+    "{a,",
+    "\\",
+    "\0",
+]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_a_hostile_mebibyte_costs_little(unit):
+    """W5 CT-R6: the grammar alone took 22 s and 2 GB for 64 KiB of some of these."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    facts_of(unit * (MIB // len(unit)))
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert after.ru_utime - before.ru_utime < 5
+    assert after.ru_maxrss - before.ru_maxrss < 200 * 1024
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*HOSTILE, "rm ", "-rf ", "sh -c '", "'", "\n", "xargs ", "find ", "-exec ", "é", "\ud800"])
+    )
+)
+def test_nothing_raises(pieces):
+    facts_of("".join(pieces))
