@@ -40,7 +40,7 @@ def test_a_text_that_nothing_is_done_to_is_the_same_bytes(content):
     assert spliced(content) == content
 
 
-@given(st.text(alphabet="ab\r\n").map(str.encode), st.data())
+@given(st.text(alphabet="ab\r\n").filter(lambda text: not text.endswith("\r")).map(str.encode), st.data())
 def test_lines_outside_of_a_splice_stay(content, data):
     total = len(Text.decoded(content, "f").lines())
     start = data.draw(st.integers(0, total))

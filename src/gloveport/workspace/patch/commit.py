@@ -1,0 +1,260 @@
+"""All files of a change at once, or none: also where the process is killed, the power fails, or a program interferes.
+
+Order: the journal names what will be done; directories and new contents are made, hidden; all files are seen to be what
+the change was made for; each is swapped; the directories are on the disk; the journal says "committed"; what is hidden
+goes. Until the word is written everything is taken back, by the same code after a crash as after a conflict.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch import steps
+from gloveport.workspace.patch.attributes import Attributes
+from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, Journal, Record
+from gloveport.workspace.patch.staging import conflict
+from gloveport.workspace.patch.steps import Changed, Step
+from gloveport.workspace.patch.target import Target, above, ancestors, native
+from gloveport.workspace.patch.text import revision
+from gloveport.workspace.tree import Tree
+
+HIDDEN: Final = ".gloveport-"
+"""How hidden names begin."""
+
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was found of a commit that was interrupted.
+
+    Attributes:
+        outcome: Whether there was none, the old files are back, or the new ones stay.
+        left: Files that somebody changed after the crash, so that they were left as they are.
+    """
+
+    outcome: Literal["nothing", "old", "new"]
+    left: tuple[str, ...] = ()
+
+
+def undoable(journal: Journal) -> int:
+    """Number of the last change that can be taken back; 0 where there is none. Once ``recover`` was called."""
+    last = journal.last()
+    return 0 if last is None else last[1].undo[last[0] in {COMMITTED, DONE}]
+
+
+def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[str] = ()) -> Record:
+    """What there is to do.
+
+    Args:
+        targets: Those without a change need nothing.
+        undo: Number of the last change that can be taken back, before and afterwards.
+        emptied: Directories to remove afterwards if nothing is in them, the innermost first.
+
+    Raises:
+        WorkspaceError: PATCH_FAILED where a name would be a file and a directory.
+    """
+    written = [target.place for target in targets if target.changes and target.content is not None]
+    made = {path for place in written for path in list(ancestors(place.path))[: len(place.missing)]}
+    if both := made & {place.path for place in written}:
+        raise WorkspaceError("PATCH_FAILED", f"{min(both)} would be a file and a directory")
+    return Record(
+        steps=tuple(_step(target) for target in targets if target.changes),
+        made=tuple(sorted(made, key=lambda path: (path.count("/"), path))),
+        emptied=tuple(emptied),
+        undo=undo,
+    )
+
+
+def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Record) -> list[str]:
+    """Do it, after ``recover`` has put the tree in order.
+
+    Args:
+        tree: Of the targets.
+        journal: Locked.
+        targets: Those without a change are only seen to be what they were.
+        record: What was planned for them.
+
+    Returns:
+        Warnings: what could not be kept of files.
+
+    Raises:
+        WorkspaceError: PATCH_CONFLICT where somebody else changed a file meanwhile, PATCH_FAILED where the file system
+            refuses: nothing is written then. PATCH_ROLLBACK_FAILED: that could not be brought about, and will be tried
+            again before the next change.
+    """
+    with ExitStack() as stack:
+        known = _known(tree, map(above, record.emptied), stack)
+        for place in (target.place for target in targets):
+            known[list(ancestors(place.path))[len(place.missing)]] = place.parent
+        directories = _Directories(stack, known)
+        try:
+            journal.begin(record)
+            warnings = _write(record, targets, directories)
+            journal.commit(record)
+        except BaseException as error:
+            _take_back(record, directories.descriptors, journal)
+            raise _explained(error) from error
+        with suppress(OSError):  # what refuses to go is tried again before the next change
+            _clear(record, directories.descriptors, journal)
+    return warnings
+
+
+def recover(tree: Tree, journal: Journal) -> Recovery:
+    """Bring a commit that was interrupted to its beginning or its end.
+
+    Raises:
+        WorkspaceError: PATCH_ROLLBACK_FAILED.
+    """
+    last = journal.last()
+    if last is None or last[0] in {TAKEN_BACK, DONE}:
+        return Recovery("nothing")
+    state, record = last
+    with ExitStack() as stack:
+        paths = (*(step.path for step in record.steps), *record.made, *record.emptied)
+        directories = _known(tree, map(above, paths), stack)
+        if state == BEGUN:
+            return Recovery("old", _take_back(record, directories, journal))
+        with suppress(OSError):
+            _clear(record, directories, journal)
+        return Recovery("new")
+
+
+@dataclass(slots=True)
+class _Directories:
+    """Descriptors of the directories of a commit, by path."""
+
+    stack: ExitStack
+    descriptors: dict[str, int]
+
+    def __getitem__(self, path: str) -> int:
+        """The one in which something lies."""
+        return self.descriptors[above(path)]
+
+    def make(self, path: str) -> None:
+        """Make one in one that is known."""
+        name, parent = native(path), self[path]
+        try:
+            os.mkdir(name, 0o755, dir_fd=parent)
+            descriptor = os.open(name, _LIST, dir_fd=parent)
+        except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            raise Changed(path) from error
+        self.stack.callback(os.close, descriptor)
+        if owner := Attributes.fresh(parent).owner:
+            os.fchown(descriptor, *owner)
+        self.descriptors[path] = descriptor
+
+
+def _write(record: Record, targets: Sequence[Target], directories: _Directories) -> list[str]:
+    """Everything that can go wrong."""
+    for path in record.made:
+        directories.make(path)
+    warnings: list[str] = []
+    changing = list(zip([target for target in targets if target.changes], record.steps, strict=True))
+    for target, step in changing:
+        if target.content is not None:
+            directory = directories[step.path]
+            attributes = target.kept or Attributes.fresh(directory)
+            losses = steps.prepare(directory, step, target.content, attributes)
+            warnings += (f"{step.path}: {loss.what} could not be kept" for loss in losses)
+    for target in targets:
+        status = target.before.status if target.before else None
+        # A name in a directory that is yet to be made is free if that is.
+        if target.changes or not target.place.missing:
+            _demand_unchanged(directories[target.place.path], target, status)
+    for target, step in changing:
+        steps.swap(directories[step.path], target.place.name, step)
+    if not record.simple:
+        for path in {above(path) for path in (*(step.path for step in record.steps), *record.made)}:
+            os.fsync(directories.descriptors[path])
+    return warnings
+
+
+def _demand_unchanged(directory: int, target: Target, status: os.stat_result | None) -> None:
+    if not steps.unchanged(directory, target.place.name, status):
+        raise Changed(target.place.path)
+
+
+def _take_back(record: Record, directories: Mapping[str, int], journal: Journal) -> tuple[str, ...]:
+    """Everything as it was; the files that are not, because somebody else wrote them."""
+    left = []
+    try:
+        for step in reversed(record.steps):
+            directory = directories.get(above(step.path))
+            if directory is None:
+                moved = above(step.path) not in record.made  # else it was not made yet
+            else:
+                moved = not steps.back(directory, native(step.path), step)
+            if moved:
+                left.append(step.path)
+        _remove_empty(tuple(reversed(record.made)), directories)
+        journal.end(TAKEN_BACK)
+    except OSError as error:
+        raise WorkspaceError(
+            "PATCH_ROLLBACK_FAILED",
+            f"what was written could not be taken back: {error.strerror}",
+            hint="put that right; the next change tries again first",
+            details={"recovery_backups": [f"{above(step.path)}/{step.hidden}" for step in record.steps]},
+        ) from error
+    return tuple(left)
+
+
+def _clear(record: Record, directories: Mapping[str, int], journal: Journal) -> None:
+    """The change is there; what is hidden goes."""
+    for step in record.steps:
+        if (directory := directories.get(above(step.path))) is not None:
+            steps.clear(directory, step)
+    _remove_empty(record.emptied, directories)
+    journal.end(DONE)
+
+
+def _remove_empty(paths: Sequence[str], directories: Mapping[str, int]) -> None:
+    for path in paths:
+        if (parent := directories.get(above(path))) is not None:
+            with suppress(OSError):  # something is in it, or it is gone
+                os.rmdir(native(path), dir_fd=parent)
+
+
+def _known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]:
+    """Descriptors of those directories that are still the very ones: by their paths, with no link on the way."""
+    known: dict[str, int] = {}
+    for directory in {*paths}:
+        path = f"{directory}/{_hidden()}".removeprefix("./")
+        with suppress(WorkspaceError):
+            place = stack.enter_context(tree.place(path))
+            if not place.missing and place.path == path:
+                known[directory] = place.parent
+    return known
+
+
+def _step(target: Target) -> Step:
+    before = target.before
+    return Step(
+        path=target.place.path,
+        hidden=_hidden(),
+        before=revision(before.content) if before else None,
+        after=revision(target.content) if target.content is not None else None,
+        inode=before.status.st_ino if before else None,
+    )
+
+
+def _hidden() -> str:
+    return HIDDEN + secrets.token_hex(16)
+
+
+def _explained(error: BaseException) -> BaseException:
+    match error:
+        case Changed(path):
+            return conflict(path)
+        case OSError():
+            return WorkspaceError(
+                "PATCH_FAILED",
+                f"the files can't be written: {error.strerror}; nothing was",
+                hint="see to the space on the disk, and to the permissions of the workspace",
+            )
+        case _:
+            return error

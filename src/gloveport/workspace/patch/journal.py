@@ -1,0 +1,140 @@
+"""What is being written at this moment, in a directory of the server's own: no kill ends anything halfway.
+
+One file holds one record: what the last commit was about to do, on the disk before it began. The letter in front of it
+tells how far it came. That letter turning to ``COMMITTED`` is the moment of the commit: before it everything is taken
+back, after it cleared away. A record that is torn was never acted upon. The file is never replaced, so a lock on it
+keeps other processes, and other threads, out; it is overwritten, which the disk takes in less time than a new one.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch.seal import sealed, unsealed
+from gloveport.workspace.patch.steps import Step
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+State: TypeAlias = bytes
+BEGUN, COMMITTED, TAKEN_BACK, DONE = b"b", b"c", b"t", b"d"
+
+
+class Record(BaseModel):
+    """One commit.
+
+    Attributes:
+        steps: What happens to each name.
+        made: Directories that are made for it, the outermost first.
+        emptied: Directories that go after it if nothing is in them, the innermost first.
+        undo: Number of the last change that can be taken back: before, and afterwards.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    steps: tuple[Step, ...]
+    made: tuple[str, ...]
+    emptied: tuple[str, ...]
+    undo: tuple[int, int]
+
+    @property
+    def simple(self) -> bool:
+        """Whether a single name changes: then the file system alone does it whole or not at all."""
+        return len(self.steps) == 1 and not self.made and not self.emptied
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The journal of one workspace, locked.
+
+    Attributes:
+        directory: Where it lies; entries for undo lie there too.
+        file: Of the journal itself.
+    """
+
+    directory: int
+    file: int
+
+    @classmethod
+    @contextmanager
+    def locked(cls, path: Path) -> Iterator["Journal"]:
+        """Wait until nobody else writes. Make the directory where it is not there.
+
+        Raises:
+            WorkspaceError: RUNTIME_DIR_UNWRITABLE where it can't be made, or is not ours alone.
+        """
+        try:
+            directory, file = _opened(path)
+        except OSError as error:
+            raise WorkspaceError(
+                "RUNTIME_DIR_UNWRITABLE", f"{path} can't be used: {error.strerror}", hint="name another directory"
+            ) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield cls(directory, file)
+        finally:
+            os.close(file)
+            os.close(directory)
+
+    def last(self) -> tuple[State, Record] | None:
+        """How far the last commit came, and what it was; None where there was none, or it never began."""
+        content = os.pread(self.file, os.fstat(self.file).st_size, 0)
+        text = unsealed(content[1:])
+        return None if text is None else (content[:1], Record.model_validate_json(text))
+
+    def begin(self, record: Record) -> None:
+        """Write down, and have on the disk, what is about to be done."""
+        content = memoryview(BEGUN + sealed(record.model_dump_json().encode()))
+        written = 0
+        while written < len(content):
+            written += os.pwrite(self.file, content[written:], written)
+        os.fdatasync(self.file)
+
+    def commit(self, record: Record) -> None:
+        """Write down that all names are changed.
+
+        What is hidden must not be gone from the disk before this is there, and names must be changed there before it.
+        With a single name there is nothing to be torn: a power cut may take it back a little later, and all of it.
+        """
+        os.pwrite(self.file, COMMITTED, 0)
+        if not record.simple:
+            os.fdatasync(self.file)
+
+    def end(self, state: State) -> None:
+        """Write down that nothing is left to do. The disk may learn that later: to do it again changes nothing."""
+        os.pwrite(self.file, state, 0)
+
+
+def _opened(path: Path) -> tuple[int, int]:
+    try:
+        directory = os.open(path, _DIRECTORY)
+    except FileNotFoundError:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = os.open(path, _DIRECTORY)
+    try:
+        _demand_ours(directory, path)
+        file = os.open("journal", _FILE, 0o600, dir_fd=directory)
+        if not os.fstat(file).st_size:
+            os.fsync(directory)  # its name is on the disk before anything rests on it
+    except BaseException:
+        os.close(directory)
+        raise
+    return directory, file
+
+
+def _demand_ours(directory: int, path: Path) -> None:
+    status = os.fstat(directory)
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise WorkspaceError(
+            "RUNTIME_DIR_UNWRITABLE",
+            f"{path} belongs to another user, or others may enter it",
+            hint=f"chmod 700 {path}, or name another directory",
+        )
