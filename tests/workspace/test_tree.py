@@ -220,7 +220,9 @@ class TestTheRoot:
         """T3."""
         (root / "file").touch()
         (root.parent / "link").symlink_to(root)
-        for wrong in (root / "none", root / "file", root.parent / "link", root / ".." / "workspace"):
+        (root.parent / "circle").symlink_to("circle")
+        above = root.parent
+        for wrong in (root / "none", root / "file", above / "link", above / "circle", root / "../workspace", Path()):
             with pytest.raises(ConfigError, match="hint"), Tree.opened(wrong):
                 pass
 

@@ -134,14 +134,14 @@ class Tree:
             SandboxError: The kernel, or a container's system call filter, has no openat2.
         """
         try:
-            if not root.is_absolute() or root.resolve(strict=True) != root:
-                raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {root.resolve()}")
-            descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise ConfigError(
                 f"the workspace {root} can't be opened: {error.strerror}", hint="name a directory that exists"
             ) from error
         try:
+            if (real := os.fsdecode(_lies_at(descriptor))) != str(root):
+                raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {real}")
             tree = cls(root, exempt, descriptor)
             tree._probe()
             yield tree
