@@ -57,9 +57,15 @@ def _exchanging(root: Path) -> Iterator[Callable[[], int]]:
     (root / "link").symlink_to("../outside")
     (root / "far").symlink_to("/" / outside / "file")
     (root / "way").symlink_to("dir")
+    # A link that leads up: whoever follows it while its directory comes to lie higher would come out above the root.
+    for directory in (root / "one/two", root / "top"):
+        directory.mkdir(parents=True)
+        (directory / "back").symlink_to("../../still")
+    (root / "still").write_bytes(b"inside")
+    (root.parent / "still").write_bytes(b"outside")
     count = root.parent / "count"
     count.write_bytes(bytes(8))
-    command = [sys.executable, "-I", "-S", "-c", ATTACKER, str(count), "dir:link", "file:far"]
+    command = [sys.executable, "-I", "-S", "-c", ATTACKER, str(count), "dir:link", "file:far", "one/two:top"]
 
     def exchanges() -> int:
         return int.from_bytes(count.read_bytes(), "little")

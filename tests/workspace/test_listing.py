@@ -158,6 +158,7 @@ class TestHostileTrees:
     def test_what_lies_outside_is_never_listed_while_names_are_exchanged(self, tree, root, exchanging):
         """CT-F3."""
         codes = set()
+        backs = {"one/two/back", "top/back"}
         with exchanging(root) as exchanges:
             plant(root.parent, "outside/secret")
             for _ in range(3000):
@@ -166,7 +167,7 @@ class TestHostileTrees:
                 except WorkspaceError as error:
                     codes.add(error.code)
                 else:
-                    assert found <= {"dir/file", "link/file", "file", "dir", "link", "far", "way"}
+                    assert found <= {"dir/file", "link/file", "file", "dir", "link", "far", "way", *backs, "still"}
                     codes.add("inside")
         assert exchanges() > 3000
         assert "inside" in codes
@@ -193,12 +194,12 @@ class TestHostileTrees:
 
     def test_no_more_is_kept_than_is_answered(self, tree, root):
         """CT-R4."""
-        for number in range(10_000):
+        for number in range(4_000):
             os.close(os.open(root / f"{number:05}", os.O_CREAT | os.O_WRONLY))
         tracemalloc.start()
         try:
             answer = list_dir(tree, max_entries=10)
-            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+            assert tracemalloc.get_traced_memory()[1] < 100_000
         finally:
             tracemalloc.stop()
         assert names(answer) == " ".join(f"{number:05}" for number in range(10))

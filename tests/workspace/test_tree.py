@@ -232,7 +232,7 @@ class TestRaces:
 
     def test_a_hundred_thousand_reads_read_nothing_outside(self, tree, root, exchanging):
         """CT-F3."""
-        paths = ("dir/file", "file", "dir/file", "way/file")
+        paths = ("dir/file", "file", "one/two/back", "way/file")
         codes: Counter[str] = Counter()
         with exchanging(root) as exchanges:
             for number in range(READS):
