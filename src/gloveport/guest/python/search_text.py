@@ -1,0 +1,98 @@
+"""Search files for lines, for hosts without ripgrep. Runs in a sandbox, which bounds its memory and its time.
+
+Reads from standard input, with a NUL between them: {"expression", "ignore_case", "context"} as JSON, and the names of
+files. Writes what ``rg --json`` writes of matches and of lines beside them, and the word that all is done. Like it, it
+passes over binary files, and ends in one where a NUL comes late. Of a line it looks at the first megabyte.
+"""
+
+import base64
+import collections
+import json
+import os
+import re
+import stat
+import sys
+
+LINE_BYTES = 1 << 20
+LOOKED_AT = 1 << 16
+BOM = b"\xef\xbb\xbf"
+
+
+def main():
+    """See the module."""
+    head, *names = sys.stdin.buffer.read().split(b"\0")
+    question = json.loads(head)
+    try:
+        flags = re.IGNORECASE if question["ignore_case"] else 0
+        search = re.compile(question["expression"], flags).search
+    except (re.error, RecursionError, OverflowError) as error:
+        sys.stderr.write(f"regex parse error: {error}\n")
+        return 2
+    for name in names:
+        try:
+            search_file(search, name, question["context"])
+        except OSError as error:
+            sys.stderr.write(f"{os.fsdecode(name)!a}: {error.strerror}\n")
+        sys.stdout.flush()  # what is found counts, even if the next file takes all the time there is
+    print('{"type":"summary"}')
+    return 0
+
+
+def search_file(search, name, context):
+    """Write what matches in one file. What is no regular file by now is passed over; a FIFO does not stop us."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=LOOKED_AT) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or b"\0" in file.peek():
+            return
+        before = collections.deque(maxlen=context)
+        after = 0
+        for number, line in enumerate(lines(file), 1):
+            if b"\0" in line:
+                return
+            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            if found := search(text):
+                for early in before:
+                    write("context", name, *early)
+                before.clear()
+                write("match", name, number, line, [len(encoded(text[:end])) for end in found.span()])
+                after = context
+            elif after:
+                write("context", name, number, line)
+                after -= 1
+            elif context:
+                before.append((number, line))
+
+
+def lines(file):
+    """The lines of a file, of long ones the beginning."""
+    first = True
+    while line := file.readline(LINE_BYTES):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(LINE_BYTES)
+        yield line.removeprefix(BOM) if first else line
+        first = False
+
+
+def write(kind, name, number, line, span=None):
+    """Write one line as ripgrep does."""
+    submatches = [{"start": span[0], "end": span[1]}] if span else []
+    data = {"path": told(name), "lines": told(line), "line_number": number, "submatches": submatches}
+    print(json.dumps({"type": kind, "data": data}, separators=(",", ":")))
+
+
+def told(value):
+    """Text, or Base64 of what is no UTF-8."""
+    try:
+        return {"text": value.decode()}
+    except UnicodeDecodeError:
+        return {"bytes": base64.b64encode(value).decode()}
+
+
+def encoded(text):
+    """The bytes that a piece of text was."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

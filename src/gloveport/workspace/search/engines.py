@@ -1,0 +1,173 @@
+"""The two programs that search: how each is asked. Both write what ``rg --json`` writes.
+
+Both leave out the same: what is hidden, what a .gitignore of the workspace says (of a checkout or not), what is built
+(``ignoring.NAMES``), and links. ripgrep walks by itself. For the other one the walk is done here: it gets names only.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import anyio.to_thread
+
+from gloveport.errors import WorkspaceError
+from gloveport.model import GUEST
+from gloveport.workspace.globs import ignoring
+from gloveport.workspace.ignoring import NAMES
+from gloveport.workspace.running import Ran, Run
+from gloveport.workspace.tree import Tree, raw
+from gloveport.workspace.walking import Walk
+
+Engine: TypeAlias = Literal["rg", "python"]
+
+SECONDS: Final = 10.0
+BYTES: Final = 8 << 20
+"""Of what the engine tells: it has whole lines in it, however long."""
+
+MAX_GLOBS: Final = 100
+MAX_GLOB: Final = 1000
+"""Characters of one glob."""
+
+_RIPGREP: Final = (
+    # RIPGREP_CONFIG_PATH could name a preprocessor. No option here reads one, nor an archive.
+    *("rg", "--no-config", "--json"),
+    # Sorted results are found by one thread, so they are the same every time.
+    *("--sort=path", "--no-follow", "--one-file-system"),
+    # A file that shrinks while it is mapped would end the search.
+    "--no-mmap",
+    *("--no-require-git", "--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global", "--crlf"),
+    *("--regex-size-limit=32M", "--dfa-size-limit=64M"),
+)
+_PYTHON: Final = ("python3", "-I", "-S", "-B", f"{GUEST}/python/search_text.py")
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What to look for, and where.
+
+    Attributes:
+        expression: What a line must match.
+        syntax: How to read it: the expressions of the engine, or plain text.
+        case: Whether capital letters differ from small ones.
+        path: Where the search starts: a directory, or a file; relative to the root, no link in it.
+        includes: Globs, one of which a file must match, if there are any. As in a .gitignore: without a ``/`` a glob is
+            about the name, else about the path; and ``{a,b}``.
+        excludes: Globs that neither a file nor a directory above it may match.
+        context: Lines before and after a match.
+    """
+
+    expression: str
+    syntax: Literal["text", "regex"]
+    case: Literal["sensitive", "insensitive"]
+    path: str
+    includes: tuple[str, ...]
+    excludes: tuple[str, ...]
+    context: int
+
+
+async def ask(engine: Engine, tree: Tree, run: Run, question: Question) -> Ran:
+    """Search.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT for what the engine can't read; or as ``run``.
+    """
+    if engine == "rg":
+        return await run(_ripgrep(question), seconds=SECONDS, most_bytes=BYTES)
+    names = await anyio.to_thread.run_sync(_candidates, tree, question)
+    head = {
+        "expression": question.expression if question.syntax == "regex" else re.escape(question.expression),
+        "ignore_case": question.case == "insensitive",
+        "context": question.context,
+    }
+    stdin = b"\0".join([json.dumps(head).encode(), *names])
+    return await run(_PYTHON, stdin=stdin, seconds=SECONDS, most_bytes=BYTES)
+
+
+def _ripgrep(question: Question) -> tuple[str, ...]:
+    try:
+        start = raw(question.path).decode()
+    except UnicodeDecodeError as error:
+        raise WorkspaceError(
+            "INVALID_ARGUMENT", f"{question.path} is not UTF-8, so it can't be named", hint="search the directory above"
+        ) from error
+    built = sorted(name.decode() for name in NAMES)
+    return (
+        *_RIPGREP,
+        "--fixed-strings" if question.syntax == "text" else "--no-fixed-strings",
+        "--case-sensitive" if question.case == "sensitive" else "--ignore-case",
+        f"--context={question.context}",
+        *(f"--glob={_escaped(glob)}" for glob in question.includes),
+        # The last glob that matches decides. These come last, so that no include undoes them.
+        *(f"--glob=!{glob}" for glob in (*built, *map(_escaped, question.excludes))),
+        f"--regexp={question.expression}",
+        "--",
+        f"./{start}" if start != "." else "./",  # with the dot it is no option
+    )
+
+
+def _escaped(glob: str) -> str:
+    """The glob itself, where its first character would turn it round, or make it a comment."""
+    return f"\\{glob}" if glob[0] in "!#" else glob
+
+
+def _candidates(tree: Tree, question: Question) -> list[bytes]:
+    """The files to search, in the order in which ripgrep sorts them."""
+    includes, excludes = _compiled(question.includes), _compiled(question.excludes)
+    try:
+        with tree.directory(question.path) as start:
+            found = [raw(found.path) for found in Walk(tree, frozenset()).below(start) if found.kind == "file"]
+    except WorkspaceError as error:
+        if error.code != "NOT_A_DIRECTORY":
+            raise
+        return [raw(question.path)]
+    inside = len(raw(question.path)) + 1 if question.path != "." else 0
+    wanted = [
+        name
+        for name in found
+        if (not includes or _matches(includes, name))
+        and not any(_matches(excludes, part) for part in _parts(name, inside))
+    ]
+    return sorted(wanted, key=lambda name: name.split(b"/"))
+
+
+def _parts(name: bytes, inside: int) -> Iterator[bytes]:
+    """The path, and those of the directories above it up to where the search starts."""
+    while len(name) > inside:
+        yield name
+        name = name.rpartition(b"/")[0]
+
+
+def _compiled(globs: Sequence[str]) -> list[tuple[bool, re.Pattern[str]]]:
+    """For each glob, whether it is about the whole path, and its expression. Names are matched byte by byte."""
+    compiled = []
+    for glob in _expanded(globs):
+        native = glob.encode().decode("latin-1")
+        compiled.append(("/" in native, re.compile(ignoring(native.removeprefix("/")))))
+    return compiled
+
+
+def _expanded(globs: Iterable[str]) -> list[str]:
+    """Globs without braces.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT; there would be too many.
+    """
+    waiting, done = list(globs), []
+    while waiting:
+        glob = waiting.pop()
+        if found := _BRACES.search(glob):
+            waiting += [f"{glob[: found.start()]}{choice}{glob[found.end() :]}" for choice in found[1].split(",")]
+        else:
+            done.append(glob)
+        if len(waiting) + len(done) > MAX_GLOBS:
+            raise WorkspaceError("INVALID_ARGUMENT", f"more than {MAX_GLOBS} globs, with each choice of their braces")
+    return done
+
+
+def _matches(globs: Iterable[tuple[bool, re.Pattern[str]]], path: bytes) -> bool:
+    where = path.decode("latin-1")
+    name = where.rpartition("/")[2]
+    return any(glob.fullmatch(where if about_path else name) for about_path, glob in globs)

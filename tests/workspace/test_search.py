@@ -1,0 +1,343 @@
+"""Text search with both engines, in real sandboxes."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.workspace.sandboxed import fork_server, runner
+
+import gloveport
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.search import search_text
+from gloveport.workspace.search.answer import MAX_OUTPUT_BYTES
+from gloveport.workspace.search.engines import Question
+from gloveport.workspace.tree import Tree
+
+pytestmark = pytest.mark.anyio
+
+PLAIN = Question(expression="foo", syntax="text", case="insensitive", path=".", includes=(), excludes=(), context=0)
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory):
+    """A fork server for all tests; each has a directory of its own in its workspace."""
+    root = tmp_path_factory.mktemp("search").resolve()
+    async with fork_server(root) as running:
+        yield root, running
+
+
+@pytest.fixture
+def root(server, tmp_path):
+    """The workspace of one test."""
+    root = server[0] / tmp_path.name
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def run(server, root):
+    """What the tools run engines with."""
+    return runner(server[1], root.name)
+
+
+@pytest.fixture(params=["rg", "python"])
+def engine(request):
+    """Each engine."""
+    if request.param == "rg" and not shutil.which("rg"):
+        pytest.skip("ripgrep is not there")
+    return request.param
+
+
+@pytest.fixture
+def search(tree, run, engine):
+    """``await search(expression, **fields of the question or arguments)``."""
+
+    async def call(expression, **more):
+        fields = {field.name for field in dataclasses.fields(Question)}
+        asked = {"expression": expression} | {name: value for name, value in more.items() if name in fields}
+        rest = {name: value for name, value in more.items() if name not in fields}
+        return await search_text(tree, run, dataclasses.replace(PLAIN, **asked), engine=engine, **rest)
+
+    return call
+
+
+def files(answer):
+    return [match["path"] for match in answer["matches"]]
+
+
+def write(root, **texts):
+    """Files by their names, with ``__`` for ``/`` and one ``_`` for a dot."""
+    for name, text in texts.items():
+        path = root / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+async def test_a_match_is_told_with_its_place_in_characters(search, root, engine):
+    """W1"""
+    write(root, a_txt="nothing\nxéß foo FOO\r\n", b_txt="foo")
+    answer = await search("Foo")
+    assert answer["matches"] == [
+        {"path": "a.txt", "line": 2, "column": 5, "preview": "xéß foo FOO", "before": [], "after": []},
+        {"path": "b.txt", "line": 1, "column": 1, "preview": "foo", "before": [], "after": []},
+    ]
+    assert (answer["total_matches"], answer["total_matches_exact"], answer["truncated"]) == (2, True, False)
+    assert (answer["engine"], answer["truncated_by"], answer["warnings"]) == (engine, None, [])
+    assert (answer["output_lines"], answer["output_bytes"]) == (2, 16)
+
+
+async def test_capital_letters_differ_when_they_shall(search, root):
+    """W1"""
+    write(root, a_txt="Foo\nfoo\nÄ\nä\n")
+    assert [match["line"] for match in (await search("foo", case="sensitive"))["matches"]] == [2]
+    assert [match["line"] for match in (await search("ä"))["matches"]] == [3, 4]
+
+
+async def test_a_query_is_plain_text_unless_it_is_said_to_be_an_expression(search, root):
+    """W1"""
+    write(root, a_txt="a.c\nabc\n")
+    assert (await search("a.c"))["total_matches"] == 1
+    assert (await search("a.c", syntax="regex"))["total_matches"] == 2
+    assert (await search("b?c$", syntax="regex"))["total_matches"] == 2
+
+
+async def test_the_lines_beside_a_match_come_with_it_and_those_that_match_too(search, root):
+    """W1"""
+    write(root, a_txt="1\n2\nfoo 3\nfoo 4\n5\n6\n7\n8\n9\nfoo 10", b_txt="foo\nnext\n")
+    answer = await search("foo", context=2)
+    assert [(match["before"], match["after"]) for match in answer["matches"]] == [
+        (["1", "2"], ["foo 4", "5"]),
+        (["2", "foo 3"], ["5", "6"]),
+        (["8", "9"], []),
+        ([], ["next"]),
+    ]
+    assert (await search("foo", context=2, max_results=1))["matches"] == answer["matches"][:1]
+
+
+async def test_hidden_ignored_and_built_files_are_left_out_and_found_where_their_directory_is_named(search, root):
+    """W1: a .gitignore counts outside of a repository too."""
+    write(
+        root, a_txt="foo", _hidden="foo", build__x="foo", target__m__x="foo", ignored_txt="foo", sub__i_log="foo"
+    )
+    (root / ".gitignore").write_text("ignored.txt\n/sub/*.log\n")
+    assert files(await search("foo")) == ["a.txt"]
+    assert files(await search("foo", path="build")) == ["build/x"]
+    assert files(await search("foo", path="build/x")) == ["build/x"]
+    assert files(await search("foo", path="sub")) == []
+    assert files(await search("foo", includes=("*",))) == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("includes", "excludes", "found"),
+    [
+        (("*.py",), (), ["a.py", "sub/b.py", "sub/deep/c.py"]),
+        (("*.{py,md}",), ("deep",), ["a.py", "d.md", "sub/b.py"]),
+        (("sub/*.py",), (), ["sub/b.py"]),
+        (("/*.py",), (), ["a.py"]),
+        (("sub/**",), ("*.py",), []),
+        (("**/deep/*",), (), ["sub/deep/c.py"]),
+        ((), ("sub",), ["!x", "#y", "-z", "a.py", "d.md"]),
+        ((), ("sub/**", "[ad].*"), ["!x", "#y", "-z"]),
+        (("!x", "#y", "-z"), (), ["!x", "#y", "-z"]),
+        ((), ("!x", "#y", "-z", "*.*"), []),
+    ],
+)
+async def test_globs_choose_files_and_none_of_them_is_an_option(search, root, includes, excludes, found):
+    """W1"""
+    for name in ("!x", "#y", "-z", "a.py", "d.md", "sub/b.py", "sub/deep/c.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("foo")
+    assert files(await search("foo", includes=includes, excludes=excludes)) == found
+
+
+async def test_results_are_limited_and_still_counted(search, root):
+    """W1"""
+    write(root, a_txt="foo\n" * 500)
+    answer = await search("foo", max_results=10)
+    assert (len(answer["matches"]), answer["total_matches"], answer["total_matches_exact"]) == (10, 500, True)
+    assert (answer["truncated"], answer["truncated_by"], answer["output_lines"]) == (True, "results", 10)
+
+
+async def test_a_preview_is_bounded_and_holds_the_match(search, root):
+    """W1: characters are not cut in two."""
+    write(root, a_txt="ü" * 5000 + "foo" + "ü" * 5000, b_txt="foo" + "x" * 200)
+    first, second = (await search("foo", max_preview_bytes=100, context=1))["matches"]
+    assert first["column"] == 5001
+    assert "foo" in first["preview"]
+    assert first["preview"].startswith("…ü")
+    assert first["preview"].endswith("ü…")
+    assert len(first["preview"].encode()) <= 100
+    assert (first["preview_truncated"], first["preview_truncated_by"]) == (True, "bytes")
+    assert second["preview"] == "foo" + "x" * 94 + "…"
+
+
+async def test_an_answer_is_bounded_whatever_lines_it_is_made_of(search, root):
+    """W1, CT-R4"""
+    for number in range(4):
+        (root / f"{number}.txt").write_text(("foo" + "x" * 4096 + "\n") * 400)
+    answer = await search("foo", max_preview_bytes=4096, max_results=10_000)
+    assert answer["truncated_by"] == "bytes"
+    assert answer["output_bytes"] <= MAX_OUTPUT_BYTES
+    assert 400 < len(answer["matches"]) < 1600
+
+
+async def test_a_line_without_end_does_not_fill_the_memory(search, root):
+    """CT-R4: of a line the engine's output holds more than an answer does; then there is no more."""
+    write(root, a_txt=b"foo" + b"x" * (20 << 20), b_txt="foo")
+    answer = await search("foo")
+    assert answer["truncated"] or answer["total_matches"] == 2
+    assert answer["output_bytes"] <= MAX_OUTPUT_BYTES
+
+
+async def test_fifos_and_sparse_and_binary_files_stop_nobody(search, root):
+    """CT-R5, CT-R4"""
+    write(root, a_bin=b"\0foo", z_txt="foo")
+    os.mkfifo(root / "fifo")
+    with (root / "sparse").open("wb") as file:
+        file.truncate(700 << 20)
+    (root / "link").symlink_to("z.txt")
+    assert files(await search("foo")) == ["z.txt"]
+    with pytest.raises(WorkspaceError, match="FIFO") as caught:
+        await search("foo", path="fifo")
+    assert caught.value.code == "NOT_A_FILE"
+
+
+async def test_a_text_that_is_not_utf_8_is_searched_and_so_are_names(search, root):
+    """W2: names in their one spelling."""
+    (root / os.fsdecode(b"caf\xe9")).write_bytes(b"\xff\xfe foo \xe9\n".replace(b"\xff\xfe", b"\xff"))
+    (root / "line\nend").write_text("\nfoo")
+    first, second = (await search("foo"))["matches"]
+    assert (first["path"], first["preview"], first["column"]) == ("caf\\xe9", "� foo �", 3)
+    assert (second["path"], second["line"]) == ("line\nend", 2)
+
+
+async def test_a_byte_order_mark_is_no_column(search, root):
+    """W1"""
+    write(root, a_txt=b"\xef\xbb\xbffoo\n")
+    assert (await search("^foo", syntax="regex"))["matches"][0]["column"] == 1
+
+
+@pytest.mark.parametrize("expression", ["(", "a{1000}{1000}{1000}", "[z-a]"])
+async def test_an_expression_that_the_engine_refuses_is_told_in_its_words(search, root, engine, expression):
+    """W1"""
+    if engine == "python" and "1000" in expression:
+        pytest.skip("Python takes it")
+    write(root, a_txt="foo")
+    with pytest.raises(WorkspaceError) as caught:
+        await search(expression, syntax="regex")
+    assert caught.value.code == "INVALID_ARGUMENT"
+    assert "regex" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"expression": ""},
+        {"expression": "a\nb"},
+        {"expression": "a\0b"},
+        {"expression": "\ud800"},
+        {"expression": "x" * 20_000},
+        {"expression": "x", "includes": ("",)},
+        {"expression": "x", "excludes": ("a\0",)},
+        {"expression": "x", "includes": ("x",) * 101},
+        {"expression": "x", "path": "a\0"},
+    ],
+)
+async def test_what_is_no_query_is_refused(search, bad):
+    """W2"""
+    with pytest.raises(WorkspaceError) as caught:
+        await search(**bad)
+    assert caught.value.code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/etc", "ABSOLUTE_PATH_DENIED"),
+        ("../x", "PATH_OUTSIDE_WORKSPACE"),
+        ("gone", "NOT_FOUND"),
+        ("out", "SYMLINK_ESCAPE"),
+    ],
+)
+async def test_a_path_leads_to_nothing_outside(search, root, path, code):
+    """W2"""
+    (root / "out").symlink_to("/etc")
+    with pytest.raises(WorkspaceError) as caught:
+        await search("root", path=path)
+    assert caught.value.code == code
+
+
+async def test_a_query_is_no_option(search, root):
+    """W2: nor is a path."""
+    write(root, a_txt="--pre=./evil\n--files\n")
+    (root / "--files").mkdir()
+    assert (await search("--pre=./evil"))["total_matches"] == 1
+    assert (await search("-e"))["total_matches"] == 0
+    assert (await search("x", path="--files"))["total_matches"] == 0
+
+
+async def test_an_expression_that_explodes_ends_by_its_limit(search, root, engine, tree, run):
+    """CT-R6: nobody else waits meanwhile, and what was found before comes back."""
+    write(root, a_txt="aa!\n", b_txt="a" * 40 + "!\n")
+    asked = dataclasses.replace(PLAIN, expression="(a|a)*(a|a)*(a|aa)+$|aa!", syntax="regex")
+
+    async def short(argv, **more):
+        return await run(argv, **(more | {"seconds": 1.0}))
+
+    began = time.monotonic()
+    answer = await search_text(tree, short, asked, engine=engine)
+    assert time.monotonic() - began < 5
+    assert files(answer)[:1] == ["a.txt"]
+    if engine == "python":
+        assert (answer["truncated_by"], answer["total_matches_exact"]) == ("time", False)
+
+
+async def test_a_configuration_of_the_workspace_is_not_read(tree, run, root):
+    """E5: it could name a program that is run on each file."""
+    write(root, a_txt="foo", rg="--pre=/workspace/evil\n--hidden\n", _ripgreprc="--hidden\n")
+
+    async def poisoned(argv, *, variables=None, **more):
+        return await run(argv, variables={**(variables or {}), "RIPGREP_CONFIG_PATH": "rg"}, **more)
+
+    assert files(await search_text(tree, poisoned, PLAIN)) == ["a.txt"]
+
+
+async def test_engines_that_are_not_there_are_told_apart_from_bad_queries(tree, run):
+    """E9: the operator's fault is not the caller's."""
+
+    async def missing(argv, **more):
+        return await run(("/nowhere", *argv[1:]), **more)
+
+    with pytest.raises(WorkspaceError) as caught:
+        await search_text(tree, missing, PLAIN)
+    assert caught.value.code == "INTERNAL_ERROR"
+
+
+@pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not there")
+async def test_both_engines_say_the_same_of_a_real_tree(tree, run, root):
+    """W1: this very source."""
+    source = Path(gloveport.__file__).parent
+    shutil.copytree(source, root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / ".gitignore").write_text("*.css\nsrc/gloveport/cli/\n!main.py\n")
+    questions = [
+        {"expression": "sandbox"},
+        {"expression": "SANDBOX", "case": "sensitive"},
+        {"expression": r"def _\w+\(self", "syntax": "regex", "context": 2},
+        {"expression": r"^from .* import \w+$", "syntax": "regex"},
+        {"expression": "return", "includes": ("*.{py,mjs}",), "excludes": ("hub",)},
+        {"expression": "…"},
+        {"expression": "class", "path": "src/workspace", "context": 5},
+        {"expression": r"\bgit\b", "syntax": "regex", "path": "src/workspace/git/command.py"},
+        {"expression": "nothing has these words"},
+    ]
+    for question in questions:
+        asked = dataclasses.replace(PLAIN, **question)
+        one, other = [
+            await search_text(tree, run, asked, engine=engine, max_results=300) for engine in ("rg", "python")
+        ]
+        assert {**one, "engine": ""} == {**other, "engine": ""}
