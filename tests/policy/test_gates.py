@@ -62,6 +62,11 @@ def decide(command, policy=SAFE, **asked):
         "npm run su",
         "grep -rn 'mount\\|rm -rf' src",
         "mount | grep workspace",
+        "sudo --version; su --help",
+        "find . -name node_modules -type d -prune -exec rm -rf '{}' +",
+        "git clean -fdx node_modules",
+        "rm -rf -- build src/**/__pycache__",
+        "NAME=x; rm -rf build/$NAME",
         "bash -c 'pytest -q'",
         "python3 -c 'print(1)'",
         "python3 - <<'X'\nimport os\nos.remove('/tmp/x')\nX",
@@ -133,6 +138,14 @@ def test_daily_work_passes(command):
         "'rm' -\"rf\" src",
         "$'r\\x6d' -rf src",
         "(cd src && rm -rf *)",
+        "cd .. && rm -rf workspace",
+        "cd / && rm -rf workspace",
+        "cd $SOMEWHERE && rm -rf x",
+        "cd build && cd ../src && rm -rf *",
+        "rm -rf //workspace/src",
+        "rm -rf ./* .*",
+        "find / -delete",
+        "sudo rm -rf src",
         "if true; then rm -rf src; fi",
         "f() { rm -rf src; }; f",
         "echo $(rm -rf src)",
@@ -172,6 +185,8 @@ def test_daily_work_passes(command):
         "git checkout .",
         "git checkout -f",
         "git checkout HEAD~1 src/a.py",
+        "git checkout HEAD -- src",
+        "git restore --source=HEAD~1 src",
         "git restore .",
         "git restore -SW a.py",
         "git switch --discard-changes main",
@@ -198,7 +213,7 @@ def test_daily_work_passes(command):
 def test_what_destroys_work_is_asked_about(command):
     """W5 CT-G1: the gate `destructive_command`, in every spelling."""
     assert "destructive_command" in gates(command)
-    assert isinstance(decide(command), Ask)
+    assert not isinstance(decide(command), Allow)
 
 
 def test_where_a_command_runs_counts():
@@ -261,10 +276,10 @@ def test_variables_are_at_their_gate_by_name_and_never_by_value():
     """W6: the gate `sensitive_env`."""
     value = "ghp_" + "a" * 36
     asked = action("make", env={"X": value, "LD_PRELOAD": "./x.so", "FINE": "1"})
-    assert [need.piece for need in asked.needs] == ["LD_PRELOAD", "'X'"]
+    assert [need.piece for need in asked.needs] == ["LD_PRELOAD", "X"]
     assert asked.variables == ("FINE", "LD_PRELOAD", "X")
     assert value not in asked.model_dump_json()
-    assert permission_details(SAFE, asked)["env_keys"] == ["LD_PRELOAD", "'X'"]
+    assert permission_details(SAFE, asked)["env_keys"] == ["LD_PRELOAD", "X"]
 
 
 @pytest.mark.parametrize(

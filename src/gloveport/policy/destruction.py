@@ -52,13 +52,10 @@ class Place:
 def is_spared(word: Word, place: Place) -> bool:
     """Tell whether nothing is lost with what a word names: tools make it anew, or it is the sandbox's own."""
     text = word.text
-    if text.startswith(_HOMES):
-        return True  # the home of commands is the server's, not the owner's
     parts = [part for part in text.split("/") if part not in {"", "."}]
-    absolute = text.startswith("/")
-    if ".." not in parts and any(_is_disposable(part, place) for part in parts):
-        return True
-    if absolute:
+    if ".." not in parts and (text.startswith(_HOMES) or any(_is_disposable(part, place) for part in parts)):
+        return True  # the home of commands is the server's, not the owner's
+    if text.startswith("/"):
         here = text
     elif place.directory is None or not word.known:
         return False
@@ -75,7 +72,7 @@ def _is_disposable(name: str, place: Place) -> bool:
 
 def _is_elsewhere(path: str, place: Place) -> bool:
     """An absolute path that is outside of the workspace, or in a directory of it that is made anew."""
-    root = normpath(place.root)
+    root, path = normpath(place.root), re.sub("^//", "/", path)  # two slashes mean one, and normpath keeps them
     if path.startswith(f"{root}/"):
         return any(_is_disposable(part, place) for part in path[len(root) :].split("/"))
     return path != root and not _ROOT.fullmatch(path) and not root.startswith(f"{path.rstrip('/*')}/")
@@ -103,7 +100,7 @@ def _rm(run: Run, place: Place) -> str:
     lost = _lost(operands(run.arguments), place, run)
     if given & {"-r", "-R", *_shortened("--recursive", 3)}:
         return f"deletes {_named(lost)} with all that is in it" if lost else ""
-    every = [word for word in lost if word.text.rpartition("/")[2] in {"*", ".*"} or run.origin is not None]
+    every = [word for word in lost if word.text.rpartition("/")[2] in {"*", ".*"} or run.origin]
     return f"deletes {_named(every)}" if every else ""
 
 
@@ -166,7 +163,8 @@ def _lost(words: Iterable[Word], place: Place, run: Run) -> list[Word]:
 
 def _named(words: Sequence[Word]) -> str:
     more = f" and {len(words) - 1} more" if len(words) > 1 else ""
-    return f"{words[0].text[:80]!a}{more}" if words else ""
+    first = words[0]
+    return f"{'' if first.known else 'what is meant by '}{first.text[:80]!a}{more}"
 
 
 def _shortened(option: str, least: int) -> frozenset[str]:

@@ -34,21 +34,19 @@ RUNNING: Final = frozenset(
     | {"BASH_ENV", "ENV", "BASH_FUNC_*", "BASHOPTS", "SHELLOPTS", "IFS", "PS0", "PS1", "PS2", "PS4"}  # shells
     | {"PROMPT_COMMAND", "BASH_XTRACEFD", "BASH_LOADABLES_PATH", "CDPATH", "GLOBIGNORE", "ZDOTDIR"}
     | {"PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONINSPECT"}
-    | {"PYTHONBREAKPOINT", "PYTHONPYCACHEPREFIX", "PERL5DB", "PERL5OPT", "PERLLIB", "RUBYSHELL", "RUBYOPT"}
+    | {"PYTHONBREAKPOINT", "PYTHONPYCACHEPREFIX", "PERL5DB", "PERLLIB", "RUBYSHELL"}
     | {"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_ASKPASS", "GIT_CONFIG*", "GIT_DIR", "GIT_EXEC_PATH"}
     | {"GIT_EXTERNAL_DIFF", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PROXY_COMMAND", "GIT_SSH", "GIT_SSH_COMMAND"}
     | {"GIT_TEMPLATE_DIR", "GIT_WORK_TREE", "SSH_ASKPASS", "SSH_AUTH_SOCK", "SUDO_ASKPASS"}
     | {"npm_config_git", "npm_config_globalconfig", "npm_config_init_module", "npm_config_node_gyp"}
     | {"npm_config_node_options", "npm_config_prefix", "npm_config_script_shell", "npm_config_shell"}
-    | {"npm_config_userconfig", "npm_execpath", "npm_node_execpath", "LESSOPEN", "LESSCLOSE", "MAKEFLAGS", "MANPAGER"}
-    | {"RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER", "GOFLAGS", "GOROOT"}
+    | {"npm_config_userconfig", "npm_execpath", "npm_node_execpath", "LESSOPEN", "LESSCLOSE", "MANPAGER"}
+    | {"RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER", "GOROOT"}
 )
 """What makes a shell, the loader, or a program run or read something else."""
 
 _OPTIONS: Final[Mapping[str, re.Pattern[str]]] = {
-    "NODE_OPTIONS": re.compile(
-        r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|--inspect|--env-file)"
-    ),
+    "NODE_OPTIONS": re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader)"),
     "JAVA_TOOL_OPTIONS": re.compile(r"-(?:javaagent|agentlib|agentpath|Xbootclasspath|XX:On|XX:Flags)|@"),
     "MAKEFLAGS": re.compile(r"--eval|--file|(?:^|\s)-?\w*f|SHELL"),
     "RUBYOPT": re.compile(r"-[rIC]"),
@@ -78,12 +76,12 @@ _SECRET_VALUE: Final = (
     ("a private key", re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")),
     ("a token of GitHub", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})")),
     ("a token of GitLab", re.compile(r"\bglpat-[A-Za-z0-9_-]{16,}")),
-    ("an API key", re.compile(r"\b(?:sk|rk|pk)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{16,}")),
+    ("an API key", re.compile(r"\b(?:sk|rk)[-_](?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}")),
     ("an access key of AWS", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     ("a token of Slack", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
     ("an API key of Google", re.compile(r"\bAIza[A-Za-z0-9_-]{30,}")),
     ("a token of npm", re.compile(r"\bnpm_[A-Za-z0-9]{30,}")),
-    ("a signed web token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")),
+    ("a signed web token", re.compile(r"\beyJ[\w-]{8,1024}\.eyJ[\w-]{8,4096}\.[\w-]{8}")),
     ("a URL with a password", re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{1,256}:(?!\*)[^\s/@]{8,256}@")),
 )
 _MOST_SEARCHED: Final = 65_536
@@ -95,12 +93,12 @@ def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         value = env[name]
         if secret := secret_in(name, value):
             yield (
-                shown(name),
+                name,
                 f"The variable {shown(name)} holds what looks like {secret}.",
                 "Let the owner configure it as a credential: requests then carry it, and no program sees it.",
             )
         elif not _NAME.fullmatch(name):
-            yield shown(name), f"{shown(name)} is no name of a variable.", "Use letters, digits and underscores."
+            yield name, f"{shown(name)} is no name of a variable.", "Use letters, digits and underscores."
         elif _is_own(name):
             instead = f"Leave {name} as it is, or set it in the command: {name}=value program."
             yield name, f"The sandbox sets {name} itself, and caches and the network depend on it.", instead

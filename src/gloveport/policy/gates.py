@@ -17,17 +17,19 @@ from gloveport.model.workspace import GATES, Change, Gate, Need, RunCommand, Wor
 from gloveport.policy.destruction import MADE_ANEW, Place, destroys, script_destroys
 from gloveport.policy.environment import refused_variables
 from gloveport.policy.modes import stance
-from gloveport.policy.programs import Facts, Run, facts_of
+from gloveport.policy.programs import Facts, Run, facts_of, options
 from gloveport.policy.remote import UNNAMED, hosts_needed
 from gloveport.policy.wildcards import matches
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, listed, printable, shown
 
 PRIVILEGED: Final = frozenset(
     {"chroot", "doas", "insmod", "losetup", "modprobe", "mount", "pkexec", "poweroff", "reboot", "shutdown"}
     | {"su", "sudo", "swapoff", "swapon", "umount"}
 )
 _MOST_NEEDS: Final = 16
+_ASKS_ABOUT: Final = frozenset({"--help", "--version"})
 _PIECE: Final = 160
+_MOST_SHOWN: Final = 2000
 
 _GENERATED: Final = frozenset(
     {"package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "uv.lock", "poetry.lock"}
@@ -112,7 +114,7 @@ def permission_details(policy: WorkspacePolicy, action: RunCommand | WriteFiles)
         "reasons": [
             {"permission": need.gate, "piece": need.piece, "why": need.why, "instead": need.instead} for need in needs
         ],
-        **({"command": action.command} if isinstance(action, RunCommand) else {}),
+        **({"command": printable(action.command[:_MOST_SHOWN])} if isinstance(action, RunCommand) else {}),
         **({"env_keys": [*variables]} if variables else {}),
     }
 
@@ -208,7 +210,10 @@ def _scripts(facts: Facts) -> Iterator[Need]:
 
 def _privileged(facts: Facts) -> Iterator[Need]:
     for run in facts.runs:
-        if (run.program in PRIVILEGED or run.program.startswith("mkfs")) and (run.arguments or run.program == "su"):
+        works = run.program in {"mount", "sudo"} and not run.arguments  # one lists, one says how it is called
+        if (run.program in PRIVILEGED or run.program.startswith("mkfs")) and not (
+            works or _ASKS_ABOUT & options(run.arguments)
+        ):
             why = f"{shown(run.program)} needs privileges, which no program has in the sandbox."
             yield _need("privileged_executable", run.text, why, f"Do without {run.program}: it can't work here.")
 
@@ -229,7 +234,7 @@ def _written(changes: Iterable[Change], ignored: AbstractSet[str]) -> Iterator[N
 
 def _need(gate: Gate, piece: str, why: str, instead: str) -> Need:
     cut = piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…"
-    return Need(gate=gate, piece=cut, why=why, instead=instead)
+    return Need(gate=gate, piece=printable(cut), why=why, instead=instead)
 
 
 def _distinct(needs: Iterable[Need]) -> tuple[Need, ...]:

@@ -13,8 +13,9 @@ from typing import Final
 from gloveport.policy.shell import Command, Word, read
 
 MOST_LEVELS: Final = 4
-MOST_TEXTS: Final = 8
-MOST_PROGRAMS: Final = 1000
+MOST_CHARACTERS: Final = 4096
+"""Of all shells' texts together, the outermost aside: of each the grammar may take long."""
+MOST_PROGRAMS: Final = 500
 
 _NO_OPTIONS: Final[AbstractSet[str]] = frozenset()
 WRAPPERS: Final[Mapping[str, tuple[AbstractSet[str], int]]] = {
@@ -108,12 +109,14 @@ class Facts:
         scripts: Of shells and interpreters.
         expansions: What the shell expands in other ways than by the value of a variable.
         unread: Why something of it was not read; empty where all was.
+        room: Characters of texts for shells that may still be read.
     """
 
     runs: list[Run] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
     expansions: list[str] = field(default_factory=list)
     unread: str = ""
+    room: int = MOST_CHARACTERS
 
 
 def facts_of(command: str) -> Facts:
@@ -146,7 +149,7 @@ def operands(arguments: Sequence[Word]) -> tuple[Word, ...]:
 
 
 def _read(text: str, facts: Facts, levels: int) -> None:
-    if not levels or len(facts.scripts) > MOST_TEXTS:
+    if not levels or facts.room < 0:
         facts.unread = "it has too many shells in shells to be read"
         return
     reading = read(text)
@@ -204,14 +207,14 @@ def _after_options(arguments: Sequence[Word], valued: AbstractSet[str]) -> Seque
 
 def _executed(run: Run, command: Command, facts: Facts, levels: int) -> None:
     """What ``find`` executes. The run that is its origin has the rest of its words."""
-    arguments = run.arguments
-    for at, word in enumerate(arguments):
-        if word.text in _EXECUTES:
-            texts = [other.text for other in arguments[at + 1 :]]
-            ends = [texts.index(end) for end in (";", "+") if end in texts]
-            inner = arguments[at + 1 : at + 1 + min(ends, default=len(texts))]
-            shown = [replace(one, known=False) if "{}" in one.text else one for one in inner]
-            _run(shown, command, run, facts, levels)
+    rest = [word.text for word in run.arguments]
+    words = list(run.arguments)
+    while levels and (at := next((at for at, text in enumerate(rest) if text in _EXECUTES), None)) is not None:
+        ends = [rest.index(end, at) for end in (";", "+") if end in rest[at:]]
+        end = min(ends, default=len(rest))
+        inner = [replace(word, known=False) if "{}" in word.text else word for word in words[at + 1 : end]]
+        _run(inner, command, run, facts, levels - 1)
+        rest, words = rest[end:], words[end:]
 
 
 def _texts(run: Run, command: Command, facts: Facts, levels: int) -> None:
@@ -219,6 +222,7 @@ def _texts(run: Run, command: Command, facts: Facts, levels: int) -> None:
     for interpreter, source in _sources(run, command):
         facts.scripts.append(Script(interpreter, source, command.text))
         if interpreter == "sh":
+            facts.room -= len(source)
             _read(source, facts, levels - 1)
 
 

@@ -18,7 +18,8 @@ from tree_sitter import Language, Node, Parser
 MOST_BYTES: Final = 2048
 """Hostile texts of this size took 0.3 s and 50 MB at worst; ten times the size took minutes and gigabytes."""
 DEEPEST: Final = 40
-MOST_WORDS: Final = 4096
+MOST_WORDS: Final = 1000
+_LONGEST_WORD: Final = 4096
 _LONG_DOCUMENT = 200
 
 _BASH: Final = Language(tree_sitter_bash.language())
@@ -179,8 +180,10 @@ class _Reader:
                     stdin = "".join(word.text for word in self._words(child.children[-1], depth))
                 case _:
                     words += self._words(child, depth)
-        if words and len(words) <= MOST_WORDS:
-            self.commands.append(Command(tuple(words), _written(node), stdin, source))
+        if len(words) > MOST_WORDS:  # a list in a variable, many times: it would grow with each
+            self.unread = self.unread or f"only the first {MOST_WORDS} words of a command are read"
+        if words:
+            self.commands.append(Command(tuple(words[:MOST_WORDS]), _written(node), stdin, source))
 
     def _redirected(self, node: Node, depth: int) -> None:
         first = len(self.commands)
@@ -228,9 +231,9 @@ class _Reader:
 
     def _joined(self, pieces: Iterable[Word]) -> Word:
         every = list(pieces)
-        return Word(
-            "".join(piece.text for piece in every), all(p.known for p in every), any(piece.glob for piece in every)
-        )
+        text = "".join(piece.text for piece in every)
+        known = all(piece.known for piece in every) and len(text) <= _LONGEST_WORD  # a=$a$a doubles each time
+        return Word(text[:_LONGEST_WORD], known, any(piece.glob for piece in every))
 
     def _pieces(self, node: Node, depth: int) -> Iterator[Word]:
         written = _written(node)
