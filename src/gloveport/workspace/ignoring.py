@@ -138,3 +138,28 @@ def _add(pattern: str, patterns: _Patterns) -> None:
         patterns.by_name.append(re.compile(ignoring(pattern)))
     else:
         patterns.names.add(pattern)
+
+
+def ignored_among(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
+    """Those of some paths that rules of .gitignore leave out, or that lie in what they leave out."""
+    known: dict[str, Ignore | None] = {}
+
+    def rules(directory: str) -> Ignore | None:
+        if directory not in known:
+            known[directory] = read_ignore(tree, directory)
+        return known[directory]
+
+    return frozenset(path for path in paths if _is_ignored(path, rules))
+
+
+def _is_ignored(path: str, rules: Callable[[str], Ignore | None]) -> bool:
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if ".." in parts or "\0" in path:
+        return False
+    for number in range(1, len(parts) + 1):
+        here = raw("/".join(parts[:number]))
+        above = [rules("/".join(parts[:count]) or ".") for count in range(number - 1, -1, -1)]
+        kind: Kind = "file" if number == len(parts) else "directory"
+        if ignored((found for found in above if found is not None), here, kind):
+            return True
+    return False

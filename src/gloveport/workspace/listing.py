@@ -189,16 +189,20 @@ def _chosen(path: str, first: Sequence[Found], limit: int, walk: Walk) -> tuple[
     sizes = [len(f"{found.path} [{found.kind}]\n".encode()) for found in first[:limit]]
     totals = list(accumulate(sizes))
     fits = bisect_right(totals, MAX_OUTPUT_BYTES)
-    cut = "bytes" if fits < len(totals) else "entries" if len(first) > limit else walk.cut
-    warnings = [_CUT[cut]] if cut else []
+    cuts = [
+        *(["bytes"] if fits < len(totals) else []),
+        *([walk.cut] if walk.cut else []),  # then the first entries are not the first of all
+        *(["entries"] if len(first) > limit else []),
+    ]
+    warnings = [_CUT[cut] for cut in cuts]
     if walk.unreadable:
         warnings.append(f"directories that can't be read: {walk.unreadable}")
     if walk.unruled:
         warnings.append(f"directories whose .gitignore does not count, after so many others: {walk.unruled}")
     return first[:fits], {
         "path": path,
-        "truncated": cut is not None,
-        "truncated_by": cut,
+        "truncated": bool(cuts),
+        "truncated_by": cuts[0] if cuts else None,
         "output_lines": fits,
         "output_bytes": totals[fits - 1] if fits else 0,
         "warnings": warnings,
