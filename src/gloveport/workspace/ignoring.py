@@ -7,7 +7,7 @@ are bounded in number and size, and matched in bounded time (globs.py). Names ar
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
