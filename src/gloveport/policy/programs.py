@@ -75,8 +75,7 @@ class Run:
         program: Its name, without directories.
         arguments: Without its name.
         text: What is written, wrappers and all.
-        origin: Where the last of its arguments come from that the text does not tell: ``find`` or what is read by
-            ``xargs``.
+        origin: What finds the arguments that the text does not tell: ``find``, or the program that ``xargs`` reads.
     """
 
     program: str

@@ -16,7 +16,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 MOST_BYTES: Final = 2048
-"""Hostile texts of this size took 0.3 s and 50 MB at worst; ten times the size took minutes and gigabytes."""
+"""Of 25,000 hostile texts of this size the worst took 0.3 s and 140 MB; of 64 KiB, 22 s and 2 GB, or no end."""
 DEEPEST: Final = 40
 MOST_WORDS: Final = 1000
 _LONGEST_WORD: Final = 4096
