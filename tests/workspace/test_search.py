@@ -1,10 +1,8 @@
 """Text search with both engines, in real sandboxes."""
 
 import dataclasses
-import json
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,9 +12,8 @@ from tests.workspace.sandboxed import fork_server, runner
 import gloveport
 from gloveport.errors import WorkspaceError
 from gloveport.workspace.search import search_text
-from gloveport.workspace.search.answer import MAX_OUTPUT_BYTES
 from gloveport.workspace.search.engines import Question
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.search.matches import MAX_OUTPUT_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -121,15 +118,14 @@ async def test_the_lines_beside_a_match_come_with_it_and_those_that_match_too(se
 
 async def test_hidden_ignored_and_built_files_are_left_out_and_found_where_their_directory_is_named(search, root):
     """W1: a .gitignore counts outside of a repository too."""
-    write(
-        root, a_txt="foo", _hidden="foo", build__x="foo", target__m__x="foo", ignored_txt="foo", sub__i_log="foo"
-    )
+    write(root, a_txt="foo", _hidden="foo", build__x="foo", target__m__x="foo", ignored_txt="foo", sub__i_log="foo")
     (root / ".gitignore").write_text("ignored.txt\n/sub/*.log\n")
     assert files(await search("foo")) == ["a.txt"]
     assert files(await search("foo", path="build")) == ["build/x"]
     assert files(await search("foo", path="build/x")) == ["build/x"]
     assert files(await search("foo", path="sub")) == []
     assert files(await search("foo", includes=("*",))) == ["a.txt"]
+    assert files(await search("foo", includes=("sub/**", "ignored.txt", ".*"))) == []
 
 
 @pytest.mark.parametrize(

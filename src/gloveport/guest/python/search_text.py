@@ -44,6 +44,7 @@ def search_file(search, name, context):
     with open(descriptor, "rb", buffering=LOOKED_AT) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode) or b"\0" in file.peek():
             return
+        print(json.dumps({"type": "begin", "data": {"path": told(name)}}, separators=(",", ":")))
         before = collections.deque(maxlen=context)
         after = 0
         for number, line in enumerate(lines(file), 1):

@@ -118,7 +118,7 @@ async def _asked(run: Run, path: str, start: int, end: int, at: tuple[str, ...],
         return await ask(run, *arguments, most_bytes=_BYTES)
     except WorkspaceError as error:
         words = str(error).split("\n")[0]
-        if f"no such path '{path}'" in words or f"Cannot lstat '{path}'" in words.replace("cannot", "Cannot"):
+        if "no such path" in words:
             raise WorkspaceError("NOT_FOUND", f"git knows no file {path}", details={"path": path}) from error
         if found := _TOO_SHORT.search(words):
             raise WorkspaceError("INVALID_ARGUMENT", f"{path} has only {found[1]} lines") from error

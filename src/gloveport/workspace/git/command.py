@@ -5,6 +5,8 @@ not; git's complaint comes back as a warning. A filter that the repository calls
 it is asked again, with that filter optional.
 """
 
+import errno
+import os
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -66,7 +68,11 @@ DIFFERENCES: Final = (
 )
 """Options of each command that may show differences."""
 
-_NO_REPOSITORY: Final = b"fatal: not a git repository"
+_NO_REPOSITORY: Final = (b"fatal: not a git repository", b"warning: Not a git repository")
+_NO_INDEX: Final = b"usage: git diff --no-index "
+"""Outside of a repository, git diff takes its options for another command's."""
+
+_NO_PROCESS: Final = os.strerror(errno.EAGAIN).encode()
 _REQUIRED: Final = re.compile(rb"^fatal: .*: clean filter '(.*)' failed$", re.MULTILINE)
 _MOST_REQUIRED: Final = 8
 _MOST_ARGUMENTS: Final = 1 << 16
@@ -96,6 +102,8 @@ async def ask(run: Run, *arguments: str, most_bytes: int) -> Ran | None:
 
 def warnings(ran: Ran) -> list[str]:
     """What git complained of, though it did what was asked."""
+    if _NO_PROCESS in ran.stderr:
+        return ["programs that the repository names, filters say, are not run: files are compared as they are"]
     return [line[:_MOST_WORDS] for line in ran.stderr.decode(errors="replace").splitlines()[:4]]
 
 
@@ -152,7 +160,7 @@ def _optional(filters: list[str]) -> dict[str, str]:
 def _checked(ran: Ran) -> Ran | None:
     if ran.exit_code == 0 or (ran.truncated and not ran.timed_out):
         return ran
-    if ran.stderr.startswith(_NO_REPOSITORY):
+    if ran.stderr.startswith(_NO_REPOSITORY) or _NO_INDEX in ran.stderr:
         return None
     if ran.timed_out:
         raise WorkspaceError(

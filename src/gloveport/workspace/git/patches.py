@@ -40,7 +40,7 @@ def files(patch: bytes) -> list[File]:
     found: dict[str, File] = {}
     starts = list(_SECTION.finditer(patch))
     ends = [start.start() for start in starts[1:]] + [len(patch)]
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in zip(starts, ends, strict=False):
         body = _BODY.search(patch, start.end(), end)
         if file := _file(start, patch[start.end() : body.start() if body else end]):
             found.setdefault(file["path"], file)

@@ -1,0 +1,162 @@
+"""What of an engine's findings comes back: a bounded number of matches, with previews of bounded size.
+
+The findings are what ``rg --json`` writes: for each file a ``begin``, then its lines, those that match and those beside
+them, each with its number. Other lines are passed over, and so is a last one that was cut.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NotRequired, TypedDict
+
+from gloveport.workspace.search.sieve import Sieve
+from gloveport.workspace.tree import shown
+
+MAX_OUTPUT_BYTES: Final = 1 << 21
+"""Of the previews and lines of one answer."""
+
+_BEGIN: Final = b'{"type":"begin"'
+_MATCH: Final = b'{"type":"match"'
+_CONTEXT: Final = b'{"type":"context"'
+_MARK: Final = "…"
+_MARK_BYTES: Final = len(_MARK.encode())
+
+
+class Match(TypedDict):
+    """A line that matches.
+
+    ``line`` and ``column`` count from 1; a column is a character (a code point) of the line, where the first match in
+    it begins. A preview that is cut holds that place.
+    """
+
+    path: str
+    line: int
+    column: int
+    preview: str
+    before: list[str]
+    after: list[str]
+    preview_truncated: NotRequired[bool]
+    preview_truncated_by: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What comes back, and how many lines match, as far as they were told of; lines and bytes of the answer."""
+
+    matches: list[Match]
+    total: int
+    lines: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of a file as the engine tells it; ``place`` are the bytes of its first match, where it has one."""
+
+    path: str
+    number: int
+    text: bytes
+    place: tuple[int, int] | None
+
+
+def choose(output: bytes, sieve: Sieve | None, context: int, max_results: int, max_preview_bytes: int) -> Chosen:
+    """The first matches, as many as may come back.
+
+    Args:
+        output: What the engine wrote.
+        sieve: Which files come back; all of them without one.
+        context: Lines before and after a match.
+        max_results: How many matches come back.
+        max_preview_bytes: Of one line.
+    """
+    rows, total = _rows(output, sieve, max_results, context)
+    matches: list[Match] = []
+    size = lines = 0
+    for at, row in enumerate(rows):
+        if row.place is None or len(matches) == max_results:
+            continue
+        match = _match(rows, at, row.place, context, max_preview_bytes)
+        texts = (match["preview"], *match["before"], *match["after"])
+        size += (its_size := sum(len(text.encode()) for text in texts))
+        if size > MAX_OUTPUT_BYTES:
+            size -= its_size
+            break
+        matches.append(match)
+        lines += len(texts)
+    return Chosen(matches, total, lines, size)
+
+
+def _rows(output: bytes, sieve: Sieve | None, max_results: int, context: int) -> tuple[list[_Row], int]:
+    """The lines that are told of until there are enough, and the number of all that match."""
+    rows: list[_Row] = []
+    total = after = 0
+    path, passes = b"", True
+    for record in output.split(b"\n")[:-1]:
+        if record.startswith(_BEGIN):
+            path = _bytes(json.loads(record)["data"]["path"]).removeprefix(b"./")
+            passes = sieve is None or sieve.passes(path)
+            continue
+        is_match = record.startswith(_MATCH)
+        if not passes or not (is_match or record.startswith(_CONTEXT)):
+            continue
+        total += is_match
+        after += total > max_results or (total == max_results and not is_match)
+        if after <= context:
+            rows.append(_row(shown(path), record))
+    return rows, total
+
+
+def _row(path: str, record: bytes) -> _Row:
+    data = json.loads(record)["data"]
+    places = [(found["start"], found["end"]) for found in data["submatches"][:1]]
+    if not places and record.startswith(_MATCH):
+        places = [(0, 0)]
+    text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r")
+    return _Row(path, data["line_number"], text, places[0] if places else None)
+
+
+def _bytes(told: dict[str, str]) -> bytes:
+    """Text, or Base64 of what is no UTF-8."""
+    return told["text"].encode() if "text" in told else base64.b64decode(told["bytes"])
+
+
+def _match(rows: Sequence[_Row], at: int, place: tuple[int, int], context: int, max_bytes: int) -> Match:
+    row = rows[at]
+    preview, is_cut = _preview(row.text, place, max_bytes)
+    match: Match = {
+        "path": row.path,
+        "line": row.number,
+        "column": len(row.text[: place[0]].decode(errors="replace")) + 1,
+        "preview": preview,
+        "before": [_preview(row.text, (0, 0), max_bytes)[0] for row in _beside(rows, at, range(-context, 0))],
+        "after": [_preview(row.text, (0, 0), max_bytes)[0] for row in _beside(rows, at, range(1, context + 1))],
+    }
+    if is_cut:
+        match |= {"preview_truncated": True, "preview_truncated_by": "bytes"}
+    return match
+
+
+def _beside(rows: Sequence[_Row], at: int, steps: range) -> Iterator[_Row]:
+    """The lines so many steps away, as far as they were told. A line beside a match may match as well."""
+    for step in steps:
+        if 0 <= at + step < len(rows):
+            other = rows[at + step]
+            if other.path == rows[at].path and other.number == rows[at].number + step:
+                yield other
+
+
+def _preview(line: bytes, place: tuple[int, int], max_bytes: int) -> tuple[str, bool]:
+    """The line, or the part of it around a place, with marks where it is cut; and whether it is."""
+    text = line.decode(errors="replace")
+    whole = text.encode()
+    if len(whole) <= max_bytes:
+        return text, False
+    begin, end = (len(line[:byte].decode(errors="replace").encode()) for byte in place)
+    room = max_bytes - _MARK_BYTES
+    if end <= room:
+        return whole[:room].decode(errors="ignore") + _MARK, True
+    room -= _MARK_BYTES
+    start = min(max(0, begin - room // 4), len(whole) - room)
+    part = whole[start : start + room].decode(errors="ignore")
+    return f"{_MARK}{part}{_MARK if start + room < len(whole) else ''}", True
