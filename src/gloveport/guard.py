@@ -19,10 +19,14 @@ from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
 from gloveport.model import Action, Allow, Ask, Deny, Grant
 from gloveport.model.hub import CallTool
+from gloveport.model.workspace import RunCommand, WriteFiles
 from gloveport.policy.decide import decide
 from gloveport.policy.subjects import detail_of, subject_of
 from gloveport.policy.wording import FINAL
 from gloveport.sandbox.clock import Clock
+
+_COMMAND_CHARACTERS = 2000
+"""Of a command's text: what is longer is told by its digest."""
 
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
 
@@ -174,7 +178,16 @@ def _facts(action: Action) -> dict[str, JsonValue]:
     # Not ``model_dump``, which takes ten times as long: actions are flat, and the log refuses what is no JSON.
     facts: dict[str, JsonValue] = {**vars(action)}
     del facts["kind"]
-    if isinstance(action, CallTool):
+    if isinstance(action, RunCommand | WriteFiles):
+        facts["needs"] = [*dict.fromkeys(need.gate for need in action.needs)]
+    if isinstance(action, RunCommand):
+        command = action.command.encode("utf-8", "surrogatepass")
+        facts["command"] = action.command[:_COMMAND_CHARACTERS]
+        facts |= {"bytes": len(command), "sha256": hashlib.sha256(command).hexdigest()}
+        facts |= {"variables": [*action.variables], "hosts": [*action.hosts]}
+    elif isinstance(action, WriteFiles):
+        facts["changes"] = [{"operation": change.operation, "path": change.path} for change in action.changes]
+    elif isinstance(action, CallTool):
         arguments = json.dumps(dict(action.arguments), ensure_ascii=False, separators=(",", ":")).encode(
             "utf-8", "surrogatepass"
         )

@@ -156,6 +156,15 @@ class Desk:
             require_about(verdict, pending.question)
             _settle(pending, verdict)
 
+    async def remembers(self, subject: str) -> bool:
+        """Whether a person has allowed all of a kind of which this is.
+
+        Raises:
+            ConfigError: The queue can't be used.
+        """
+        _, patterns = await self._in_thread(partial(self.store.news, ()))
+        return any(is_about(pattern, subject) for pattern in patterns)
+
     async def ask(self, pending: Pending) -> Verdict:
         """Put a question, and wait until it has a verdict. For ``Asker``."""
         if not self.channels:

@@ -3,12 +3,15 @@
 import os
 from pathlib import Path
 from signal import SIGINT
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gloveport.cli.options import ConfigOption, loaded
 from gloveport.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PORT = 8080
 
@@ -18,6 +21,13 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Port for --http; 0 takes a free one.", show_default="8080")
     ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option("--workspace", metavar="DIR", help="Offer tools that read, change and run what is in DIR."),
+    ] = None,
+    toolsets: Annotated[
+        str, typer.Option("--toolsets", metavar="NAMES", help="Which tools: code, workspace.", show_default="both")
+    ] = "",
     config: ConfigOption = None,
 ) -> None:
     """Serve MCP clients over stdio, or HTTP, until they go away or a signal comes.
@@ -35,32 +45,37 @@ def serve(
             "this Gloveport was started by another one, as one of its servers: it would call itself",
             hint="take it out of [servers] of the configuration",
         )
-    raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None))
+    told = {"root": workspace, "toolsets": toolsets}
+    raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None, told))
 
 
-async def _serve(given: Path | None, port: int | None) -> int:
+async def _serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> int:
     """Check the host, then serve: over HTTP on this port, or over stdio."""
+    import contextlib
     import gc
     import resource
 
     from gloveport.server import app
+    from gloveport.server.caller import Transport
     from gloveport.server.follow import following
     from gloveport.server.http import serve_http
     from gloveport.server.inspection import inspect, require
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
-    from gloveport.server.tools import Transport
     from gloveport.server.upstreams import connected
+    from gloveport.server.workspace.opening import opened, with_workspace
 
     found = loaded(given)
-    config = found.config
+    config = with_workspace(found.config, told)
     # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     transport: Transport = "stdio" if port is None else "http"
-    async with app.assemble(config, os.environ, connected) as engine:
+    async with contextlib.AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(app.assemble(config, os.environ, connected))
         require(await inspect(config, os.environ))
-        server = make_server(engine, config, os.environ, transport)
+        bench = await stack.enter_async_context(opened(engine, config, os.environ, transport))
+        server = make_server(engine, config, os.environ, transport, bench)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
         gc.collect()
         gc.freeze()

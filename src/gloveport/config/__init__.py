@@ -28,6 +28,7 @@ reference  docs/config.md, with the words of chapters
 """
 
 from gloveport.config.load import Loaded, load
+from gloveport.config.mounts import refuse_as_workspace
 from gloveport.config.places import audit_directory, state_directory
 from gloveport.config.reload import Reloaded, reload
 from gloveport.config.schema import Admission, Audit, Config, Runtimes, Sandboxing, leaves
@@ -47,6 +48,7 @@ __all__ = [
     "changes",
     "leaves",
     "load",
+    "refuse_as_workspace",
     "reload",
     "state_directory",
     "trust",

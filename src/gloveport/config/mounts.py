@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.config.faults import Fault
+from gloveport.config.places import config_directory, state_directory
 from gloveport.config.schema import is_canonical
 from gloveport.config.wording import printable, shown
+from gloveport.errors import ConfigError
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
 """Interfaces to the kernel and sockets of services: ``/proc/1/root`` is the whole host, ``/run`` has docker.sock."""
@@ -58,6 +60,21 @@ def exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path]:
     """Yield those of the files that a mount of one of the sources shows."""
     shown_paths = [_real(Path(source)) for source in sources]
     return (file for file in files if any(_overlap(_real(file), path) for path in shown_paths))
+
+
+def refuse_as_workspace(root: Path, environ: Mapping[str, str]) -> None:
+    """Refuse a directory that can't be a workspace: what holds more than one project, or what is Gloveport's own.
+
+    Raises:
+        ConfigError: It is such a one.
+    """
+    own = [_real(path) for path in (state_directory(environ), config_directory())]
+    refused = _content_refusal(root, own, _homes())
+    if refused is None and not root.is_dir():
+        refused = f"expected a directory, found {shown(str(root))}", "name the directory of a project"
+    if refused is not None:
+        problem, hint = refused
+        raise ConfigError(f"workspace: {problem}", hint=hint)
 
 
 def _fault(index: int, key: str, problem: str, hint: str) -> Fault:

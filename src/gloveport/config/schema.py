@@ -11,9 +11,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ByteSize, Field
 
-from gloveport.model import MIB, Policy, Seconds, Value
+from gloveport.model import MIB, Limits, Policy, Seconds, Value
 from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
 from gloveport.model.hub import Sampling, Server, ServerName
+from gloveport.model.workspace import WorkspacePolicy
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and indexes into arrays."""
@@ -133,6 +134,71 @@ class Approvals(Value):
     The first answer counts. Empty: nobody is asked, and the answer is no."""
 
 
+class CommandLimits(Limits):
+    """What one command of a workspace may use at most: builds and tests need more than a short program."""
+
+    wall_seconds: Seconds = 3600
+    """Time from the start of the command to its end. A call asks for less: five minutes, if it names none."""
+    cpu_seconds: Seconds = 3600
+    """Processor time of all of its processes together."""
+    cpus: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)] = 2.0
+    """Processors' worth of time that it may use at once; enforced by cgroups only."""
+    memory_bytes: Annotated[ByteSize, Field(ge=32 * MIB)] = ByteSize(2048 * MIB)
+    """Memory of all of its processes, its temporary files included."""
+    processes: Annotated[int, Field(ge=8, le=4096)] = 512
+    """Processes and threads that may exist at the same time."""
+    open_files: Annotated[int, Field(ge=32, le=65_536)] = 4096
+    """Open descriptors of each process."""
+    file_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(1024 * MIB)
+    """Size of any one file that it writes."""
+    scratch_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(512 * MIB)
+    """Size of its private /tmp."""
+
+
+class Hook(Value):
+    """A command that runs in the sandbox after files were written by a patch or by changes."""
+
+    files: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(min_length=1)]
+    """Names or paths, with `*` for any characters, for which it runs."""
+
+    command: Annotated[str, Field(min_length=1, max_length=4096)]
+    """The command, for bash. The paths that were written follow as its arguments."""
+
+    seconds: Seconds = 30
+    """It is ended after so long."""
+
+
+class Workspace(WorkspacePolicy):
+    """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
+
+    root: AbsolutePath | None = None
+    """The directory. Without it, and without `--workspace`, those tools are not offered."""
+
+    toolsets: tuple[Literal["code", "workspace"], ...] = ("code", "workspace")
+    """Which tools are offered where there is a workspace: a client pays for each with every request. `--toolsets`
+    says it on the command line."""
+
+    exempt: tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...] = ()
+    """Names, and paths below the directory, that may be written though what is written there runs later, outside of the
+    sandbox: `.envrc`, say, or `.vscode`."""
+
+    toolchains: tuple[AbsolutePath, ...] = ()
+    """Directories of compilers and interpreters besides the system's, shown read-only at their own paths. Where one has
+    a `bin`, commands are found there."""
+
+    caches: bool = True
+    """Whether what package managers download is kept from command to command, in the state directory."""
+
+    hooks: tuple[Hook, ...] = ()
+    """Commands that format or check what was written. What one says when it fails is among the answer's warnings."""
+
+    orphan_seconds: Seconds = 900
+    """A command goes on for so long after the last call of the client that began it."""
+
+    limits: CommandLimits = CommandLimits()
+    """What each command may use at most."""
+
+
 class Audit(Value):
     """Where everything that happens is written down."""
 
@@ -175,6 +241,9 @@ class Config(Value):
 
     runtimes: Runtimes = Runtimes()
     """The interpreters that run programs inside the sandbox."""
+
+    workspace: Workspace = Workspace()
+    """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
 
     audit: Audit = Audit()
     """Where everything that happens is written down."""

@@ -13,6 +13,7 @@ from gloveport.model import hub
 from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
 from gloveport.model.hub import CallTool, Sample, Sampling, Toolbox, ToolCall
 from gloveport.model.value import Value as Value
+from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
 
 Language: TypeAlias = Literal["python", "typescript", "javascript", "shell"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -154,6 +155,8 @@ class Grant(Value):
     """Written out as the names of its servers."""
     sampling: Annotated[Sampling, PlainSerializer(hub.outline_of_sampling)] = Sampling()
     """Written out as what may be asked."""
+    workspace: WorkspacePolicy | None = None
+    """What tools of a workspace may do; without it, nothing."""
 
 
 class Symlink(Value):
@@ -187,6 +190,12 @@ class Program(Value):
     """Host files that the interpreter needs besides the system's."""
 
     symlinks: tuple[Symlink, ...] = ()
+
+    files: Mapping[str, str] = {}
+    """Texts of files besides the common ones, by their names below ``/etc``."""
+
+    path: tuple[str, ...] = ()
+    """Directories in which commands are looked for first."""
 
     env: Mapping[str, str] = {}
     """Environment besides the common one."""
@@ -226,7 +235,7 @@ class Execute(Value):
     code_sha256: str
 
 
-Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample
+Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample | RunCommand | WriteFiles
 
 
 class Allow(Value):

@@ -9,12 +9,16 @@ from typing import assert_never
 from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.workspace import RunCommand, WriteFiles
+from gloveport.policy.gates import decide_command, decide_write
 from gloveport.policy.reach import decide_connect, decide_fetch
 from gloveport.policy.sampling import decide_sample
 from gloveport.policy.tools import decide_call
 
+_NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")
 
-def decide(grant: Grant, action: Action) -> Decision:
+
+def decide(grant: Grant, action: Action) -> Decision:  # noqa: PLR0911 - one for each kind
     """Decide one action under one grant. Total and pure: the same arguments give the same answer."""
     match action:
         case Execute():
@@ -27,6 +31,10 @@ def decide(grant: Grant, action: Action) -> Decision:
             return decide_call(grant.toolbox, action)
         case Sample():
             return decide_sample(grant.sampling, action)
+        case RunCommand():
+            return decide_command(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
+        case WriteFiles():
+            return decide_write(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
         case _:
             assert_never(action)
 

@@ -16,6 +16,7 @@ from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.hosts import DEFAULT_PORTS
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.wildcards import matches
@@ -29,7 +30,7 @@ MOST_CHARACTERS = 16_384
 MOST_LINES = 200
 
 
-def subject_of(action: Action) -> str:
+def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
     """``call server/tool``, ``fetch METHOD scheme://host[:port]/path``, ``connect host:port``. Printable ASCII."""
     match action:
         case CallTool():
@@ -44,6 +45,16 @@ def subject_of(action: Action) -> str:
             return f"sample {_plain(action.model)}"
         case Execute():
             return f"execute {action.language}"
+        case RunCommand():
+            where = f"{_plain(action.workdir)} {','.join(map(_plain, action.variables))}".rstrip()
+            return f"command {where}: {_plain(action.command)}"
+        case WriteFiles():
+            return f"write {_plain(','.join(change.path for change in action.changes))}"
+
+
+def permission_subject(gate: Gate, action: RunCommand | WriteFiles) -> str:
+    """What a permission is for: ``permit GATE command …`` or ``permit GATE write …``. Printable ASCII."""
+    return f"permit {gate} {subject_of(action)}"
 
 
 def is_about(pattern: str, subject: str) -> bool:

@@ -167,7 +167,8 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     shares = [mount.target for mount in (*grant.mounts, *grant.writable)]
     _refuse_nesting([*places, *shares], [*(t.path for t in tmpfs), "/proc", "/dev"])
     # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
-    commands = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
+    own = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
+    commands = (*program.path, *own)
     return Plan(
         interpreter=(system.python, "-I", "-B"),
         preload=program.preload,
@@ -189,7 +190,11 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         writable=grant.writable,
         symlinks=(*system.symlinks, *program.symlinks),
         masked=system.masked,
-        files=(*_etc(network.hosts), *network.files),
+        files=(
+            *_etc(network.hosts),
+            *(TextFile(path=f"/etc/{name}", text=text) for name, text in program.files.items()),
+            *network.files,
+        ),
         tmpfs=tmpfs,
         hostname=_HOSTNAME,
         families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),

@@ -14,8 +14,11 @@ from pydantic import JsonValue
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.server.arguments import ArgumentCheck
+from gloveport.server.caller import Transport
 from gloveport.server.inspection import inspect
-from gloveport.server.tools import Tools, Transport, describe
+from gloveport.server.tools import Tools, describe
+from gloveport.server.workspace import offer
+from gloveport.server.workspace.bench import Bench
 
 NAME = "gloveport"
 INSTRUCTIONS = (
@@ -24,15 +27,18 @@ INSTRUCTIONS = (
 )
 
 
-def make_server(engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport) -> MCPServer[Any]:
-    """A server that runs programs by this engine."""
+def make_server(
+    engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport, bench: Bench | None = None
+) -> MCPServer[Any]:
+    """A server that runs programs by this engine, and with a ``bench`` offers the tools of its workspace."""
     tools = Tools(engine=engine, inspect=functools.partial(inspect, config, environ), transport=transport)
-    described = describe(tools)
+    offers_code = "code" in config.workspace.toolsets or bench is None
+    described = [*(describe(tools) if offers_code else ()), *(offer.describe(bench, version()) if bench else ())]
     server: MCPServer[Any] = MCPServer(
         NAME,
         title="Gloveport",
         version=version(),
-        instructions=INSTRUCTIONS,
+        instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if bench else ''}".strip(),
         tools=described,
         middleware=[ArgumentCheck(described)],
         log_level="WARNING",

@@ -17,7 +17,6 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ByteSize, Field
 from starlette.requests import Request as HttpRequest
 
@@ -32,6 +31,7 @@ from gloveport.sandbox.probe import Check
 from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
 from gloveport.server.attend import Attendance, Reply, State
+from gloveport.server.caller import Transport, caller_of
 from gloveport.server.found import found_text
 from gloveport.server.health import Health, audit_check, health_of, health_text
 from gloveport.server.progress import Progress
@@ -39,13 +39,11 @@ from gloveport.server.render import answer
 from gloveport.server.sampling import can_sample
 from gloveport.server.schema import lean
 
-Transport: TypeAlias = Literal["stdio", "http"]
 RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
 
 WAIT_SECONDS = 50.0
 """How long an answer waits for a run. Clients give up on a call after a minute."""
 
-_CLAIM_CHARACTERS = 64
 _PRESENCE_SECONDS = 0.5
 _STATE_SECONDS = 600.0
 """For how long the SDK takes a state back; a client that has not come by then never will."""
@@ -99,18 +97,20 @@ class Tools:
         names = None if apis is None else tuple(apis)
         wanted = None if tools is None else tuple(tools)
         request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted)
-        caller, share = self._caller(ctx), self._share(ctx)
+        caller = caller_of(ctx, self.transport)
 
         async def execute(run: Run) -> Result:
             company = Company(
                 run_id=run.id,
-                session=self._session(ctx),
+                session=caller.session,
                 asker=self.engine.desk.asker(run.stir),
                 ask_client=run.ask_model if can_sample(ctx) else None,
             )
-            return await self.engine.execute(request, caller=caller, share=share, on_output=run.output, company=company)
+            return await self.engine.execute(
+                request, caller=caller.name, share=caller.share, on_output=run.output, company=company
+            )
 
-        return await self._attend(ctx, self.engine.runs.begin(share, language, execute), wait_seconds)
+        return await self._attend(ctx, self.engine.runs.begin(caller.share, language, execute), wait_seconds)
 
     async def wait_run(
         self,
@@ -121,14 +121,14 @@ class Tools:
         """Wait for a run that an answer gave as `running` or `waiting`, and return its result."""
         if ctx.request_state is not None:
             return await self._again(ctx)
-        run = self.engine.runs.find(run_id, self._share(ctx))
+        run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(run_id)
         return await self._attend(ctx, run, wait_seconds)
 
     async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
         """End a run: its sandbox is killed."""
-        run = self.engine.runs.find(run_id, self._share(ctx))
+        run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(run_id)
         run.cancel()
@@ -165,7 +165,7 @@ class Tools:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
         async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
             checks = [check for check in await self.inspect() if check.name != "audit"]
-        checks.append(audit_check(self.engine.audit, self._caller(ctx)))
+        checks.append(audit_check(self.engine.audit, caller_of(ctx, self.transport).name))
         health = health_of(self.engine.admission, checks)
         return wire.CallToolResult(
             content=[wire.TextContent(type="text", text=health_text(health))],
@@ -186,7 +186,7 @@ class Tools:
     async def _again(self, ctx: Context[Any, Any]) -> Reply:
         """A client on 2026-07-28 comes back with its answers. The SDK has unsealed the state."""
         state = State.read(ctx.request_state or "")
-        run = self.engine.runs.find(state.run_id, self._share(ctx))
+        run = self.engine.runs.find(state.run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(state.run_id)
         return await self._attend(ctx, run, WAIT_SECONDS, state)
@@ -229,30 +229,6 @@ class Tools:
                 hint=hint,
             )
         )
-
-    def _caller(self, ctx: Context[Any, Any]) -> str:
-        """Who asks. The name is what the client says of itself: nothing is decided by it."""
-        params = ctx.session.client_params
-        if params is None:
-            return f"{self.transport} (claims no name)"
-        claim = f"{params.client_info.name} {params.client_info.version}"
-        return f"{self.transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
-
-    def _share(self, ctx: Context[Any, Any]) -> str:
-        """Whose share a run takes: a session of the handshake protocols; all else on this transport is one caller.
-
-        The SDK has matched the header with the session by now, but in the handshake protocols alone: 2026-07-28 knows
-        no sessions and passes over the header. Nor is the connection anybody: a client opens one for each of its
-        requests that go on at once, and X-Forwarded-For names another.
-        """
-        request = ctx.request_context.request
-        if isinstance(request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            return request.headers["mcp-session-id"]
-        return self.transport
-
-    def _session(self, ctx: Context[Any, Any]) -> str:
-        """Whose approvals count for the session; empty on 2026-07-28 over HTTP, where nobody is told from others."""
-        return "" if self.transport == "http" and self._share(ctx) == self.transport else self._share(ctx)
 
 
 def describe(tools: Tools) -> list[Tool]:

@@ -9,10 +9,10 @@ one, which means the same, and after a command it is told what has come into bei
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from gloveport.errors import WorkspaceError
 from gloveport.policy.protected import DIRECTORIES, FILES, GIT_DIRECTORIES, GIT_FILES
@@ -31,18 +31,23 @@ _UNINTERESTING: Final = frozenset(
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+Mark: TypeAlias = tuple[int, int, int, int]
+"""Device and inode of a file, its size and when it was changed last."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """What is to be kept.
 
     Attributes:
-        read_only: Paths of what is protected, relative to the root; as bytes, for they may be no text.
+        read_only: What is protected, by its path relative to the root; as bytes, for they may be no text. Whoever
+            writes to it, or puts another in its place, changes what is told of it here.
         pinned: Paths of the directories above, and of the git directories themselves.
         links: Paths that should be protected, but are symbolic links, which can't be.
         partial: Whether the workspace is too large to look at all of it.
     """
 
-    read_only: AbstractSet[bytes]
+    read_only: Mapping[bytes, Mark]
     pinned: AbstractSet[bytes]
     links: AbstractSet[bytes]
     partial: bool
@@ -69,7 +74,7 @@ class Found:
 @dataclass(kw_only=True)
 class _Search:
     exempt: AbstractSet[str]
-    read_only: set[bytes] = field(default_factory=set)
+    read_only: dict[bytes, Mark] = field(default_factory=dict)
     pinned: set[bytes] = field(default_factory=set)
     links: set[bytes] = field(default_factory=set)
     left: int = _MOST_DIRECTORIES
@@ -98,7 +103,8 @@ class _Search:
         if name in self.exempt or os.fsdecode(path) in self.exempt:
             return
         with contextlib.suppress(FileNotFoundError):
-            kind = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            kind = status.st_mode
             if stat.S_ISLNK(kind):
                 self.links.add(path)
             elif stat.S_ISDIR(kind) and name.lower() == ".git":
@@ -106,7 +112,7 @@ class _Search:
                     if git is not None:
                         self._protect_git(git, path)
             elif stat.S_ISDIR(kind) or stat.S_ISREG(kind):
-                self._keep(path)
+                self._keep(path, status)
 
     def _protect_git(self, git: int, path: bytes) -> None:
         """The parts of a git directory by which git runs something, and of those of its submodules."""
@@ -114,11 +120,11 @@ class _Search:
         self._pin(path)
         for raw in sorted(map(os.fsencode, GIT_FILES | GIT_DIRECTORIES)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                kind = os.stat(raw, dir_fd=git, follow_symlinks=False).st_mode
-                if stat.S_ISLNK(kind):
+                status = os.stat(raw, dir_fd=git, follow_symlinks=False)
+                if stat.S_ISLNK(status.st_mode):
                     self.links.add(_join(path, raw))
                 else:
-                    self._keep(_join(path, raw))
+                    self._keep(_join(path, raw), status)
         with _opened(git, b"modules") as modules:
             for name in _names(modules):
                 with _opened(modules, name) as module:
@@ -126,8 +132,8 @@ class _Search:
                         self.left -= 1
                         self._protect_git(module, _join(_join(path, b"modules"), name))
 
-    def _keep(self, path: bytes) -> None:
-        self.read_only.add(path)
+    def _keep(self, path: bytes, status: os.stat_result) -> None:
+        self.read_only[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         above = path.rpartition(b"/")[0]
         if above:
             self._pin(above)

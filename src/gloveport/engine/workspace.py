@@ -1,0 +1,233 @@
+"""The sandboxes of a workspace: commands that may write to it, and programs that only read it for our own tools."""
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+from anyio import to_thread
+
+from gloveport import door
+from gloveport.egress.outlet import Journal, Outlet
+from gloveport.egress.output import ScrubbedSink
+from gloveport.egress.proxy import answer
+from gloveport.engine.execution import Engine
+from gloveport.engine.spare import Spares
+from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.guard import Guard
+from gloveport.model import Limits, Program
+from gloveport.model.workspace import RunCommand
+from gloveport.sandbox.base import Outcome, Walls
+from gloveport.sandbox.confined import Confined
+from gloveport.sandbox.console import Console
+from gloveport.workspace import keeping
+from gloveport.workspace.commands.command import Command
+from gloveport.workspace.commands.registry import Commands
+from gloveport.workspace.running import Ran
+from gloveport.workspace.tree import Tree, shown
+
+_SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
+_TRIES: Final = 4
+"""How often a sandbox is begun anew because what is to be kept was moved just then."""
+
+_AT_ONCE: Final = 4
+"""Programs for our own tools that run at the same time."""
+
+_STDERR_BYTES: Final = 64 << 10
+_VALUE_BYTES: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A command that was asked for.
+
+    Attributes:
+        action: What is decided about.
+        variables: The caller's environment.
+        seconds: It is ended after so long.
+        terminal: Rows and columns; None for pipes.
+    """
+
+    action: RunCommand
+    variables: Mapping[str, str]
+    seconds: float
+    terminal: tuple[int, int] | None
+
+
+@dataclass(eq=False, kw_only=True)
+class Workspace:
+    """One workspace, and what its tools share.
+
+    Attributes:
+        target: Where programs see it.
+        spares: Where its sandboxes come from.
+        limits: Of each command.
+        walls: What was in force in the last sandbox.
+        state: Directory of ours for what belongs to it: caches, and the journal of writes.
+    """
+
+    engine: Engine
+    tree: Tree
+    target: str
+    spares: Spares
+    commands: Commands
+    limits: Limits
+    state: Path
+    walls: Walls | None = None
+    _reading: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
+
+    async def execute(self, wanted: Wanted, guard: Guard, command: Command) -> Outcome:
+        """Run a command to its end; ``command`` is told when it begins, and hears what it says.
+
+        Raises:
+            Denied: It is not allowed.
+            WorkspaceError: SANDBOX_UNAVAILABLE.
+            AuditError: It can't be written down.
+        """
+        async with guard.admit(wanted.action) as ending:
+            program = Program(
+                name="command",
+                argv=(*_SHELL, wanted.action.command),
+                directory=self._inside(wanted.action.workdir),
+                variables=wanted.variables,
+                terminal=wanted.terminal,
+            )
+            before = await to_thread.run_sync(keeping.find, self.tree)
+            limits = self.limits.model_copy(update={"wall_seconds": wanted.seconds})
+            async with self._sandbox(limits, before) as child, self._way_out(child, guard):
+                sinks = {name: ScrubbedSink(heard, self.engine.gateway.vault) for name, heard in command.heard.items()}
+                outcome = await child.run(
+                    program,
+                    value_bytes=_VALUE_BYTES,
+                    stdout=sinks["stdout"],
+                    stderr=sinks["stderr"],
+                    clock=guard.clock,
+                    hand=command.begin,
+                )
+                for sink in sinks.values():
+                    sink.finish()
+            command.warnings += await to_thread.run_sync(self._appeared, before)
+            ending.fields |= {
+                "exit_code": outcome.exit_code,
+                "killed_by": outcome.killed_by,
+                "wall_ms": round(outcome.wall_seconds * 1000),
+                **{f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()},
+                "appeared": [*command.warnings],
+            }
+        return outcome
+
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        directory: str = ".",
+        variables: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        seconds: float = 10.0,
+        most_bytes: int = 1 << 20,
+        access: Literal["read", "write"] = "read",
+    ) -> Ran:
+        """See ``workspace.running.Run``. ``access``: whether it may write to the workspace."""
+        program = Program(
+            name=argv[0],
+            argv=("/usr/bin/env", *argv),
+            directory=self._inside(directory),
+            variables=variables or {},
+            reads_only=access == "read",
+        )
+        stdout, stderr = _Bounded(most_bytes), _Bounded(_STDERR_BYTES)
+        limits = self.limits.model_copy(update={"wall_seconds": seconds})
+        async with self._reading:
+            found = await to_thread.run_sync(keeping.find, self.tree)
+            async with self._sandbox(limits, found) as child, anyio.create_task_group() as tasks:
+
+                def hand(console: Console) -> None:
+                    tasks.start_soon(_feed, stdin, console)
+
+                outcome = await child.run(
+                    program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr, hand=hand if stdin else None
+                )
+                tasks.cancel_scope.cancel()
+        return Ran(
+            exit_code=outcome.exit_code,
+            stdout=bytes(stdout.data),
+            stderr=bytes(stderr.data),
+            truncated=stdout.full(),
+            timed_out=outcome.killed_by == "wall_seconds",
+        )
+
+    def _inside(self, directory: str) -> str:
+        """A directory of the workspace as a program names it."""
+        return self.target if directory == "." else f"{self.target}/{directory}"
+
+    @contextlib.asynccontextmanager
+    async def _sandbox(self, limits: Limits, found: keeping.Found) -> AsyncIterator[Confined]:
+        async with contextlib.AsyncExitStack() as stack:
+            child = await self._made(stack, found)
+            self.walls = child.walls
+            child.narrow(child.plan.model_copy(update={"limits": limits}))
+            yield child
+
+    async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
+        for last in (*(False,) * (_TRIES - 1), True):
+            try:
+                return await stack.enter_async_context(self.spares.take(found))
+            except SandboxError as error:
+                if last:
+                    raise WorkspaceError(
+                        "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
+                    ) from error
+            found = await to_thread.run_sync(keeping.find, self.tree)
+        raise AssertionError  # the last try returns or raises
+
+    @contextlib.asynccontextmanager
+    async def _way_out(self, child: Confined, guard: Guard) -> AsyncIterator[None]:
+        """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
+        reach = self.engine.reach
+        outlet = Outlet(
+            gateway=self.engine.gateway,
+            guard=guard,
+            names=reach.names,
+            placeholders=child.placeholders,
+            redactions=reach.redactions,
+            journal=Journal(),
+        )
+        async with door.opened(child.doors, functools.partial(answer, outlet)):
+            yield
+
+    def _appeared(self, before: keeping.Found) -> list[str]:
+        """What has come into being that should have been kept, had it been there: in words."""
+        words = []
+        if keeping.misplaced(self.tree):
+            words.append("removed .git/commondir, by which git would have taken its configuration from elsewhere")
+        after = keeping.find(self.tree)
+        for path, mark in sorted(after.read_only.items()):
+            if before.read_only.get(path) != mark:
+                what = "was changed meanwhile" if path in before.read_only else "is new"
+                words.append(f"{shown(path)} {what}: whoever opens the workspace should look at it first")
+        return words
+
+
+async def _feed(text: bytes, console: Console) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        await console.write(text)
+    console.close_input()
+
+
+class _Bounded:
+    """A ``sandbox.base.Sink`` that ends the program when it has said too much."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.data = bytearray()
+        self._full = False
+
+    def write(self, data: bytes) -> None:
+        self._full |= len(self.data) + len(data) > self._most
+        self.data += data[: self._most - len(self.data)]
+
+    def full(self) -> bool:
+        return self._full

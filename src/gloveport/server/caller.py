@@ -1,0 +1,46 @@
+"""Who calls a tool: for the audit log, for fair shares, and for whose approvals count."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from mcp.server.mcpserver import Context
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import Request as HttpRequest
+
+Transport: TypeAlias = Literal["stdio", "http"]
+
+_CLAIM_CHARACTERS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """One caller.
+
+    Attributes:
+        name: What the client says of itself, for the audit log: nothing is decided by it.
+        share: Whose share a run takes, and whose runs and commands are whose. Opaque.
+        session: Whose approvals count for the session; empty where nobody is told from others.
+    """
+
+    name: str
+    share: str
+    session: str
+
+
+def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
+    """Who calls.
+
+    A share is a session of the handshake protocols; all else on a transport is one caller. The SDK has matched the
+    header with the session by now, but in the handshake protocols alone: 2026-07-28 knows no sessions and passes over
+    the header. Nor is the connection anybody: a client opens one for each of its requests that go on at once, and
+    X-Forwarded-For names another.
+    """
+    params = ctx.session.client_params
+    name = f"{transport} (claims no name)"
+    if params is not None:
+        claim = f"{params.client_info.name} {params.client_info.version}"
+        name = f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
+    request, share = ctx.request_context.request, str(transport)
+    if isinstance(request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        share = request.headers["mcp-session-id"]
+    return Caller(name=name, share=share, session="" if transport == "http" and share == transport else share)

@@ -1,0 +1,172 @@
+"""What the tools of a workspace share: its tree, its sandboxes, its writer, and who may do what there."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from pydantic import JsonValue
+
+from gloveport.config import Config
+from gloveport.engine.workspace import Workspace
+from gloveport.errors import Denied, WorkspaceError
+from gloveport.guard import Ending, Guard
+from gloveport.hub.results import scrubbed
+from gloveport.model import Allow, Grant
+from gloveport.model.egress import Egress
+from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
+from gloveport.policy.decide import decide
+from gloveport.policy.gates import permission_details
+from gloveport.policy.modes import stance
+from gloveport.policy.wildcards import matches
+from gloveport.server.caller import Caller, Transport, caller_of
+from gloveport.server.workspace.permissions import Permissions
+from gloveport.server.workspace.replies import Told
+from gloveport.workspace.patch.writer import Outcome, Writer
+from gloveport.workspace.reading import read_file
+from gloveport.workspace.running import Run
+from gloveport.workspace.search.engines import Engine as SearchEngine
+from gloveport.workspace.tree import Tree
+
+_HOOK_WORDS: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """One workspace, and what is offered of it.
+
+    Attributes:
+        search_engine: What searches text on this host.
+    """
+
+    workspace: Workspace
+    config: Config
+    transport: Transport
+    writer: Writer
+    permissions: Permissions
+    search_engine: SearchEngine
+
+    @property
+    def tree(self) -> Tree:
+        """Its files."""
+        return self.workspace.tree
+
+    @property
+    def run(self) -> Run:
+        """Runs what only reads."""
+        return self.workspace.run
+
+    def caller(self, ctx: Context[Any, Any]) -> Caller:
+        """Who calls. Commands of theirs go on while they are heard of."""
+        caller = caller_of(ctx, self.transport)
+        self.workspace.commands.see(caller.share)
+        return caller
+
+    def clean(self, told: Told) -> Told:
+        """An answer without secrets of ours: a file may hold one."""
+        engine = self.workspace.engine
+        if not engine.gateway.vault.needles:
+            return told
+        clean = scrubbed(dict(told), engine.clean)
+        return clean if isinstance(clean, dict) else told
+
+    @asynccontextmanager
+    async def admitted(self, ctx: Context[Any, Any], action: WriteFiles) -> AsyncIterator[Ending]:
+        """A write that is allowed, and written down.
+
+        Raises:
+            WorkspaceError: PERMISSION_REQUIRED.
+            AuditError: It can't be written down.
+        """
+        caller = self.caller(ctx)
+        guard = await self.guarded(caller, action, f"write-{ctx.request_id}")
+        async with guard.admit(action) as ending:
+            yield ending
+
+    async def guarded(self, caller: Caller, action: RunCommand | WriteFiles, run_id: str) -> Guard:
+        """The guard of an action that is allowed, with what a person has permitted of it.
+
+        Raises:
+            WorkspaceError: PERMISSION_REQUIRED: it is not, or somebody has to say first. That is written down.
+        """
+        policy = await self.permissions.applied(self.config.workspace, caller.share, action)
+        guard = Guard(
+            grant=Grant(workspace=policy, egress=self._egress(policy), limits=self.config.workspace.limits),
+            audit=self.workspace.engine.audit,
+            caller=caller.name,
+            run_id=run_id,
+            session=caller.session,
+        )
+        decision = decide(guard.grant, action)
+        if isinstance(decision, Allow):
+            return guard
+        details = permission_details(policy, action)
+        gates = [str(gate) for gate in details["permissions"]] if isinstance(details["permissions"], list) else []
+        reasons = " ".join(need.why for need in action.needs if need.gate in gates)
+        guard.deny(action.kind, Denied("permission_required", reasons), {"gates": [*gates]})
+        can_ask = all(stance(policy, need.gate) != "deny" for need in action.needs if need.gate in gates)
+        raise WorkspaceError(
+            "PERMISSION_REQUIRED",
+            reasons,
+            hint="request_permissions asks the owner" if can_ask else "nobody can permit it here: do it another way",
+            details=details,
+        )
+
+    def _egress(self, policy: WorkspacePolicy) -> Egress:
+        """What commands may reach: what programs may, where the network is permitted, else the hosts named for it."""
+        egress = self.workspace.engine.reach.egress
+        if stance(policy, "network") == "allow":
+            return egress
+        apis = {
+            name: api
+            for name, api in egress.apis.items()
+            if api.hosts and all(_is_named(policy.hosts, host) for host in api.hosts)
+        }
+        return egress.model_copy(update={"apis": apis, "yolo": False})
+
+    async def hooked(self, outcome: Outcome) -> Told:
+        """The answer to a write, when the operator's hooks have run on what was written."""
+        answer = dict(outcome.answer)
+        warnings: list[JsonValue] = []
+        ran = False
+        for hook in self.config.workspace.hooks:
+            paths = [path for path in outcome.written if _is_named(hook.files, path)]
+            if paths:
+                ran = True
+                warnings += await self._hook(hook.command, paths, hook.seconds)
+        if not ran:
+            return answer
+        before = answer["warnings"]
+        answer["warnings"] = [*(before if isinstance(before, list) else []), *warnings]
+        return await to_thread.run_sync(self._renewed, answer)
+
+    async def _hook(self, command: str, paths: Sequence[str], seconds: float) -> list[JsonValue]:
+        argv = ("bash", "--noprofile", "--norc", "-c", f'{command} "$@"', "hook", *paths)
+        try:
+            ran = await self.workspace.run(argv, seconds=seconds, access="write")
+        except WorkspaceError as error:
+            return [f"{command}: {error.args[0]}"]
+        if ran.exit_code == 0:
+            return []
+        said = (ran.stdout + ran.stderr).decode(errors="replace")[-_HOOK_WORDS:].strip()
+        state = "has not ended in time" if ran.timed_out else f"has failed ({ran.exit_code})"
+        return [f"{command} {state}: {said}" if said else f"{command} {state}"]
+
+    def _renewed(self, answer: dict[str, JsonValue]) -> Told:
+        """With the revisions of the files as they are now."""
+        files = answer["affected_files"]
+        for file in files if isinstance(files, list) else []:
+            if isinstance(file, dict) and file.get("revision"):
+                try:
+                    read = read_file(self.tree, str(file["path"]), max_lines=1)
+                except WorkspaceError:
+                    continue
+                file |= {"revision": read["revision"], "total_lines": read["total_lines"]}
+        return answer
+
+
+def _is_named(patterns: Sequence[str], name: str) -> bool:
+    last = name.rpartition("/")[2]
+    return any(matches(pattern, name) or matches(pattern, last) for pattern in patterns)

@@ -1,0 +1,93 @@
+"""``server_info`` and ``check_exec_environment``: what a client should know before it begins."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from pydantic import JsonValue
+
+from gloveport.model import SCRATCH
+from gloveport.model.workspace import GATES
+from gloveport.policy.modes import stance
+from gloveport.server.workspace import texts
+from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.replies import reply
+from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
+from gloveport.workspace.keeping import find
+from gloveport.workspace.tree import shown
+
+TITLE: Final = "Gloveport"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformationTools:
+    """The tools that tell what is there; ``names`` are those of all tools."""
+
+    bench: Bench
+    version: str
+    names: list[str]
+
+    async def server_info(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+        """The workspace, the mode, the limits, and the permissions that hold."""
+        settings = self.bench.config.workspace
+        caller = self.bench.caller(ctx)
+        permits: JsonValue = [
+            {"id": permit.id, "permission": permit.gate, "scope": permit.scope, "subject": permit.subject}
+            for permit in self.bench.permissions.held(caller.share)
+        ]
+        told = {
+            **await self._common(),
+            "server": "gloveport",
+            "title": TITLE,
+            "version": self.version,
+            "supported_protocol_versions": [*SUPPORTED_PROTOCOL_VERSIONS],
+            "permissions": {gate: stance(settings, gate) for gate in GATES},
+            "grants": permits,
+            "output_retention": {
+                "buffer_bytes_per_stream": HEAD_BYTES + TAIL_BYTES,
+                "head_bytes_per_stream": HEAD_BYTES,
+                "completed_command_ttl_seconds": 300,
+                "max_retained_completed_commands": 32,
+            },
+            "tools": self.names,
+            "tool_count": len(self.names),
+        }
+        return reply(told, texts.server_info(told))
+
+    async def check_exec_environment(self) -> wire.CallToolResult:
+        """What commands find in their sandbox."""
+        told = await self._common()
+        return reply(told, texts.environment(told))
+
+    async def _common(self) -> dict[str, Any]:
+        workspace, settings = self.bench.workspace, self.bench.config.workspace
+        found = await to_thread.run_sync(find, workspace.tree)
+        warnings = [f"{shown(path)} is a link, and can't be kept from commands" for path in sorted(found.links)]
+        if found.partial:
+            warnings.append("the workspace is too large to look for all that should be kept from commands")
+        ran = await workspace.run(("true",))
+        abi = workspace.walls.landlock if workspace.walls and ran.exit_code == 0 else 0
+        return {
+            "workspace": workspace.target,
+            "permission_mode": settings.mode,
+            "network_allowed": stance(settings, "network") == "allow" or bool(settings.hosts),
+            "runtime_dir": SCRATCH,
+            "home": SCRATCH,
+            "tmpdir": SCRATCH,
+            "cache_dir": "/cache" if settings.caches else "",
+            "landlock_enabled": abi > 0,
+            "landlock_abi": abi,
+            "landlock": {"available": abi > 0, "abi_version": abi, "enabled": abi > 0},
+            "workspace_mutation_policy": {
+                "mode": "unrestricted",
+                "write_paths": [],
+                "enforced": True,
+                "enforced_by": "mounts",
+                "structured_write_tools": ["apply_patch", "apply_changes", "undo_patch"],
+                "warnings": warnings,
+            },
+            "warnings": warnings,
+        }

@@ -1,0 +1,73 @@
+"""The tools of a workspace as a client is told of them."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import mcp_types as wire
+from mcp.server.mcpserver.tools import Tool
+
+from gloveport.server.schema import lean
+from gloveport.server.workspace.asking import AskingTools
+from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.information import InformationTools
+from gloveport.server.workspace.shell import ShellTools
+from gloveport.server.workspace.tools import FileTools
+
+INSTRUCTIONS: Final = (
+    " A workspace of the owner is open: read and search it, change files with apply_patch or apply_changes, run"
+    " commands with exec_command. Paths are relative to it. What is refused with PERMISSION_REQUIRED,"
+    " request_permissions asks for."
+)
+
+_READS: Final = wire.ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_WRITES: Final = wire.ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
+)
+_RUNS: Final = wire.ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+)
+_FEEDS: Final = wire.ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+
+
+def describe(bench: Bench, version: str) -> list[Tool]:
+    """The tools, in the order in which they are listed."""
+    names: list[str] = []
+    files, shell = FileTools(bench=bench), ShellTools(bench=bench)
+    asking = AskingTools(bench=bench, shell=shell)
+    about = InformationTools(bench=bench, version=version, names=names)
+    offered: list[tuple[Callable[..., Any], str, wire.ToolAnnotations]] = [
+        (about.server_info, "Server info", _READS),
+        (about.check_exec_environment, "Check exec environment", _READS),
+        (files.read_file, "Read file", _READS),
+        (files.list_dir, "List directory", _READS),
+        (files.list_files, "List files", _READS),
+        (files.search_text, "Search text", _READS),
+        (files.apply_patch, "Apply patch", _WRITES),
+        (files.apply_changes, "Apply changes", _WRITES),
+        (files.undo_patch, "Undo patch", _WRITES),
+        (shell.exec_command, "Execute command", _RUNS),
+        (shell.write_stdin, "Write stdin", _FEEDS),
+        (shell.kill_command, "Kill command", _WRITES),
+        (shell.kill_session, "Kill session", _WRITES),
+        (shell.read_output, "Read output", _READS),
+        (files.git_status, "Git status", _READS),
+        (files.git_diff, "Git diff", _READS),
+        (files.git_log, "Git log", _READS),
+        (files.git_show, "Git show", _READS),
+        (files.git_blame, "Git blame", _READS),
+        (files.view_image, "View image", _READS),
+        (asking.request_permissions, "Request permissions", _FEEDS),
+    ]
+    names += [function.__name__ for function, _, _ in offered]
+    return [_described(*one) for one in offered]
+
+
+def _described(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
+    tool = Tool.from_function(function, title=title, annotations=annotations, structured_output=False)
+    tool.parameters = lean(tool.parameters)
+    tool.description = " ".join(tool.description.split())
+    return tool

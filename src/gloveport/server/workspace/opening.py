@@ -1,0 +1,186 @@
+"""A workspace on this host, as configured: its tree, its sandboxes, its caches."""
+
+import contextlib
+import hashlib
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import to_thread
+from pydantic import ValidationError
+
+from gloveport.config import Config, refuse_as_workspace, state_directory
+from gloveport.engine.execution import Engine
+from gloveport.engine.spare import Spares
+from gloveport.engine.workspace import Workspace
+from gloveport.errors import ConfigError, SandboxError
+from gloveport.model import Mount, Program, Symlink
+from gloveport.sandbox.base import Plan, make_plan
+from gloveport.sandbox.forkserver import ForkServer
+from gloveport.sandbox.pool import Pool
+from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.server.build import whole_grant
+from gloveport.server.caller import Transport
+from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.permissions import Permissions
+from gloveport.workspace.commands import registry
+from gloveport.workspace.patch.writer import Writer
+from gloveport.workspace.tree import Tree
+
+_ELSEWHERE: Final = "/workspace"
+_CACHE: Final = "/cache"
+_CACHES: Final = {
+    "CARGO_HOME": "cargo",
+    "GOCACHE": "go/build",
+    "GOMODCACHE": "go/mod",
+    "PIP_CACHE_DIR": "pip",
+    "UV_CACHE_DIR": "uv",
+    "YARN_CACHE_FOLDER": "yarn",
+    "npm_config_cache": "npm",
+}
+_OS_RELEASE: Final = "/usr/lib/os-release"
+
+# The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
+_GITCONFIG: Final = """\
+[user]
+	name = agent
+	email = agent@localhost
+[init]
+	defaultBranch = main
+[safe]
+	directory = *
+[gc]
+	autoDetach = false
+"""
+
+
+def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
+    """The configuration with what the command line says of the workspace: ``root`` and ``toolsets``, where it does.
+
+    Raises:
+        ConfigError: There is no such directory, it can't be a workspace, or there is no such toolset.
+    """
+    root, toolsets = told["root"], [name.strip() for name in str(told["toolsets"]).split(",") if name.strip()]
+    said: dict[str, object] = {}
+    if isinstance(root, Path):
+        said["root"] = _real(root)
+    if toolsets:
+        said["toolsets"] = tuple(toolsets)
+    try:
+        settings = type(config.workspace).model_validate({**dict(config.workspace), **said})
+    except ValidationError as error:
+        raise ConfigError(f"--toolsets: {error.errors()[0]['msg']}", hint="they are: code, workspace") from error
+    return config.model_copy(update={"workspace": settings})
+
+
+def _real(root: Path) -> Path:
+    try:
+        return root.resolve(strict=True)
+    except OSError as error:
+        raise ConfigError(f"--workspace {root}: {error.strerror}", hint="name a directory that exists") from error
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport
+) -> AsyncIterator[Bench | None]:
+    """What the tools of the configured workspace share; None where there is none, or its tools are not offered.
+
+    Raises:
+        ConfigError: It is no directory that can be one.
+        SandboxError: This host can't build its sandboxes.
+    """
+    root = config.workspace.root
+    if root is None or "workspace" not in config.workspace.toolsets:
+        yield None
+        return
+    refuse_as_workspace(root, environ)
+    async with _opened(engine, config, root, environ) as workspace:
+        writer = Writer(workspace.tree, workspace.state / "journal")
+        await to_thread.run_sync(writer.recover)
+        yield Bench(
+            workspace=workspace,
+            config=config,
+            transport=transport,
+            writer=writer,
+            permissions=Permissions(desk=engine.desk, audit=engine.audit),
+            search_engine="rg" if shutil.which("rg", path="/usr/bin:/bin") else "python",
+        )
+
+
+@contextlib.asynccontextmanager
+async def _opened(engine: Engine, config: Config, root: Path, environ: Mapping[str, str]) -> AsyncIterator[Workspace]:
+    """The workspace in this directory.
+
+    Raises:
+        ConfigError: It is no directory that can be one.
+        SandboxError: This host can't build its sandboxes.
+    """
+    settings = config.workspace
+    state = state_directory(environ) / "workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    failure = None
+    with Tree.opened(root, frozenset(settings.exempt)) as tree:
+        plan = _plan(engine, config, root, _cache(state) if settings.caches else None)
+        server = ForkServer(
+            backend=_backend(engine), plan=plan, program=Program(name="command"), forks=config.pool.forks
+        )
+        async with anyio.create_task_group() as tasks, registry.opened(settings.orphan_seconds) as commands:
+            tasks.start_soon(server.keep)
+            try:
+                yield Workspace(
+                    engine=engine,
+                    tree=tree,
+                    target=plan.writable[0].target,
+                    spares=Spares(server=server, tasks=tasks, target=plan.writable[0].target),
+                    commands=commands,
+                    limits=settings.limits,
+                    state=state,
+                )
+            except Exception as error:  # noqa: BLE001 - whoever has it shall not see it wrapped in a group
+                failure = error
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await commands.end()
+                tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _plan(engine: Engine, config: Config, root: Path, cache: Path | None) -> Plan:
+    """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
+    system = engine.system.model_copy(update={"packages": (), "env": {}})  # a project brings its own
+    toolchains = [str(path) for path in config.workspace.toolchains]
+    program = Program(
+        name="command",
+        binds=tuple(Mount(source=path, target=path) for path in toolchains),
+        symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
+        files={"gitconfig": _GITCONFIG},
+        path=tuple(f"{path}/bin" if Path(path, "bin").is_dir() else path for path in toolchains),
+        env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},
+    )
+    caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
+
+    def plan(target: str) -> Plan:
+        shares = (Mount(source=str(root), target=target), *caches)
+        grant = whole_grant(config).model_copy(update={"writable": shares, "limits": config.workspace.limits})
+        return make_plan(program, grant, system, engine.reach.network)
+
+    try:
+        return plan(str(root))
+    except SandboxError:  # it lies where sandboxes have something of their own
+        return plan(_ELSEWHERE)
+
+
+def _backend(engine: Engine) -> Bubblewrap:
+    if isinstance(engine.sandbox, Pool) and isinstance(engine.sandbox.cold, Bubblewrap):
+        return engine.sandbox.cold
+    raise SandboxError("a workspace needs sandboxes of bubblewrap")
+
+
+def _cache(state: Path) -> Path:
+    cache = state / "cache"
+    cache.mkdir(mode=0o700, exist_ok=True)
+    return cache

@@ -1,0 +1,53 @@
+"""Values and errors of a workspace's tool as the answer to a call: facts for programs, a few words for the model."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import mcp_types as wire
+from pydantic import JsonValue
+
+from gloveport.errors import Denied, WorkspaceError
+
+Told: TypeAlias = Mapping[str, Any]
+"""The fields of an answer."""
+
+Words: TypeAlias = Callable[[Told], str]
+"""Says an answer in words."""
+
+
+def reply(told: Told, text: str, *before: wire.ContentBlock) -> wire.CallToolResult:
+    """The answer to a call that was carried out."""
+    return wire.CallToolResult(
+        content=[*before, wire.TextContent(type="text", text=text)], structured_content={"ok": True, **told}
+    )
+
+
+def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> wire.CallToolResult:
+    """The answer to one that was not. ``more``: fields besides the error."""
+    known = error if isinstance(error, WorkspaceError) else _permission(error)
+    details = {**known.details, **({"retry_hint": known.hint} if known.hint else {})}
+    told: JsonValue = {
+        "code": known.code,
+        "message": str(known.args[0]),
+        "category": known.category,
+        "retryable": known.retryable,
+        "details": details,
+    }
+    lines = [f"{known.code}: {known.args[0]}", f"Category: {known.category}. Retryable: {_yes(known)}."]
+    if known.hint:
+        lines.append(f"Hint: {known.hint}")
+    return wire.CallToolResult(
+        is_error=True,
+        content=[wire.TextContent(type="text", text="\n".join(lines))],
+        structured_content={"ok": False, "error": told, **(more or {})},
+    )
+
+
+def _yes(error: WorkspaceError) -> str:
+    return "yes" if error.retryable else "no; the same call will fail again"
+
+
+def _permission(denial: Denied) -> WorkspaceError:
+    return WorkspaceError(
+        "PERMISSION_REQUIRED", denial.reason, hint=denial.hint, retryable=False, details={"reason": denial.code}
+    )

@@ -1,0 +1,246 @@
+"""The tools of commands, with the names and fields of coding-tools-mcp, and what a command needs a person for."""
+
+import functools
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel, Field
+
+from gloveport.engine.workspace import Wanted
+from gloveport.errors import Denied, WorkspaceError
+from gloveport.model.workspace import RunCommand
+from gloveport.policy.environment import inherited
+from gloveport.policy.gates import Asked, command_action
+from gloveport.server.workspace import texts
+from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.replies import Told, refusal, reply
+from gloveport.workspace.commands.answers import Answer, Verbosity, answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.command import Command, Stream
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)]
+Wait: TypeAlias = Annotated[int, Field(ge=0, le=30_000)]
+Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
+Variables: TypeAlias = Annotated[dict[str, str] | None, Field(max_length=200)]
+Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1000)]
+
+_SETTLE_SECONDS: Final = 0.05
+"""After what was written to a command has had an effect, the rest of that is waited for so long."""
+
+_TERMINAL: Final = (24, 80)
+_SIGNALS: Final = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "INT": signal.SIGINT}
+_ASK_SECONDS: Final = 50.0
+
+
+class CommandArguments(BaseModel):
+    """What ``exec_command`` takes, as far as a permission for it depends on that."""
+
+    cmd: Annotated[str, Field(min_length=1)]
+    workdir: str = "."
+    cwd: str | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 300_000
+    tty: bool = False
+    env: Variables = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShellTools:
+    """The tools that work on commands; ``bench`` is what they share."""
+
+    bench: Bench
+
+    async def exec_command(  # noqa: PLR0913, PLR0917 - they are the tool's
+        self,
+        ctx: Context[Any, Any],
+        cmd: Annotated[str, Field(min_length=1, max_length=1 << 20)],
+        workdir: str = ".",
+        cwd: str | None = None,
+        timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 300_000,
+        yield_time_ms: Wait = 10_000,
+        max_output_bytes: Bytes = 65_536,
+        verbosity: Verbosity | None = None,
+        preview_bytes: Bytes = 4096,
+        stdin: str = "",
+        keep_stdin: bool = False,  # noqa: FBT001, FBT002 - the tool's
+        tty: bool = False,  # noqa: FBT001, FBT002
+        rows: Size = None,
+        columns: Size = None,
+        env: Variables = None,
+    ) -> wire.CallToolResult:
+        """Run a command of bash in the workspace, in a sandbox with nothing else of the host. After yield_time_ms it
+        goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
+        """
+        started = time.monotonic()
+        asked = CommandArguments(cmd=cmd, workdir=workdir, cwd=cwd, timeout_ms=timeout_ms, tty=tty, env=env)
+        terminal = (rows or _TERMINAL[0], columns or _TERMINAL[1]) if tty else None
+        try:
+            command = await self._begun(ctx, asked, terminal)
+            at = begun_at(command)
+            try:
+                if stdin:
+                    await command.write(stdin)
+                if not (tty or keep_stdin) and command.console is not None:
+                    command.console.close_input()
+                await _until(command, started + yield_time_ms / 1000, at if tty else None)
+            except BaseException:  # the call was given up: nobody knows of the command
+                command.scope.cancel()
+                raise
+        except (WorkspaceError, Denied) as error:
+            return refusal(error, {"status": "failed", **_permission_request(error)})
+        told = answer(
+            command, at, most_bytes=max_output_bytes, verbosity=verbosity or "full", preview_bytes=preview_bytes
+        )
+        return _reply({**told, "elapsed_ms": round(1000 * (time.monotonic() - started))})
+
+    async def write_stdin(  # noqa: PLR0913, PLR0917
+        self,
+        ctx: Context[Any, Any],
+        command_id: Id,
+        chars: str = "",
+        yield_time_ms: Wait = 10_000,
+        max_output_bytes: Bytes = 65_536,
+        verbosity: Verbosity | None = None,
+        preview_bytes: Bytes = 4096,
+        rows: Size = None,
+        columns: Size = None,
+    ) -> wire.CallToolResult:
+        """Write to a command, or, with no chars, wait for what it says. Character 3 is Ctrl-C. rows and columns size
+        its terminal.
+        """
+        try:
+            command = self._found(ctx, command_id)
+            at, deadline = begun_at(command), time.monotonic() + yield_time_ms / 1000
+            if (rows or columns) and command.console is not None and not command.is_over:
+                command.console.resize(rows or _TERMINAL[0], columns or _TERMINAL[1])
+            if chars:
+                await command.write(chars)
+            await _until(command, deadline, at)
+            if chars and not command.is_over:
+                await _until(command, min(deadline, time.monotonic() + _SETTLE_SECONDS), None)
+        except WorkspaceError as error:
+            return refusal(error)
+        return _reply(
+            answer(command, at, most_bytes=max_output_bytes, verbosity=verbosity or "full", preview_bytes=preview_bytes)
+        )
+
+    async def kill_command(
+        self,
+        ctx: Context[Any, Any],
+        command_id: Id,
+        signal: Literal["TERM", "KILL", "INT"] = "TERM",
+        wait_ms: Wait = 5000,
+        kill_wait_ms: Wait = 2000,
+        max_output_bytes: Bytes = 65_536,
+        verbosity: Verbosity | None = None,
+        preview_bytes: Bytes = 4096,
+    ) -> wire.CallToolResult:
+        """End a command and all that it started. What it said can still be read."""
+        try:
+            command = self._found(ctx, command_id)
+        except WorkspaceError as error:
+            return refusal(error)
+        at = begun_at(command)
+        sent = await self.bench.workspace.commands.kill(command, _SIGNALS[signal], wait_ms / 1000, kill_wait_ms / 1000)
+        told = answer(
+            command, at, most_bytes=max_output_bytes, verbosity=verbosity or "full", preview_bytes=preview_bytes
+        )
+        told |= {"killed": sent is not None and command.is_over, "evicted": False, "signal_sent": sent}
+        told["status"] = _killed_status(command, sent)
+        return _reply(told)
+
+    async def kill_session(
+        self, ctx: Context[Any, Any], session_id: Id, wait_ms: Wait = 5000, kill_wait_ms: Wait = 2000
+    ) -> wire.CallToolResult:
+        """The older name of kill_command."""
+        return await self.kill_command(ctx, session_id, wait_ms=wait_ms, kill_wait_ms=kill_wait_ms)
+
+    async def read_output(
+        self,
+        ctx: Context[Any, Any],
+        output_ref: Id,
+        stream: Stream | None = None,
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: Bytes = 4096,
+    ) -> wire.CallToolResult:
+        """Read what a command said, from byte offset on."""
+        try:
+            command_id, named = parsed_reference(output_ref, stream)
+            told = page(self._found(ctx, command_id), named, offset, limit)
+        except WorkspaceError as error:
+            return refusal(error)
+        return reply(told, texts.read_output(told))
+
+    def _found(self, ctx: Context[Any, Any], command_id: str) -> Command:
+        return self.bench.workspace.commands.find(command_id, self.bench.caller(ctx).share)
+
+    async def _begun(
+        self, ctx: Context[Any, Any], asked: CommandArguments, terminal: tuple[int, int] | None
+    ) -> Command:
+        caller = self.bench.caller(ctx)
+        action, seconds = await self.action(asked)
+        run_id = f"command-{os.urandom(8).hex()}"
+        guard = await self.bench.guarded(caller, action, run_id)
+        variables = inherited(self.bench.config.workspace, os.environ) | (asked.env or {})
+        if terminal is not None:
+            variables = {"TERM": "xterm-256color", **variables}
+        wanted = Wanted(action=action, variables=variables, seconds=seconds, terminal=terminal)
+        execute = functools.partial(self.bench.workspace.execute, wanted, guard)
+        return await self.bench.workspace.commands.begin(caller.share, execute, is_terminal=asked.tty)
+
+    async def action(self, asked: CommandArguments) -> tuple[RunCommand, float]:
+        """What is asked for, as an action, and for how many seconds.
+
+        Raises:
+            WorkspaceError: INVALID_ARGUMENT, or as ``Tree.directory``.
+        """
+        if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
+            raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
+        words = [asked.cmd, *(asked.env or {}), *(asked.env or {}).values()]
+        if any("\0" in word for word in words) or any("=" in name for name in asked.env or {}):
+            raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
+        settings = self.bench.config.workspace
+        workdir = await to_thread.run_sync(self._directory, asked.cwd or asked.workdir)
+        seconds = min(asked.timeout_ms / 1000, settings.limits.wall_seconds)
+        root = self.bench.workspace.target
+        wanted = Asked(
+            command=asked.cmd, root=root, workdir=workdir, seconds=seconds, tty=asked.tty, env=asked.env or {}
+        )
+        return command_action(settings, wanted), seconds
+
+    def _directory(self, path: str) -> str:
+        with self.bench.tree.directory(path) as opened:
+            return opened.path
+
+
+async def _until(command: Command, deadline: float, at: Mapping[Stream, int] | None) -> None:
+    """Wait until a command is over, until then, or, with ``at``, until it has said more than that."""
+    while not command.is_over:
+        if at is not None and any(heard.retained.total > at[name] for name, heard in command.heard.items()):
+            return
+        if not await command.stirs(deadline - time.monotonic()):
+            return
+
+
+def _reply(told: Answer) -> wire.CallToolResult:
+    return reply(told, texts.command(told))
+
+
+def _killed_status(command: Command, sent: str | None) -> str:
+    if not command.is_over:
+        return "terminating"
+    if sent is None or command.status == "exited":
+        return "exited"
+    return "killed" if "KILL" in sent else "terminated"
+
+
+def _permission_request(error: WorkspaceError | Denied) -> Told:
+    if not isinstance(error, WorkspaceError) or error.code != "PERMISSION_REQUIRED":
+        return {}
+    asked = {"tool_name": "exec_command", "permission": error.details.get("permission"), "status": "required"}
+    return {"permission_request": {**asked, "retryable": error.retryable}}

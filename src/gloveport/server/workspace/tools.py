@@ -1,0 +1,384 @@
+"""The tools of files, git and pictures: one thin function each, with the names and fields of coding-tools-mcp."""
+
+import base64
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from pydantic import Field
+
+from gloveport.errors import Denied, WorkspaceError
+from gloveport.model.workspace import Change as PathChange
+from gloveport.model.workspace import WriteFiles
+from gloveport.policy.gates import write_action
+from gloveport.server.workspace import texts
+from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.replies import Told, Words, refusal, reply
+from gloveport.workspace import listing, reading
+from gloveport.workspace.git.blame import git_blame
+from gloveport.workspace.git.diff import git_diff
+from gloveport.workspace.git.log import git_log
+from gloveport.workspace.git.show import git_show
+from gloveport.workspace.git.status import git_status
+from gloveport.workspace.ignoring import ignored_among
+from gloveport.workspace.patch import grammar
+from gloveport.workspace.patch.edits import Change
+from gloveport.workspace.patch.writer import Order, Outcome
+from gloveport.workspace.pictures import view
+from gloveport.workspace.search import search_text
+from gloveport.workspace.search.engines import Question
+from gloveport.workspace.walking import Include
+
+Path: TypeAlias = Annotated[str, Field(min_length=1)]
+Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]
+Line: TypeAlias = Annotated[int, Field(ge=1)]
+Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
+Lines: TypeAlias = Annotated[int, Field(ge=0, le=20)]
+Globs: TypeAlias = Annotated[list[str] | None, Field(max_length=100)]
+
+_DIFF_BYTES: Final = 262_144
+_PATCHED: Final = {grammar.Add: "create", grammar.Delete: "delete", grammar.Update: "edit"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTools:
+    """The tools that work on files; ``bench`` is what they share."""
+
+    bench: Bench
+
+    async def read_file(
+        self,
+        path: Path,
+        start_line: Line = 1,
+        end_line: Line | None = None,
+        max_lines: Line | None = None,
+        max_bytes: Bytes = 131_072,
+        encoding: Literal["utf-8"] = "utf-8",  # noqa: ARG002 - the only one
+    ) -> wire.CallToolResult:
+        """Read lines of a text file, with the revision that edits by line name."""
+        return await self._done(
+            partial(
+                reading.read_file,
+                self.bench.tree,
+                path,
+                start_line=start_line,
+                end_line=end_line,
+                max_lines=max_lines,
+                max_bytes=max_bytes,
+            ),
+            texts.read_file,
+        )
+
+    async def list_dir(
+        self,
+        path: Path = ".",
+        recursive: bool = False,  # noqa: FBT001, FBT002 - the tool's
+        max_depth: Annotated[int, Field(ge=1, le=20)] = 1,
+        max_entries: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+        include_hidden: bool = False,  # noqa: FBT001, FBT002
+        include_ignored: bool = False,  # noqa: FBT001, FBT002
+        sort: Literal["name", "type", "modified"] = "name",
+    ) -> wire.CallToolResult:
+        """List a directory; with recursive, as deep as max_depth, or 20 levels."""
+        depth = (max_depth if max_depth > 1 else 20) if recursive else 1
+        included = _included(hidden=include_hidden, ignored=include_ignored)
+        return await self._done(
+            partial(
+                listing.list_dir,
+                self.bench.tree,
+                path,
+                max_depth=depth,
+                max_entries=max_entries,
+                include=included,
+                sort=sort,
+            ),
+            texts.list_dir,
+        )
+
+    async def list_files(
+        self,
+        path: Path = ".",
+        patterns: Globs = None,
+        glob: str | None = None,
+        exclude_patterns: Globs = None,
+        include_hidden: bool = False,  # noqa: FBT001, FBT002
+        include_ignored: bool = False,  # noqa: FBT001, FBT002
+        max_results: Annotated[int, Field(ge=1, le=50_000)] = 5000,
+        sort: Literal["path", "modified"] = "path",
+    ) -> wire.CallToolResult:
+        """List files below a directory that match a pattern; .gitignore is respected."""
+        included = _included(hidden=include_hidden, ignored=include_ignored)
+        return await self._done(
+            partial(
+                listing.list_files,
+                self.bench.tree,
+                path,
+                patterns=_globs(patterns, glob),
+                exclude_patterns=tuple(exclude_patterns or ()),
+                max_results=max_results,
+                include=included,
+                sort=sort,
+            ),
+            texts.list_files,
+        )
+
+    async def search_text(  # noqa: PLR0913, PLR0917 - they are the tool's
+        self,
+        query: Path,
+        path: Path = ".",
+        regex: bool = False,  # noqa: FBT001, FBT002
+        case_sensitive: bool = False,  # noqa: FBT001, FBT002
+        include_globs: Globs = None,
+        glob: str | None = None,
+        exclude_globs: Globs = None,
+        context_lines: Annotated[int, Field(ge=0, le=5)] = 0,
+        max_results: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+        max_preview_bytes: Annotated[int, Field(ge=80, le=4096)] = 512,
+    ) -> wire.CallToolResult:
+        """Find lines that hold a text, or match a regular expression; .gitignore is respected."""
+        question = Question(
+            expression=query,
+            syntax="regex" if regex else "text",
+            case="sensitive" if case_sensitive else "insensitive",
+            path=path,
+            includes=_globs(include_globs, glob),
+            excludes=tuple(exclude_globs or ()),
+            context=context_lines,
+        )
+        return await self._told(
+            search_text(
+                self.bench.tree,
+                self.bench.run,
+                question,
+                engine=self.bench.search_engine,
+                max_results=max_results,
+                max_preview_bytes=max_preview_bytes,
+            ),
+            texts.search_text,
+        )
+
+    async def apply_patch(
+        self,
+        ctx: Context[Any, Any],
+        patch: Path,
+        dry_run: bool = False,  # noqa: FBT001, FBT002
+        idempotency_key: Key = None,
+    ) -> wire.CallToolResult:
+        """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
+        `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
+        """
+        order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
+        return await self._written(
+            ctx, lambda: patched(patch), partial(self.bench.writer.apply_patch, patch, order), order
+        )
+
+    async def apply_changes(
+        self,
+        ctx: Context[Any, Any],
+        changes: Annotated[list[Change], Field(min_length=1, max_length=100)],
+        dry_run: bool = False,  # noqa: FBT001, FBT002
+        idempotency_key: Key = None,
+    ) -> wire.CallToolResult:
+        """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
+        Content is whole lines.
+        """
+        order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
+        return await self._written(
+            ctx,
+            lambda: [PathChange(operation=one.action, path=one.destination or one.path) for one in changes],
+            partial(self.bench.writer.apply_changes, changes, order),
+            order,
+        )
+
+    async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+        """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
+        return await self._written(ctx, list, self.bench.writer.undo, Order())
+
+    async def git_status(
+        self,
+        path: Path = ".",
+        include_untracked: bool = True,  # noqa: FBT001, FBT002
+        max_entries: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+    ) -> wire.CallToolResult:
+        """Branch, and files that differ from the last commit."""
+        return await self._told(
+            git_status(
+                self.bench.tree,
+                self.bench.run,
+                path=path,
+                include_untracked=include_untracked,
+                max_entries=max_entries,
+            ),
+            texts.git_status,
+        )
+
+    async def git_diff(
+        self,
+        path: str | None = None,
+        paths: Globs = None,
+        staged: bool = False,  # noqa: FBT001, FBT002
+        unstaged: bool = True,  # noqa: FBT001, FBT002
+        include_untracked: bool = True,  # noqa: FBT001, FBT002
+        context_lines: Lines = 3,
+        max_bytes: Bytes = _DIFF_BYTES,
+    ) -> wire.CallToolResult:
+        """What changed in the files, or what is staged, as a patch."""
+        return await self._told(
+            git_diff(
+                self.bench.tree,
+                self.bench.run,
+                paths=_globs(paths, path),
+                staged=staged,
+                unstaged=unstaged,
+                include_untracked=include_untracked,
+                context_lines=context_lines,
+                max_bytes=max_bytes,
+            ),
+            texts.git_diff,
+        )
+
+    async def git_log(
+        self,
+        path: Path = ".",
+        ref: str = "HEAD",
+        max_count: Annotated[int, Field(ge=1, le=100)] = 20,
+        skip: Annotated[int, Field(ge=0, le=10_000)] = 0,
+    ) -> wire.CallToolResult:
+        """Commits, the newest first."""
+        return await self._told(
+            git_log(self.bench.tree, self.bench.run, path=path, ref=ref, max_count=max_count, skip=skip),
+            texts.git_log,
+        )
+
+    async def git_show(
+        self,
+        rev: str = "HEAD",
+        path: str | None = None,
+        paths: Globs = None,
+        include_diff: bool = True,  # noqa: FBT001, FBT002
+        context_lines: Lines = 3,
+        max_bytes: Bytes = _DIFF_BYTES,
+    ) -> wire.CallToolResult:
+        """A commit with its patch, or a file as it was (`HEAD:name`)."""
+        return await self._told(
+            git_show(
+                self.bench.tree,
+                self.bench.run,
+                rev=rev,
+                paths=_globs(paths, path),
+                include_diff=include_diff,
+                context_lines=context_lines,
+                max_bytes=max_bytes,
+            ),
+            texts.git_show,
+        )
+
+    async def git_blame(
+        self,
+        path: Path,
+        rev: str | None = None,
+        start_line: Line = 1,
+        end_line: Line | None = None,
+        max_lines: Annotated[int, Field(ge=1, le=1000)] = 200,
+    ) -> wire.CallToolResult:
+        """Which commit each line comes from."""
+        return await self._told(
+            git_blame(
+                self.bench.tree,
+                self.bench.run,
+                path,
+                rev=rev,
+                start_line=start_line,
+                end_line=end_line,
+                max_lines=max_lines,
+            ),
+            texts.git_blame,
+        )
+
+    async def view_image(
+        self,
+        path: Path,
+        max_bytes: Annotated[int, Field(ge=1024, le=10_485_760)] = 5_242_880,
+        max_width: Annotated[int, Field(ge=1, le=10_000)] = 2000,
+        max_height: Annotated[int, Field(ge=1, le=10_000)] = 2000,
+        auto_resize: bool = True,  # noqa: FBT001, FBT002
+    ) -> wire.CallToolResult:
+        """Look at a PNG, GIF, JPEG or WEBP picture."""
+        try:
+            told, data = await view(
+                self.bench.tree,
+                self.bench.run,
+                path,
+                most=(max_bytes, max_width, max_height),
+                resizes=auto_resize,
+            )
+        except WorkspaceError as error:
+            return refusal(error)
+        picture = wire.ImageContent(
+            type="image", data=base64.b64encode(data).decode(), mime_type=str(told["mime_type"])
+        )
+        return reply(told, texts.view_image(told), picture)
+
+    async def _done(self, work: Callable[[], Told], words: Words) -> wire.CallToolResult:
+        """What comes of work on files, which may wait for a disk: a thread's."""
+        return await self._told(to_thread.run_sync(work), words)
+
+    async def _told(self, work: Awaitable[Told], words: Words) -> wire.CallToolResult:
+        try:
+            told = self.bench.clean(await work)
+        except WorkspaceError as error:
+            return refusal(error)
+        return reply(told, words(told))
+
+    async def _written(
+        self,
+        ctx: Context[Any, Any],
+        changes: Callable[[], list[PathChange]],
+        work: Callable[[], Outcome],
+        order: Order,
+    ) -> wire.CallToolResult:
+        """What comes of a write, which is decided and written down first."""
+        try:
+            action = await to_thread.run_sync(self._action, changes)
+            if order.dry_run:
+                outcome = await to_thread.run_sync(work)
+            else:
+                async with self.bench.admitted(ctx, action) as ending:
+                    outcome = await to_thread.run_sync(work)
+                    ending.fields["written"] = [*outcome.written]
+        except (WorkspaceError, Denied) as error:
+            return refusal(error)
+        answer = await self.bench.hooked(outcome)
+        return reply(answer, texts.written(answer))
+
+    def _action(self, changes: Callable[[], list[PathChange]]) -> WriteFiles:
+        every = changes()
+        return write_action(every, ignored_among(self.bench.tree, [change.path for change in every]))
+
+
+def patched(patch: str) -> list[PathChange]:
+    """What a patch does with which path. One that can't be read is told when it is to be applied."""
+    try:
+        operations = grammar.parse(patch)
+    except WorkspaceError:
+        return []
+    moved = [
+        PathChange(operation="move", path=one.destination)
+        for one in operations
+        if isinstance(one, grammar.Update) and one.destination
+    ]
+    return [
+        PathChange.model_validate({"operation": _PATCHED[type(one)], "path": one.path}) for one in operations
+    ] + moved
+
+
+def _globs(several: list[str] | None, one: str | None) -> tuple[str, ...]:
+    return (*(several or ()), *((one,) if one else ()))
+
+
+def _included(*, hidden: bool, ignored: bool) -> frozenset[Include]:
+    return frozenset({*(("hidden",) if hidden else ()), *(("ignored",) if ignored else ())})
