@@ -8,7 +8,6 @@ import stat
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
@@ -61,28 +60,21 @@ class Attributes(BaseModel):
         return cls(owner=(status.st_uid, status.st_gid))
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """What could not be kept, in words."""
+def give(descriptor: int, attributes: Attributes) -> list[str]:
+    """Give a new file, which nobody else may read yet, its attributes; its permissions last.
 
-    what: str
-
-
-def give(descriptor: int, attributes: Attributes) -> Iterator[Loss]:
-    """Give a new file, which nobody else may read yet, its attributes; its permissions last. Run it to the end.
+    Returns:
+        What could not be kept, in words.
 
     Raises:
         OSError: The permissions can't be set.
     """
-    yield from _own(descriptor, attributes)
-    if attributes.extended is not None:
-        yield from _extend(descriptor, attributes.extended)
+    lost = [*_own(descriptor, attributes), *_extend(descriptor, attributes)]
     os.fchmod(descriptor, attributes.mode & PERMISSIONS)
-    if attributes.mode & ~PERMISSIONS:
-        yield Loss("set-user-id, set-group-id and sticky bits")
+    return lost
 
 
-def _own(descriptor: int, attributes: Attributes) -> Iterator[Loss]:
+def _own(descriptor: int, attributes: Attributes) -> Iterator[str]:
     status = os.fstat(descriptor)
     if attributes.owner is None or attributes.owner == (status.st_uid, status.st_gid):
         return
@@ -91,10 +83,13 @@ def _own(descriptor: int, attributes: Attributes) -> Iterator[Loss]:
     except PermissionError:
         with suppress(PermissionError):
             os.fchown(descriptor, -1, attributes.owner[1])
-        yield Loss("the owner")
+        yield "the owner"
 
 
-def _extend(descriptor: int, wanted: Mapping[str, bytes]) -> Iterator[Loss]:
+def _extend(descriptor: int, attributes: Attributes) -> Iterator[str]:
+    wanted = attributes.extended
+    if wanted is None:
+        return
     try:
         inherited = os.listxattr(descriptor)
     except OSError:
@@ -107,6 +102,6 @@ def _extend(descriptor: int, wanted: Mapping[str, bytes]) -> Iterator[Loss]:
             if name not in inherited or os.getxattr(descriptor, name) != wanted[name]:
                 os.setxattr(descriptor, name, wanted[name])
         except OSError:
-            yield Loss(f"the extended attribute {name}")
+            yield f"the extended attribute {name}"
     for name in wanted.keys() & _OF_THE_CONTENT:
-        yield Loss(f"the extended attribute {name}")
+        yield f"the extended attribute {name}"

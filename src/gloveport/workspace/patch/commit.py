@@ -3,13 +3,17 @@
 Order: the journal names what will be done; directories and new contents are made, hidden; all files are seen to be what
 the change was made for; each is swapped; the directories are on the disk; the journal says "committed"; what is hidden
 goes. Until the word is written everything is taken back, by the same code after a crash as after a conflict.
+
+For a kill no write need be on the disk: what was written stays. The waits for the disk are for a power cut, and are in
+the order that it takes: contents and the journal before names, names before the word, the word before what is hidden
+goes. A change of a single name does without the last two: it may be taken back whole, when the power fails soon after.
 """
 
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gloveport.errors import WorkspaceError
@@ -97,8 +101,10 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Reco
             warnings = _write(record, targets, directories)
             journal.commit(record)
         except BaseException as error:
-            _take_back(record, directories.descriptors, journal)
-            raise _explained(error) from error
+            _take_back(record, directories.descriptors, directories.made, journal)
+            if isinstance(error, Changed | OSError):
+                raise _explained(error) from error
+            raise
         with suppress(OSError):  # what refuses to go is tried again before the next change
             _clear(record, directories.descriptors, journal)
     return warnings
@@ -118,7 +124,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
         paths = (*(step.path for step in record.steps), *record.made, *record.emptied)
         directories = _known(tree, map(above, paths), stack)
         if state == BEGUN:
-            return Recovery("old", _take_back(record, directories, journal))
+            return Recovery("old", _take_back(record, directories, record.made, journal))
         with suppress(OSError):
             _clear(record, directories, journal)
         return Recovery("new")
@@ -130,6 +136,7 @@ class _Directories:
 
     stack: ExitStack
     descriptors: dict[str, int]
+    made: list[str] = field(default_factory=list)
 
     def __getitem__(self, path: str) -> int:
         """The one in which something lies."""
@@ -140,6 +147,7 @@ class _Directories:
         name, parent = native(path), self[path]
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
+            self.made.append(path)
             descriptor = os.open(name, _LIST, dir_fd=parent)
         except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             raise Changed(path) from error
@@ -159,13 +167,13 @@ def _write(record: Record, targets: Sequence[Target], directories: _Directories)
         if target.content is not None:
             directory = directories[step.path]
             attributes = target.kept or Attributes.fresh(directory)
-            losses = steps.prepare(directory, step, target.content, attributes)
-            warnings += (f"{step.path}: {loss.what} could not be kept" for loss in losses)
+            lost = steps.prepare(directory, step, target.content, attributes)
+            warnings += (f"{step.path}: {what} could not be kept" for what in lost)
     for target in targets:
-        status = target.before.status if target.before else None
-        # A name in a directory that is yet to be made is free if that is.
-        if target.changes or not target.place.missing:
-            _demand_unchanged(directories[target.place.path], target, status)
+        place, status = target.place, target.before.status if target.before else None
+        exists = above(place.path) in directories.descriptors  # no change may be in one that nothing is made in
+        if exists and not steps.unchanged(directories[place.path], place.name, status):
+            raise Changed(place.path)
     for target, step in changing:
         steps.swap(directories[step.path], target.place.name, step)
     if not record.simple:
@@ -174,12 +182,9 @@ def _write(record: Record, targets: Sequence[Target], directories: _Directories)
     return warnings
 
 
-def _demand_unchanged(directory: int, target: Target, status: os.stat_result | None) -> None:
-    if not steps.unchanged(directory, target.place.name, status):
-        raise Changed(target.place.path)
-
-
-def _take_back(record: Record, directories: Mapping[str, int], journal: Journal) -> tuple[str, ...]:
+def _take_back(
+    record: Record, directories: Mapping[str, int], made: Sequence[str], journal: Journal
+) -> tuple[str, ...]:
     """Everything as it was; the files that are not, because somebody else wrote them."""
     left = []
     try:
@@ -191,7 +196,7 @@ def _take_back(record: Record, directories: Mapping[str, int], journal: Journal)
                 moved = not steps.back(directory, native(step.path), step)
             if moved:
                 left.append(step.path)
-        _remove_empty(tuple(reversed(record.made)), directories)
+        _remove_empty(tuple(reversed(made)), directories)
         journal.end(TAKEN_BACK)
     except OSError as error:
         raise WorkspaceError(
@@ -246,15 +251,11 @@ def _hidden() -> str:
     return HIDDEN + secrets.token_hex(16)
 
 
-def _explained(error: BaseException) -> BaseException:
-    match error:
-        case Changed(path):
-            return conflict(path)
-        case OSError():
-            return WorkspaceError(
-                "PATCH_FAILED",
-                f"the files can't be written: {error.strerror}; nothing was",
-                hint="see to the space on the disk, and to the permissions of the workspace",
-            )
-        case _:
-            return error
+def _explained(error: Changed | OSError) -> WorkspaceError:
+    if isinstance(error, Changed):
+        return conflict(error.path)
+    return WorkspaceError(
+        "PATCH_FAILED",
+        f"the files can't be written: {error.strerror}; nothing was",
+        hint="see to the space on the disk, and to the permissions of the workspace",
+    )

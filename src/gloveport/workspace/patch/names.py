@@ -4,7 +4,6 @@ Both are one system call on most file systems. Network file systems know neither
 several steps, at none of which a name that is to stay is absent. ``settle`` ends what was interrupted between them.
 """
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -39,17 +38,12 @@ def settle(directory: int, hidden: str) -> None:
     """End an exchange that was interrupted: afterwards it has happened, or has not."""
     third = hidden + _THIRD
     try:
-        _rename(directory, third, hidden, _NOREPLACE)
+        os.link(third, hidden, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return
-    except FileExistsError:
-        os.unlink(third, dir_fd=directory)
-    except OSError as error:
-        if error.errno not in _UNKNOWN:
-            raise
-        with contextlib.suppress(FileExistsError):
-            os.link(third, hidden, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-        os.unlink(third, dir_fd=directory)
+    except FileExistsError:  # it has not: what was to come is still hidden
+        pass
+    os.unlink(third, dir_fd=directory)
 
 
 def move(directory: int, source: str, name: str) -> None:

@@ -86,15 +86,15 @@ class Staging:
     def settled(self) -> list[Target]:
         """All files, and warnings about what replacing some of them entails."""
         for target in self.targets.values():
-            if not target.changes or not target.before:
+            if not target.changes or target.content is None:
                 continue
-            path, status = target.place.path, target.before.status
-            if target.content is not None and status.st_nlink > 1:
+            path = target.place.path
+            if target.before and target.before.status.st_nlink > 1:
                 # Written in place, a kill would leave half a file, and readers would see one.
                 self.report.warnings.append(
                     f"{path} has other names (hard links), which keep the old content: it is replaced, not overwritten"
                 )
-            if target.content is not None and target.before.attributes.mode & ~PERMISSIONS:
+            if target.kept and target.kept.mode & ~PERMISSIONS:
                 self.report.warnings.append(f"{path}: set-user-id, set-group-id and sticky bits are not kept")
         return list(self.targets.values())
 

@@ -8,6 +8,7 @@ that it never replaces another's; a name that goes is moved to the hidden one.
 ``back`` and ``clear`` ask the files how far it came. They may be interrupted and run again at each point.
 """
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.patch import names
-from gloveport.workspace.patch.attributes import Attributes, Loss, give
+from gloveport.workspace.patch.attributes import Attributes, give
 
 MAX_BYTES: Final = 16 << 20
 """What a file may hold to be changed. What is more is somebody else's."""
@@ -26,6 +27,7 @@ MAX_BYTES: Final = 16 << 20
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK: Final = 1 << 20
+_NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 
 
 class Step(BaseModel):
@@ -55,8 +57,11 @@ class Changed(Exception):  # noqa: N818 - a fact about a file, told on as PATCH_
     path: str
 
 
-def prepare(directory: int, step: Step, content: bytes, attributes: Attributes) -> list[Loss]:
+def prepare(directory: int, step: Step, content: bytes, attributes: Attributes) -> list[str]:
     """Write the new content under the hidden name, on the disk.
+
+    Returns:
+        What of the attributes could not be kept, in words.
 
     Raises:
         OSError: It can't be written.
@@ -66,11 +71,11 @@ def prepare(directory: int, step: Step, content: bytes, attributes: Attributes) 
         view = memoryview(content)
         while view:
             view = view[os.write(descriptor, view) :]
-        losses = list(give(descriptor, attributes))
+        lost = give(descriptor, attributes)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return losses
+    return lost
 
 
 def swap(directory: int, name: str, step: Step) -> None:
@@ -155,7 +160,9 @@ def _take_away(directory: int, name: str, step: Step, ours: bool) -> bool:  # no
 def _status(directory: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in _NOTHING_THERE:
+            raise
         return None
 
 
@@ -166,8 +173,10 @@ def _revision(directory: int, name: str) -> str | None:
         return None
     try:
         descriptor = os.open(name, _READ, dir_fd=directory)
-    except (FileNotFoundError, PermissionError):
-        return None
+    except OSError as error:
+        if error.errno not in {*_NOTHING_THERE, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO}:
+            raise
+        return None  # it became something else meanwhile
     digest, read = sha256(), 0
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

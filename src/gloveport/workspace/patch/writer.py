@@ -7,6 +7,7 @@ end, stages in memory, and commits.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from json import dumps
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -87,7 +88,7 @@ class Writer:
             operations.change(staging, changes)
 
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
-        _demand_unicode(repr(plain))
+        _demand_unicode(dumps(plain, ensure_ascii=False))
         return self._once("apply_changes", {"changes": plain, "dry_run": order.dry_run}, order, stage)
 
     def undo(self) -> Outcome:
@@ -153,7 +154,7 @@ def _restore(staging: Staging, kept: undo.Kept, content: bytes | None) -> None:
     if (revision(now) if now is not None else None) != kept.after or target.place.path != kept.path:
         raise mismatch(kept.path, kept.after, now)
     changed = difference(now or b"", content or b"")
-    staging.put(target, content, kept.attributes if now is None else None)
+    staging.put(target, content, kept.attributes)
     operation = "add" if now is None else "delete" if content is None else "update"
     staging.report.tell(kept.path, operation, content, changed)
     staging.report.summarise(operation, kept.path)

@@ -1,0 +1,107 @@
+"""W1: a request that is sent twice is done once."""
+
+import threading
+
+import pytest
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch.edits import Change
+from gloveport.workspace.patch.idempotency import CAPACITY, Slots
+from gloveport.workspace.patch.writer import Order, Writer
+
+APPEND = "*** Begin Patch\n*** Update File: a\n@@\n+x\n*** End Patch"
+KEY = Order(idempotency_key="k")
+
+
+@pytest.fixture
+def writer(tree, root, tmp_path) -> Writer:
+    (root / "a").write_text("1\n")
+    return Writer(tree, tmp_path / "state")
+
+
+def test_the_second_request_gets_the_answer_of_the_first(root, writer):
+    first, second = writer.apply_patch(APPEND, KEY), writer.apply_patch(APPEND, KEY)
+    assert second.answer == {**first.answer, "idempotent_replay": True}
+    assert (first.written, second.written) == (("a",), ())
+    assert (root / "a").read_text() == "1\nx\n"
+
+
+def test_other_arguments_with_the_same_key_are_refused(writer):
+    writer.apply_patch(APPEND, KEY)
+    for patch, order in ((APPEND.replace("x", "y"), KEY), (APPEND, Order(dry_run=True, idempotency_key="k"))):
+        with pytest.raises(WorkspaceError) as refusal:
+            writer.apply_patch(patch, order)
+        assert refusal.value.code == "IDEMPOTENCY_KEY_REUSED"
+        assert refusal.value.details == {"tool": "apply_patch", "idempotency_key": "k"}
+
+
+def test_each_tool_has_keys_of_its_own(root, writer):
+    writer.apply_patch(APPEND, KEY)
+    writer.apply_changes([Change(action="create", path="b", content="")], KEY)
+    assert (root / "b").exists()
+
+
+def test_a_dry_run_and_a_failure_leave_the_key_free(root, writer):
+    writer.apply_patch(APPEND, Order(dry_run=True, idempotency_key="k"))
+    with pytest.raises(WorkspaceError):
+        writer.apply_patch(APPEND.replace("File: a", "File: z"), KEY)
+    assert "idempotent_replay" not in writer.apply_patch(APPEND, KEY).answer
+    assert (root / "a").read_text() == "1\nx\n"
+
+
+def test_callers_with_one_key_wait_and_one_of_them_acts(root, writer):
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(writer.apply_patch(APPEND, KEY).answer), daemon=True)
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted("idempotent_replay" in answer for answer in answers) == [False] + [True] * 7
+    assert (root / "a").read_text() == "1\nx\n"
+
+
+def test_the_keys_used_last_are_kept():
+    slots: Slots[int] = Slots()
+    acted = []
+
+    def call(number: int) -> None:
+        slots.once("t", str(number), {}, lambda: acted.append(number) or number, lambda _: True)
+
+    for number in range(CAPACITY):
+        call(number)
+    call(0)
+    call(CAPACITY)  # the one that was used least lately is 1
+    assert len(acted) == CAPACITY + 1
+    call(0)
+    assert len(acted) == CAPACITY + 1
+    call(1)
+    assert len(acted) == CAPACITY + 2
+
+
+def test_a_slot_that_somebody_waits_for_stays():
+    slots: Slots[int] = Slots()
+    inside, leave = threading.Event(), threading.Event()
+
+    def act() -> int:
+        inside.set()
+        leave.wait(10)
+        return 1
+
+    held = threading.Thread(target=slots.once, args=("t", "held", {}, act, lambda _: True), daemon=True)
+    held.start()
+    inside.wait(10)
+    for number in range(CAPACITY + 5):
+        slots.once("t", str(number), {}, lambda: 0, lambda _: True)
+    leave.set()
+    held.join()
+    assert slots.once("t", "held", {}, lambda: 2, lambda _: True) == (1, True)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 129])
+def test_a_key_has_bounds(writer, key):
+    with pytest.raises(WorkspaceError) as refusal:
+        writer.apply_patch(APPEND, Order(idempotency_key=key))
+    assert refusal.value.code == "INVALID_ARGUMENT"

@@ -1,0 +1,88 @@
+"""W3: the journal is this user's alone, and what is torn in it was never acted upon."""
+
+from pathlib import Path
+
+import pytest
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch.journal import BEGUN, DONE, Journal, Record
+from gloveport.workspace.patch.steps import Step
+from gloveport.workspace.patch.writer import Writer
+
+STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
+RECORD = Record(steps=(STEP,), made=("d",), emptied=(), undo=(3, 4))
+
+
+@pytest.fixture
+def state(tmp_path) -> Path:
+    return tmp_path / "state"
+
+
+def test_a_record_is_read_as_it_was_written(state):
+    with Journal.locked(state) as journal:
+        assert journal.last() is None
+        journal.begin(RECORD)
+    with Journal.locked(state) as journal:
+        assert journal.last() == (BEGUN, RECORD)
+        journal.commit(RECORD)
+        journal.end(DONE)
+        assert journal.last() == (DONE, RECORD)
+
+
+def test_a_torn_record_is_none(state):
+    with Journal.locked(state) as journal:
+        journal.begin(RECORD)
+        whole = (state / "journal").read_bytes()
+        for end in range(0, len(whole), 7):
+            (state / "journal").write_bytes(whole[:end])
+            assert journal.last() is None
+            (state / "journal").write_bytes(whole[:end] + b"x" + whole[end + 1 :])
+            assert end == 0 or journal.last() is None
+
+
+def test_a_shorter_record_over_a_longer_one_is_whole(state):
+    longer = Record(steps=(STEP,) * 20, made=(), emptied=(), undo=(0, 1))
+    with Journal.locked(state) as journal:
+        journal.begin(longer)
+        journal.begin(RECORD)
+        assert journal.last() == (BEGUN, RECORD)
+
+
+def test_the_directory_is_made_for_its_owner_alone(state):
+    with Journal.locked(state / "deep"):
+        assert (state / "deep").stat().st_mode & 0o777 == 0o700
+        assert (state / "deep/journal").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_that_others_may_enter_is_refused(state, tree):
+    state.mkdir()
+    state.chmod(0o755)
+    with pytest.raises(WorkspaceError) as refusal:
+        Writer(tree, state).recover()
+    assert refusal.value.code == "RUNTIME_DIR_UNWRITABLE"
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_directory_that_is_none_is_refused(state, tree, tmp_path, kind):
+    if kind == "file":
+        state.write_text("")
+    else:
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        state.symlink_to("elsewhere")
+    with pytest.raises(WorkspaceError) as refusal:
+        Writer(tree, state).recover()
+    assert refusal.value.code == "RUNTIME_DIR_UNWRITABLE"
+
+
+def test_what_was_moved_away_after_a_crash_is_told(root, tree, state):
+    (root / "d").mkdir()
+    (root / "d/f").write_text("1\n")
+    record = Record(steps=(STEP,), made=(), emptied=(), undo=(0, 1))
+    with Journal.locked(state) as journal:
+        journal.begin(record)
+    (root / "d").rename(root / "elsewhere")
+    (root / "d").symlink_to("elsewhere")
+    recovery = Writer(tree, state).recover()
+    assert (recovery.outcome, recovery.left) == ("old", ("d/f",))
+    assert Writer(tree, state).recover().outcome == "nothing"
+    assert [path.name for path in (root / "elsewhere").iterdir()] == ["f"]

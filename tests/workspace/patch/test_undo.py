@@ -1,0 +1,101 @@
+"""W3: the last change can be taken back, if nobody changed its files since."""
+
+import pytest
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch import undo
+from gloveport.workspace.patch.edits import Change
+from gloveport.workspace.patch.writer import Writer
+
+
+def patch(*lines: str) -> str:
+    return "\n".join(("*** Begin Patch", *lines, "*** End Patch"))
+
+
+@pytest.fixture
+def writer(tree, tmp_path) -> Writer:
+    return Writer(tree, tmp_path / "state")
+
+
+def add(writer: Writer, name: str, content: str) -> None:
+    writer.apply_changes([Change(action="create", path=name, content=content)])
+
+
+def test_changes_are_taken_back_one_by_one(root, writer):
+    (root / "a").write_text("0\n")
+    for number in range(3):
+        writer.apply_patch(patch("*** Update File: a", f"-{number}", f"+{number + 1}"))
+    for number in (2, 1, 0):
+        outcome = writer.undo()
+        assert (root / "a").read_text() == f"{number}\n"
+        assert outcome.answer["summary"] == "M a"
+        assert outcome.written == ("a",)
+    with pytest.raises(WorkspaceError) as refusal:
+        writer.undo()
+    assert refusal.value.code == "NOT_FOUND"
+
+
+def test_a_server_that_starts_anew_can_take_back_too(root, tree, writer):
+    add(writer, "d/a", "1")
+    Writer(tree, writer.journal).undo()
+    assert not [*root.iterdir()]
+
+
+def test_a_directory_that_holds_something_else_by_now_stays(root, writer):
+    add(writer, "d/e/a", "1")
+    (root / "d/other").write_text("")
+    writer.undo()
+    assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["d", "d/other"]
+
+
+@pytest.mark.parametrize("meanwhile", ["changed", "gone", "there again"])
+def test_a_file_that_was_changed_since_is_left_alone_and_all_others_too(root, writer, meanwhile):
+    for name in "abc":
+        (root / name).write_text("1\n")
+    writer.apply_patch(patch("*** Add File: a", "+2", "*** Add File: b", "+2", "*** Delete File: c"))
+    path = root / {"changed": "b", "gone": "b", "there again": "c"}[meanwhile]
+    path.unlink(missing_ok=True)
+    if meanwhile != "gone":
+        path.write_text("mine")
+    before = {each.name: each.read_text() for each in root.iterdir()}
+    with pytest.raises(WorkspaceError) as refusal:
+        writer.undo()
+    assert (refusal.value.code, refusal.value.details["path"]) == ("REVISION_MISMATCH", path.name)
+    assert {each.name: each.read_text() for each in root.iterdir()} == before
+
+
+def test_what_is_kept_is_bounded_in_number(root, writer):
+    for number in range(undo.ENTRIES + 4):
+        add(writer, str(number), "x")
+    for _ in range(undo.ENTRIES):
+        writer.undo()
+    with pytest.raises(WorkspaceError, match="no change"):
+        writer.undo()
+    assert {path.name for path in root.iterdir()} == {*"0123"}
+    assert len([*writer.journal.iterdir()]) == undo.ENTRIES + 1
+
+
+def test_what_is_kept_is_bounded_in_size(root, writer):
+    for number in range(6):
+        (root / str(number)).write_bytes(b"x" * (4 << 20))
+        writer.apply_patch(patch(f"*** Delete File: {number}"))
+    assert sum(path.stat().st_size for path in writer.journal.iterdir()) < 5 << 20
+    writer.undo()
+    assert (root / "5").stat().st_size == 4 << 20
+    for number in range(undo.ENTRIES):
+        add(writer, f"small {number}", "x")
+    assert sum(path.stat().st_size for path in writer.journal.iterdir()) < 1 << 20
+
+
+def test_an_entry_that_is_torn_is_none(root, writer):
+    (root / "a").write_text("1\n")
+    writer.apply_patch(patch("*** Add File: a", "+2"))
+    entry = writer.journal / "undo-1"
+    whole = entry.read_bytes()
+    for torn in (whole[:-1], whole[:40], b"", whole.replace(b'"made":[]', b'"made":{}'), b"\xff" * 100):
+        entry.write_bytes(torn)
+        with pytest.raises(WorkspaceError, match="no change"):
+            writer.undo()
+    entry.write_bytes(whole)
+    writer.undo()
+    assert (root / "a").read_text() == "1\n"
