@@ -30,7 +30,7 @@ def textconv(root, git, command):
 
 def textconv_of_a_file_of_attributes(root, git, command):
     (root / "attributes").write_text("* diff=evil\n")
-    git("config", "core.attributesFile", str(root / "attributes"))
+    git("config", "core.attributesFile", "attributes")
     git("config", "diff.evil.textconv", command)
 
 
@@ -68,11 +68,15 @@ def alias(_root, git, command):
         git("config", f"alias.{name}", f"!{command}")
 
 
-def signatures(_root, git, command):
+def signatures(root, git, command):
+    (root / "evil").write_text(f"#!/bin/sh\n{command}\n")
+    (root / "evil").chmod(0o755)
     for key in ("gpg.program", "gpg.ssh.program", "gpg.x509.program"):
-        git("config", key, command)
+        git("config", key, "./evil")
     git("config", "log.showSignature", "true")
-    git("config", "format.pretty", "%G? %GK %GG")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n"
+    (root / "commit").write_text(git("cat-file", "commit", "HEAD").replace("\n\n", f"\n{signature}", 1))
+    git("update-ref", "HEAD", git("hash-object", "-t", "commit", "-w", "commit"))
 
 
 def hooks(root, git, command):
@@ -81,7 +85,7 @@ def hooks(root, git, command):
     for name in ("post-index-change", "fsmonitor-watchman", "pre-auto-gc", "reference-transaction"):
         (folder / name).write_text(f"#!/bin/sh\n{command}\n")
         (folder / name).chmod(0o755)
-    git("config", "core.hooksPath", str(folder))
+    git("config", "core.hooksPath", "hooks")
 
 
 def another_work_tree(root, git, command):
@@ -99,9 +103,9 @@ def a_directory_of_git_elsewhere(root, git, command):
 def partial_clone(root, git, command):
     git("config", "extensions.partialClone", "origin")
     git("config", "remote.origin.promisor", "true")
-    git("config", "remote.origin.url", f"ext::{command}")
+    git("config", "remote.origin.partialCloneFilter", "blob:none")
+    git("config", "remote.origin.url", "ssh://example.com/x")
     git("config", "core.sshCommand", command)
-    git("config", "protocol.ext.allow", "always")
     git("config", "credential.helper", f"!{command}")
     blob = git("rev-parse", "HEAD:a.txt")
     (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
@@ -123,3 +127,6 @@ WAYS = (
     *(textconv_of_a_file_of_attributes, clean_filter, required_filter, process_filter, large_files, pager, alias),
     *(signatures, hooks, another_work_tree, a_directory_of_git_elsewhere, partial_clone, submodule),
 )
+
+IN_VAIN = (pager, alias, hooks)
+"""What these commands never come to: no terminal, no word that is not git's own, nothing written."""

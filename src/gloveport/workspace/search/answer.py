@@ -69,8 +69,7 @@ async def search_text(
             ``Tree.directory``, ``Tree.file``, ``Run``.
     """
     _demand_sane(question)
-    path, sieve = _start(tree, question.path)
-    question = replace(question, path=path)
+    question, sieve = _start(tree, question)
     ran = await ask(engine, tree, run, question)
     ending = _ending(ran)
     # What was found may be megabytes, and the sieve reads files.
@@ -109,16 +108,19 @@ def _demand_sane(question: Question) -> None:
         raise WorkspaceError("INVALID_ARGUMENT", "a query or a glob holds half of a surrogate pair") from error
 
 
-def _start(tree: Tree, path: str) -> tuple[str, Sieve | None]:
+def _start(tree: Tree, question: Question) -> tuple[Question, Sieve | None]:
     """Where the search starts, and what of its answer passes; a file that is named does, whatever it is."""
     try:
-        with tree.directory(path) as opened:
-            return opened.path, Sieve(tree, opened.path)
+        with tree.directory(question.path) as opened:
+            path = opened.path
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise
-    with tree.file(path) as opened:
-        return opened.path, None
+    else:
+        trusted = path == "." and not question.includes
+        return replace(question, path=path), None if trusted else Sieve(tree, path)
+    with tree.file(question.path) as opened:
+        return replace(question, path=opened.path), None
 
 
 def _ending(ran: Ran) -> str | None:

@@ -5,10 +5,11 @@ them, each with its number. Other lines are passed over, and so is a last one th
 """
 
 import base64
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NotRequired, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict
+
+from pydantic_core import from_json
 
 from gloveport.workspace.search.sieve import Sieve
 from gloveport.workspace.tree import shown
@@ -50,13 +51,12 @@ class Chosen:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A line of a file as the engine tells it; ``place`` are the bytes of its first match, where it has one."""
+class _Row(NamedTuple):
+    """A line of a file; ``place`` are the characters of its first match, where it has one."""
 
     path: str
     number: int
-    text: bytes
+    text: str
     place: tuple[int, int] | None
 
 
@@ -91,11 +91,11 @@ def _rows(output: bytes, sieve: Sieve | None, max_results: int, context: int) ->
     """The lines that are told of until there are enough, and the number of all that match."""
     rows: list[_Row] = []
     total = after = 0
-    path, passes = b"", True
+    path, passes = "", True
     for record in output.split(b"\n")[:-1]:
         if record.startswith(_BEGIN):
-            path = _bytes(json.loads(record)["data"]["path"]).removeprefix(b"./")
-            passes = sieve is None or sieve.passes(path)
+            name = _bytes(from_json(record)["data"]["path"]).removeprefix(b"./")
+            path, passes = shown(name), sieve is None or sieve.passes(name)
             continue
         is_match = record.startswith(_MATCH)
         if not passes or not (is_match or record.startswith(_CONTEXT)):
@@ -103,17 +103,23 @@ def _rows(output: bytes, sieve: Sieve | None, max_results: int, context: int) ->
         total += is_match
         after += total > max_results or (total == max_results and not is_match)
         if after <= context:
-            rows.append(_row(shown(path), record))
+            rows.append(_row(path, from_json(record)["data"], is_match=is_match))
     return rows, total
 
 
-def _row(path: str, record: bytes) -> _Row:
-    data = json.loads(record)["data"]
-    places = [(found["start"], found["end"]) for found in data["submatches"][:1]]
-    if not places and record.startswith(_MATCH):
-        places = [(0, 0)]
-    text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r")
-    return _Row(path, data["line_number"], text, places[0] if places else None)
+def _row(path: str, told: dict[str, Any], *, is_match: bool) -> _Row:
+    text = told["lines"].get("text")
+    line = b"" if text and text.isascii() else _bytes(told["lines"])
+    if text is None:
+        text = line.decode(errors="replace")
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not is_match:
+        return _Row(path, told["line_number"], text, None)
+    first = next(iter(told["submatches"]), {"start": 0, "end": 0})
+    start, end = first["start"], first["end"]
+    if line:  # bytes are no characters
+        start, end = (len(line[:place].decode(errors="replace")) for place in (start, end))
+    return _Row(path, told["line_number"], text, (start, end))
 
 
 def _bytes(told: dict[str, str]) -> bytes:
@@ -127,32 +133,32 @@ def _match(rows: Sequence[_Row], at: int, place: tuple[int, int], context: int, 
     match: Match = {
         "path": row.path,
         "line": row.number,
-        "column": len(row.text[: place[0]].decode(errors="replace")) + 1,
+        "column": place[0] + 1,
         "preview": preview,
-        "before": [_preview(row.text, (0, 0), max_bytes)[0] for row in _beside(rows, at, range(-context, 0))],
-        "after": [_preview(row.text, (0, 0), max_bytes)[0] for row in _beside(rows, at, range(1, context + 1))],
+        "before": _beside(rows, at, range(-context, 0), max_bytes),
+        "after": _beside(rows, at, range(1, context + 1), max_bytes),
     }
     if is_cut:
         match |= {"preview_truncated": True, "preview_truncated_by": "bytes"}
     return match
 
 
-def _beside(rows: Sequence[_Row], at: int, steps: range) -> Iterator[_Row]:
+def _beside(rows: Sequence[_Row], at: int, steps: range, max_bytes: int) -> list[str]:
     """The lines so many steps away, as far as they were told. A line beside a match may match as well."""
-    for step in steps:
-        if 0 <= at + step < len(rows):
-            other = rows[at + step]
-            if other.path == rows[at].path and other.number == rows[at].number + step:
-                yield other
+    row = rows[at]
+    return [
+        _preview(other.text, (0, 0), max_bytes)[0]
+        for step, other in ((step, rows[at + step]) for step in steps if 0 <= at + step < len(rows))
+        if other.path == row.path and other.number == row.number + step
+    ]
 
 
-def _preview(line: bytes, place: tuple[int, int], max_bytes: int) -> tuple[str, bool]:
+def _preview(text: str, place: tuple[int, int], max_bytes: int) -> tuple[str, bool]:
     """The line, or the part of it around a place, with marks where it is cut; and whether it is."""
-    text = line.decode(errors="replace")
     whole = text.encode()
     if len(whole) <= max_bytes:
         return text, False
-    begin, end = (len(line[:byte].decode(errors="replace").encode()) for byte in place)
+    begin, end = (len(text[:character].encode()) for character in place)
     room = max_bytes - _MARK_BYTES
     if end <= room:
         return whole[:room].decode(errors="ignore") + _MARK, True
