@@ -15,6 +15,7 @@ from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
 from gloveport.model.hub import CallTool, Sample, Sampling, ServerPolicy, Toolbox, ToolRule
+from gloveport.model.workspace import Change, Need, RunCommand, WorkspacePolicy, WriteFiles
 
 ACTION = Execute(language="python", code_bytes=3, code_sha256="0" * 64)
 FETCH = Fetch(method="GET", scheme="https", host="api.example.com", port=443, path="/items")
@@ -27,12 +28,18 @@ TOOLBOX = Toolbox(servers={"files": ServerPolicy(rules=(ToolRule(action="allow",
 CALL = CallTool(
     server="files", tool="read_file", arguments={"path": "/secret-plan"}, addresses={"a.test": ("192.0.2.1",)}
 )
+NEED = Need(gate="network", piece="pip", why="'pip' needs the network.", instead="Do without.")
+COMMAND = RunCommand(
+    command=f"echo {'x' * 3000}", workdir="src", tty=True, variables=("WORD",), hosts=("pypi.org",), needs=(NEED,)
+)
+WRITE = WriteFiles(changes=(Change(operation="edit", path="a.py"),))
 SAMPLE = Sample(model="small", prompt_bytes=10, max_tokens=100)
 GRANT = Grant(
     languages={"python"},
     egress=Egress(apis={"service": API}),
     toolbox=TOOLBOX,
     sampling=Sampling(enabled=True, models=("small",)),
+    workspace=WorkspacePolicy(gates={"network": "allow"}),
 )
 
 
@@ -97,7 +104,32 @@ async def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, actio
 
 
 def test_no_kind_of_action_is_left_out_above():
-    assert {type(action) for action in (ACTION, FETCH, CONNECT, SAMPLE, CALL)} == set(get_args(Action))
+    assert {type(action) for action in (ACTION, FETCH, CONNECT, SAMPLE, CALL, COMMAND, WRITE)} == set(get_args(Action))
+
+
+async def test_a_command_is_written_down_with_what_it_came_to(guard, tmp_path):
+    """T6, W5, A1: its text as far as a line of the log has room, and the digest of all of it."""
+    async with guard.admit(COMMAND):
+        pass
+    before = written(tmp_path)[0]
+    assert {name: before[name] for name in ("command", "workdir", "tty", "variables", "hosts", "needs")} == {
+        "command": f"echo {'x' * 1995}",
+        "workdir": "src",
+        "tty": True,
+        "variables": ["WORD"],
+        "hosts": ["pypi.org"],
+        "needs": ["network"],
+    }
+    assert before["bytes"] == len(COMMAND.command)
+    assert before["sha256"] == hashlib.sha256(COMMAND.command.encode()).hexdigest()
+
+
+async def test_a_write_is_written_down_with_its_paths(guard, tmp_path):
+    """T6, W3, A1"""
+    async with guard.admit(WRITE):
+        pass
+    before = written(tmp_path)[0]
+    assert (before["kind"], before["changes"]) == ("write.admitted", [{"operation": "edit", "path": "a.py"}])
 
 
 async def test_of_a_calls_arguments_the_log_has_size_and_digest_alone(guard, tmp_path):

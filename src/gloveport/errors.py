@@ -13,9 +13,10 @@ The text says what was wrong; ``hint`` says what to do about it.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from pydantic import JsonValue
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 class GloveportError(Exception):
@@ -136,7 +137,7 @@ class WorkspaceError(GloveportError):
         *,
         hint: str = "",
         retryable: bool | None = None,
-        details: Mapping[str, JsonValue] | None = None,
+        details: "Mapping[str, JsonValue] | None" = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code

@@ -284,7 +284,7 @@ name = "X-Key"
 secret = "env:KEY"
 prefix = "Token "
 """.replace("CA_FILE", certifi.where())
-    ).model_dump(mode="json", exclude={"servers", "sampling", "approvals"}) == {
+    ).model_dump(mode="json", exclude={"servers", "sampling", "approvals", "workspace"}) == {
         "policy": {
             "languages": ["python", "shell"],
             "mounts": [{"source": "/usr/share", "target": "/data"}],

@@ -93,6 +93,8 @@ def test_the_order_speaks_of_every_field_of_a_grant():
         "egress",
         "toolbox",  # tests/policy/test_tools.py
         "sampling",
+        "writable",  # a program that is asked for has none, and no workspace: tests/policy/test_gates.py
+        "workspace",
     }
 
 

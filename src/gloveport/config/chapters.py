@@ -167,6 +167,12 @@ What an argument has to be, by its name: exactly one of these. `arguments.path.b
 the argument `path`. An argument that is not there meets no condition.
 """
 
+HOOKS = """\
+A command that runs in the sandbox of the workspace's commands after `apply_patch` or `apply_changes` has written files,
+in the order in which they stand here: to format them, say, or to check them. What one says when it fails is among the
+warnings of the answer, and the answer tells the revisions that the files have then.
+"""
+
 SERVER_AUTH = """\
 ## `[[servers.NAME.auth]]`
 

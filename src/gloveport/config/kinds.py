@@ -40,6 +40,7 @@ from gloveport.model.hub import (
     ToolPattern,
     VariableName,
 )
+from gloveport.model.workspace import HostPattern, VariablePattern
 
 
 class Kind(Value):
@@ -141,6 +142,20 @@ _TEXTS = {
         (
             HeaderText,
             Kind(expected="a header's value in printable ASCII", hint="write it in quotes, without line ends"),
+        ),
+        (
+            HostPattern,
+            Kind(
+                expected="the name of a host in small letters, in which * stands for any characters",
+                hint='write it as "pypi.org" or "*.example.com"',
+            ),
+        ),
+        (
+            VariablePattern,
+            Kind(
+                expected="the name of an environment variable, in which * stands for any characters",
+                hint='write it as "LANG" or "LC_*"',
+            ),
         ),
         (Directory, _PATH),
         (UrlPath, Kind(expected="the path of a URL", hint='write it from "/" on, without host and query: "/v1/**"')),

@@ -10,6 +10,7 @@ from gloveport.config.chapters import (
     AUTH,
     CODEFORGE,
     CONDITIONS,
+    HOOKS,
     IMPORT,
     INTRODUCTION,
     MOUNTS,
@@ -20,7 +21,7 @@ from gloveport.config.chapters import (
     TOOL_RULES,
 )
 from gloveport.config.kinds import kind_of
-from gloveport.config.schema import Config
+from gloveport.config.schema import Config, Hook
 from gloveport.config.shapes import is_table, members, shape_of, shape_of_field
 from gloveport.config.wording import toml
 from gloveport.model import Mount, Value
@@ -43,6 +44,7 @@ def reference() -> str:
         _section("[servers.NAME.rules.arguments]", Condition, CONDITIONS),
         SERVER_AUTH,
         _auth("oauth", OAuthLogin),
+        _section("[[workspace.hooks]]", Hook, HOOKS),
         IMPORT,
         SECRETS,
         CODEFORGE,

@@ -172,7 +172,7 @@ class Workspace(WorkspacePolicy):
     """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
 
     root: AbsolutePath | None = None
-    """The directory. Without it, and without `--workspace`, those tools are not offered."""
+    """The directory. Default: that of `--workspace`; without either those tools are not offered."""
 
     toolsets: tuple[Literal["code", "workspace"], ...] = ("code", "workspace")
     """Which tools are offered where there is a workspace: a client pays for each with every request. `--toolsets`
