@@ -171,7 +171,7 @@ def _write(record: Record, targets: Sequence[Target], directories: _Directories)
             warnings += (f"{step.path}: {what} could not be kept" for what in lost)
     for target in targets:
         place, status = target.place, target.before.status if target.before else None
-        exists = above(place.path) in directories.descriptors  # no change may be in one that nothing is made in
+        exists = above(place.path) in directories.descriptors  # a name that stays unused may lie where nothing is made
         if exists and not steps.unchanged(directories[place.path], place.name, status):
             raise Changed(place.path)
     for target, step in changing:

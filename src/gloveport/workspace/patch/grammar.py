@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from gloveport.errors import WorkspaceError
 
-MAX_CHARACTERS: Final = 4 << 20
+MAX_CHARACTERS: Final = 2 << 20
 MAX_OPERATIONS: Final = 200
 
 Mark: TypeAlias = Literal[" ", "-", "+", ""]

@@ -40,7 +40,7 @@ class Staging:
     stack: ExitStack
     targets: dict[str, Target] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
-    _bytes: int = 0
+    _bytes: int = field(default=0, init=False)
 
     def target(self, path: str) -> Target:
         """The file of a name, read when it is asked for first.
