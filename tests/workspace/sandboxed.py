@@ -58,14 +58,16 @@ def _found(server, name):
 def runner(server, below: str, **more):
     """A ``Run`` whose workspace is the directory ``below`` of the fork server's; ``more`` of its programs."""
 
-    async def run(argv, *, directory=".", variables=None, stdin=b"", seconds=10.0, most_bytes=1 << 20):
+    async def run(
+        argv, *, directory=".", variables=None, stdin=b"", seconds=10.0, most_bytes=1 << 20, processes="many"
+    ):
         out, err, timed_out, outcome = _Kept(most_bytes), _Kept(_STDERR_BYTES), True, None
         program = Program(
             name="command",
             argv=(_found(server, argv[0]), *argv[1:]),
             directory=f"{WORKSPACE}/{below}/{directory}",
             variables=variables or {},
-            **{"reads_only": True, **more},
+            **{"reads_only": True, "alone": processes == "one", **more},
         )
         async with server.fork() as child, anyio.create_task_group() as tasks:
 

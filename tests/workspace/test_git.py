@@ -392,7 +392,9 @@ def without(run, mark, unwanted):
     """A ``Run`` that leaves out words of git's command line, and what looks for marks in the sandbox's scratch."""
     seen = []
 
-    async def runs(argv, *, variables, **rest):
+    async def runs(argv, *, variables, processes, **rest):
+        assert processes == "one"
+        argv = ("prlimit", "--nproc=0", "--", *argv)  # as the host has it set, but for git alone
         left = {name: value for name, value in variables.items() if not unwanted(name, "")}
         kept = [word for word, before in zip(argv, ("", *argv), strict=False) if not unwanted(word, before)]
         script = f'"$@"; code=$?; ls /tmp/{mark}.mark >&2 2>/dev/null; exit $code'

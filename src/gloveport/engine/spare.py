@@ -1,7 +1,7 @@
-"""One sandbox of a workspace that is made ahead, so that a command need not wait for it.
+"""The next sandbox of a workspace, made while the one before is at work, so that a command need not wait for it.
 
-It counts only for a command from which the very same is to be kept as when it was made: what was put in the place of
-a file since is kept from nobody.
+It counts only for a command from which the very same is to be kept as when it was made: what was put in the place of a
+file since is kept from nobody.
 """
 
 import contextlib
@@ -21,15 +21,19 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, kw_only=True)
-class _Waiting:
+class _Next:
+    """A sandbox that waits, or will: its maker has it until it is over."""
+
     found: Found
-    child: Confined
+    child: Confined | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """It is there, or can't be had."""
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(eq=False, kw_only=True)
 class Spares:
-    """Hands out sandboxes of one fork server, a waiting one where there is one that fits.
+    """Hands out sandboxes of one fork server.
 
     Attributes:
         target: Where programs see the workspace.
@@ -38,40 +42,50 @@ class Spares:
     server: ForkServer
     target: str
     tasks: TaskGroup
-    _waiting: _Waiting | None = None
-    _making: bool = False
+    _next: _Next | None = None
 
     @contextlib.asynccontextmanager
     async def take(self, found: Found) -> AsyncIterator[Confined]:
-        """A sandbox in which this is kept; on leaving, nothing is left of it, or soon. Another one is made then.
+        """A sandbox in which this is kept; on leaving, all that is left of it is soon gone.
 
         Raises:
             SandboxError: It can't be made.
             WorkspaceError: Too much is to be kept.
         """
-        waiting, self._waiting = self._waiting, None
+        taken, self._next = self._next, None
         try:
-            if waiting is not None and waiting.found == found and not waiting.child.is_over():
-                yield waiting.child
-            else:
-                async with self.server.make(found.kept(self.target)) as child:
-                    yield child
-        finally:
-            if waiting is not None:
-                waiting.over.set()
-            if not self._making:
-                self._making = True
-                self.tasks.start_soon(self._make, found)
-
-    async def _make(self, found: Found) -> None:
-        try:
+            child = await self._fitting(taken, found)
+            if child is not None:
+                self._prepare(found)
+                yield child
+                return
             async with self.server.make(found.kept(self.target)) as child:
-                one = _Waiting(found=found, child=child)
-                self._making, before, self._waiting = False, self._waiting, one
-                if before is not None:
-                    before.over.set()
+                self._prepare(found)
+                yield child
+        finally:
+            if taken is not None:
+                taken.over.set()
+
+    async def _fitting(self, taken: _Next | None, found: Found) -> Confined | None:
+        if taken is None or taken.found != found:
+            return None
+        await taken.settled.wait()
+        return None if taken.child is None or taken.child.is_over() else taken.child
+
+    def _prepare(self, found: Found) -> None:
+        if self._next is None:
+            self._next = _Next(found=found)
+            self.tasks.start_soon(self._make, self._next)
+
+    async def _make(self, one: _Next) -> None:
+        try:
+            async with self.server.make(one.found.kept(self.target)) as child:
+                one.child = child
+                one.settled.set()
                 await one.over.wait()
         except SandboxError as error:  # whoever needs one hears why
             _log.info("no sandbox is made ahead: %s", error.args[0])
         finally:
-            self._making = False
+            one.settled.set()
+            if self._next is one:
+                self._next = None

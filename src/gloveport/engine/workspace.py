@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import math
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +38,7 @@ _TRIES: Final = 4
 _AT_ONCE: Final = 4
 """Programs for our own tools that run at the same time."""
 
+_SHORT_SECONDS: Final = 0.002
 _STDERR_BYTES: Final = 64 << 10
 _VALUE_BYTES: Final = 256
 
@@ -77,6 +80,7 @@ class Workspace:
     limits: Limits
     state: Path
     walls: Walls | None = None
+    _looking_seconds: float = math.inf
     _reading: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
 
     async def execute(self, wanted: Wanted, guard: Guard, command: Command) -> Outcome:
@@ -95,7 +99,7 @@ class Workspace:
                 variables=wanted.variables,
                 terminal=wanted.terminal,
             )
-            before = await to_thread.run_sync(keeping.find, self.tree)
+            before = await self._found()
             limits = self.limits.model_copy(update={"wall_seconds": wanted.seconds})
             async with self._sandbox(limits, before) as child, self._way_out(child, guard):
                 sinks = {name: ScrubbedSink(heard, self.engine.gateway.vault) for name, heard in command.heard.items()}
@@ -109,7 +113,7 @@ class Workspace:
                 )
                 for sink in sinks.values():
                     sink.finish()
-            command.warnings += await to_thread.run_sync(self._appeared, before)
+            command.warnings += self._appeared(before, await self._found())
             ending.fields |= {
                 "exit_code": outcome.exit_code,
                 "killed_by": outcome.killed_by,
@@ -128,20 +132,22 @@ class Workspace:
         stdin: bytes = b"",
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
+        processes: Literal["one", "many"] = "many",
         access: Literal["read", "write"] = "read",
     ) -> Ran:
         """See ``workspace.running.Run``. ``access``: whether it may write to the workspace."""
         program = Program(
             name=argv[0],
-            argv=("/usr/bin/env", *argv),
+            argv=argv,
             directory=self._inside(directory),
             variables=variables or {},
+            alone=processes == "one",
             reads_only=access == "read",
         )
         stdout, stderr = _Bounded(most_bytes), _Bounded(_STDERR_BYTES)
         limits = self.limits.model_copy(update={"wall_seconds": seconds})
         async with self._reading:
-            found = await to_thread.run_sync(keeping.find, self.tree)
+            found = await self._found()
             async with self._sandbox(limits, found) as child, anyio.create_task_group() as tasks:
 
                 def hand(console: Console) -> None:
@@ -180,7 +186,7 @@ class Workspace:
                     raise WorkspaceError(
                         "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
                     ) from error
-            found = await to_thread.run_sync(keeping.find, self.tree)
+            found = await self._found()
         raise AssertionError  # the last try returns or raises
 
     @contextlib.asynccontextmanager
@@ -198,12 +204,21 @@ class Workspace:
         async with door.opened(child.doors, functools.partial(answer, outlet)):
             yield
 
-    def _appeared(self, before: keeping.Found) -> list[str]:
+    async def _found(self) -> keeping.Found:
+        """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
+        started = time.monotonic()
+        if self._looking_seconds > _SHORT_SECONDS:
+            found = await to_thread.run_sync(keeping.find, self.tree)
+        else:
+            found = keeping.find(self.tree)
+        self._looking_seconds = time.monotonic() - started
+        return found
+
+    def _appeared(self, before: keeping.Found, after: keeping.Found) -> list[str]:
         """What has come into being that should have been kept, had it been there: in words."""
         words = []
         if keeping.misplaced(self.tree):
             words.append("removed .git/commondir, by which git would have taken its configuration from elsewhere")
-        after = keeping.find(self.tree)
         for path, mark in sorted(after.read_only.items()):
             if before.read_only.get(path) != mark:
                 what = "was changed meanwhile" if path in before.read_only else "is new"

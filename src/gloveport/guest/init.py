@@ -163,7 +163,7 @@ def execute(program, inputs):
             os.set_inheritable(number, True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
         if program["directory"]:
             os.chdir(program["directory"])
-        os.execve(program["argv"][0], program["argv"], {**os.environ, **program["variables"]})
+        os.execvpe(program["argv"][0], program["argv"], {**os.environ, **program["variables"]})
     except OSError as error:
         os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
     finally:

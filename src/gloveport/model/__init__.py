@@ -176,7 +176,7 @@ class Program(Value):
     """The text of a Python program, which runs inside the init process."""
 
     argv: tuple[str, ...] = ()
-    """Command line of any other interpreter."""
+    """Command line of any other interpreter, which is looked for along the PATH where it is no path."""
 
     text: str = ""
     """What the interpreter reads from ``descriptor``."""
@@ -208,6 +208,9 @@ class Program(Value):
 
     terminal: tuple[int, int] | None = None
     """Rows and columns of the terminal that its streams are; None for pipes."""
+
+    alone: bool = False
+    """Whether it may start no other process, and no thread."""
 
     reads_only: bool = False
     """Whether it may write to no directory of the host, though its sandbox may."""

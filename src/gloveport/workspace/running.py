@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class Run(Protocol):
         stdin: bytes = b"",
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
+        processes: Literal["one", "many"] = "many",
     ) -> Ran:
         """Run it.
 
@@ -46,6 +47,7 @@ class Run(Protocol):
             stdin: What it reads.
             seconds: It is ended after so long.
             most_bytes: It is ended when it has said more.
+            processes: Whether it may start others, and threads.
 
         Raises:
             WorkspaceError: SANDBOX_UNAVAILABLE.

@@ -1,10 +1,9 @@
-"""Make a picture smaller: ``resize_image.py BYTES WIDTH HEIGHT`` reads one and writes a line of JSON and another.
+"""Make a picture smaller: ``resize_image.py BYTES WIDTH HEIGHT`` reads one and writes another.
 
-Runs in a sandbox: decoders of pictures have faults. Exit code 3: there is no Pillow.
+Runs in a sandbox: decoders of pictures have faults. Exit code 3: there is no Pillow; 4: it can't be made so small.
 """
 
 import io
-import json
 import sys
 
 QUALITIES = 85, 75, 65, 55
@@ -28,11 +27,9 @@ def main():
         opaque = form == "JPEG" and picture.mode not in {"RGB", "L"}
         (picture.convert("RGB") if opaque else picture).save(made, form, **options)
         if made.tell() <= most:
-            break
-    told = {"mime_type": f"image/{form.lower()}", "bytes": made.tell(), "width": picture.width}
-    sys.stdout.write(json.dumps({**told, "height": picture.height}) + "\n")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(made.getvalue())
+            sys.stdout.buffer.write(made.getvalue())
+            return
+    sys.exit(4)
 
 
 def attempts(kind):

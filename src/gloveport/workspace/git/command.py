@@ -42,8 +42,6 @@ _SETTINGS: Final = (
 )
 
 _COMMAND: Final = (
-    # The limit of processes: git can't fork, so it starts no program, and needs none for what it is asked here.
-    *("prlimit", "--nproc=0", "--"),
     *("git", "--no-pager", "--no-optional-locks", "--literal-pathspecs"),
     # Named, so that git searches no directory above, heeds no core.worktree, and does not mind whose the files are.
     *("--git-dir=.git", "--work-tree=."),
@@ -93,7 +91,14 @@ async def ask(run: Run, *arguments: str, most_bytes: int) -> Ran | None:
     optional: list[str] = []
     while True:
         variables = {**_VARIABLES, **_optional(optional)}
-        ran = await run((*_COMMAND, *arguments), variables=variables, seconds=SECONDS, most_bytes=most_bytes)
+        # It can't fork, so it starts no program, and needs none for what it is asked here.
+        ran = await run(
+            (*_COMMAND, *arguments),
+            variables=variables,
+            seconds=SECONDS,
+            most_bytes=most_bytes,
+            processes="one",
+        )
         required = _REQUIRED.search(ran.stderr)
         if ran.exit_code == 0 or ran.truncated or required is None or len(optional) == _MOST_REQUIRED:
             return _checked(ran)
@@ -168,9 +173,7 @@ def _checked(ran: Ran) -> Ran | None:
         )
     words = ran.stderr.decode(errors="replace").strip()[:_MOST_WORDS]
     if ran.exit_code == _NOT_THERE:
-        raise WorkspaceError(
-            "GIT_ERROR", f"git can't be run in the sandbox: {words}", hint="install git, and prlimit of util-linux"
-        )
+        raise WorkspaceError("GIT_ERROR", f"git can't be run in the sandbox: {words}", hint="install git")
     raise WorkspaceError(
         "GIT_ERROR",
         words.removeprefix("fatal: ") or f"git ended with exit code {ran.exit_code}",
