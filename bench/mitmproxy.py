@@ -1,23 +1,21 @@
 """mitmproxy, the usual proxy that sees into TLS, with an add-on that does nothing: in an environment of its own."""
 
 import contextlib
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import anyio
 
-from bench.measure import Unavailable
+from bench.installed import installed
 
 VERSION: Final = "11.0.2"
 """The last one that Python 3.11 can run."""
 
 _EMPTY = "addons = []\n"
-_INSTALL_SECONDS, _START_SECONDS, _GLANCE_SECONDS = 600, 30, 0.05
+_START_SECONDS, _GLANCE_SECONDS = 30, 0.05
 
 
 @contextlib.asynccontextmanager
@@ -31,7 +29,7 @@ async def listening(scratch: Path, ca_file: Path) -> AsyncIterator[tuple[str, Pa
     Raises:
         Unavailable: It is not installed and can't be.
     """
-    program = await _installed()
+    program = await installed("mitmproxy", VERSION, "mitmdump")
     addon, directory, port = scratch / "empty.py", scratch / "mitmproxy", _free_port()
     addon.write_text(_EMPTY)
     command = [program, "--quiet", "--listen-host", "127.0.0.1", "--listen-port", str(port), "--scripts", str(addon)]
@@ -45,25 +43,6 @@ async def listening(scratch: Path, ca_file: Path) -> AsyncIterator[tuple[str, Pa
             yield f"http://127.0.0.1:{port}", directory / "mitmproxy-ca-cert.pem"
         finally:
             process.terminate()
-
-
-async def _installed() -> str:
-    """Its program. Installed where caches are, once."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = caches / "gloveport-bench" / f"mitmproxy-{VERSION}"
-    program = directory / "bin" / "mitmdump"
-    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", f"mitmproxy=={VERSION}"]
-    try:
-        if not program.exists():
-            print("bench: installing mitmproxy", file=sys.stderr)
-            with anyio.fail_after(_INSTALL_SECONDS):
-                await anyio.run_process([sys.executable, "-m", "venv", "--clear", str(directory)], stderr=None)
-                await anyio.run_process(pip, stderr=None)
-        await anyio.run_process([str(program), "--version"])
-    except (OSError, subprocess.CalledProcessError, TimeoutError) as error:
-        repair = f"{sys.executable} -m venv --clear {directory} && {' '.join(pip)}"
-        raise Unavailable(f"mitmproxy can't be installed: {error}", repair) from error
-    return str(program)
 
 
 def _free_port() -> int:

@@ -13,6 +13,7 @@ _PROC = Path("/proc")
 _SYS_KCMP, _KCMP_VM = {"x86_64": 312, "aarch64": 272}, 1
 _libc = ctypes.CDLL(None)
 _MOMENT_SECONDS = 0.03  # longer than anything waits for a good moment: to fill up a stock, or to rehearse
+_GLANCE_NANOSECONDS = 200_000  # a thread of the server looks twenty times a second whether a file was changed
 _PATIENCE_SECONDS = 20.0
 
 
@@ -97,7 +98,7 @@ def has_mapped(pids: Iterable[int], file: str) -> bool:
 
 
 async def settled() -> None:
-    """Wait until the processes below this one have come to rest: none is born, dies or uses the processor for a moment.
+    """Wait until the processes below this one have come to rest: none is born, dies or does anything for a moment.
 
     Then the last run is cleaned up and what it used up, such as a sandbox made ahead of need, is replaced. Seen from
     outside, so it serves a server of our own as well as one in another process. The one place where samples wait.
@@ -106,10 +107,13 @@ async def settled() -> None:
         TimeoutError: They never do.
     """
     with anyio.fail_after(_PATIENCE_SECONDS):
-        before, now = None, _processor_time()
-        while now != before:
+        before = _processor_time()
+        while True:
             await anyio.sleep(_MOMENT_SECONDS)
-            before, now = now, _processor_time()
+            now = _processor_time()
+            if now.keys() == before.keys() and all(now[pid] - before[pid] < _GLANCE_NANOSECONDS for pid in now):
+                return
+            before = now
 
 
 def _processor_time() -> dict[int, int]:
