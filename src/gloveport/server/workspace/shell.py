@@ -34,6 +34,7 @@ _SETTLE_SECONDS: Final = 0.05
 """After what was written to a command has had an effect, the rest of that is waited for so long."""
 
 _TERMINAL: Final = (24, 80)
+_TERMINAL_KIND: Final = "xterm-256color"
 _SIGNALS: Final = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "INT": signal.SIGINT}
 _ASK_SECONDS: Final = 50.0
 
@@ -83,10 +84,8 @@ class ShellTools:
             command = await self._begun(ctx, asked, terminal)
             at = begun_at(command)
             try:
-                if stdin:
-                    await command.write(stdin)
-                if not (tty or keep_stdin) and command.console is not None:
-                    command.console.close_input()
+                keep: Literal["keep", "close"] = "keep" if tty or keep_stdin else "close"
+                await self.bench.workspace.commands.feed(command, stdin, until=started, then=keep)
                 await _until(command, started + yield_time_ms / 1000, at if tty else None)
             except BaseException:  # the call was given up: nobody knows of the command
                 command.scope.cancel()
@@ -119,7 +118,7 @@ class ShellTools:
             if (rows or columns) and command.console is not None and not command.is_over:
                 command.console.resize(rows or _TERMINAL[0], columns or _TERMINAL[1])
             if chars:
-                await command.write(chars)
+                await self.bench.workspace.commands.feed(command, chars, until=deadline)
             await _until(command, deadline, at)
             if chars and not command.is_over:
                 await _until(command, min(deadline, time.monotonic() + _SETTLE_SECONDS), None)
@@ -186,9 +185,10 @@ class ShellTools:
         action, seconds = await self.action(asked)
         run_id = f"command-{os.urandom(8).hex()}"
         guard = await self.bench.guarded(caller, action, run_id)
-        variables = inherited(self.bench.config.workspace, os.environ) | (asked.env or {})
-        if terminal is not None:
-            variables = {"TERM": "xterm-256color", **variables}
+        variables = inherited(self.bench.config.workspace, os.environ)
+        if terminal is not None:  # it is ours, whichever the server may have
+            variables["TERM"] = _TERMINAL_KIND
+        variables |= asked.env or {}
         wanted = Wanted(action=action, variables=variables, seconds=seconds, terminal=terminal)
         execute = functools.partial(self.bench.workspace.execute, wanted, guard)
         return await self.bench.workspace.commands.begin(caller.share, execute, is_terminal=asked.tty)
@@ -221,7 +221,7 @@ class ShellTools:
 async def _until(command: Command, deadline: float, at: Mapping[Stream, int] | None) -> None:
     """Wait until a command is over, until then, or, with ``at``, until it has said more than that."""
     while not command.is_over:
-        if at is not None and any(heard.retained.total > at[name] for name, heard in command.heard.items()):
+        if at is not None and any(heard.whole > at[name] for name, heard in command.heard.items()):
             return
         if not await command.stirs(deadline - time.monotonic()):
             return

@@ -4,18 +4,23 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import anyio
 
 from gloveport.errors import WorkspaceError
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
-from gloveport.workspace.commands.retained import Retained
+from gloveport.workspace.commands.retained import Retained, whole_characters
 
 Status: TypeAlias = Literal["running", "exited", "timeout", "terminated"]
 Stream: TypeAlias = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+
+_MOST_UNREAD: Final = 4 << 20
+"""Characters that wait until a command reads them."""
+
+_LONGEST_CHARACTER: Final = 4
 
 
 @dataclass(eq=False, kw_only=True)
@@ -25,6 +30,12 @@ class Heard:
     stir: Callable[[], None]
     retained: Retained = field(default_factory=Retained)
     told: int = 0
+
+    @property
+    def whole(self) -> int:
+        """Offset of the end of what can be told: of a character that is there in part, its client is not told."""
+        _, end = self.retained.last(0, _LONGEST_CHARACTER)
+        return self.retained.total - len(end) + whole_characters(end)
 
     def write(self, data: bytes) -> None:
         """See ``sandbox.base.Sink``."""
@@ -63,6 +74,7 @@ class Command:
     ended: float = 0.0
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _stirred: anyio.Event = field(default_factory=anyio.Event)
+    _unread: int = 0
 
     def __post_init__(self) -> None:
         self.heard: Mapping[Stream, Heard] = {stream: Heard(stir=self.stir) for stream in STREAMS}
@@ -130,17 +142,26 @@ class Command:
         return not waiting.cancelled_caught
 
     async def write(self, text: str) -> None:
-        """Have it read this.
+        """Have it read this. Waits where it reads slowly.
 
         Raises:
-            WorkspaceError: COMMAND_CLOSED.
+            WorkspaceError: COMMAND_CLOSED; COMMAND_LIMIT_REACHED: it reads nothing of what waits for it already.
         """
         closed = WorkspaceError(
             "COMMAND_CLOSED", f"the command {self.id} reads nothing more", hint="read_output still tells what it said"
         )
         if self.is_over or self.console is None:
             raise closed
+        if self._unread and self._unread + len(text) > _MOST_UNREAD:
+            raise WorkspaceError(
+                "COMMAND_LIMIT_REACHED",
+                f"the command {self.id} has not read what was written to it",
+                hint="wait until it does",
+            )
+        self._unread += len(text)
         try:
             await self.console.write(text.encode("utf-8", "surrogatepass"))
         except BrokenPipeError as error:
             raise closed from error
+        finally:
+            self._unread -= len(text)

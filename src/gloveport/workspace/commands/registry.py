@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -87,6 +87,37 @@ class Commands:
     def see(self, owner: str) -> None:
         """Something was heard of this owner just now."""
         self._seen[owner] = time.monotonic()
+
+    async def feed(self, command: Command, text: str, *, until: float, then: Literal["keep", "close"] = "keep") -> None:
+        """Have a command read this. What it has not read by then, by the monotonic clock, it gets when it does.
+
+        Args:
+            command: Which.
+            text: What to read.
+            until: How long to wait for it.
+            then: Whether it reads the end after that, where it has no terminal.
+
+        Raises:
+            WorkspaceError: As ``Command.write``.
+        """
+        done = anyio.Event()
+        failures: list[WorkspaceError] = []
+
+        async def write() -> None:
+            try:
+                await command.write(text)
+            except WorkspaceError as error:
+                failures.append(error)
+            finally:
+                if then == "close" and command.console is not None:
+                    command.console.close_input()
+                done.set()
+
+        self._tasks.start_soon(write)
+        with anyio.move_on_after(max(0.0, until - time.monotonic())):
+            await done.wait()
+        if failures:
+            raise failures[0]
 
     async def kill(self, command: Command, number: int, seconds: float, kill_seconds: float) -> str | None:
         """Send a signal; where that has not ended it after so long, kill all of it. Tell what was sent."""

@@ -1,0 +1,147 @@
+"""A workspace that is served to a real client in the same process: by a real engine, in real sandboxes."""
+
+import contextlib
+import dataclasses
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as wire
+import uvicorn
+from mcp import Client
+
+from gloveport.audit import read
+from gloveport.config import Config
+from gloveport.engine.execution import Engine
+from gloveport.server import app
+from gloveport.server.protocol import make_server
+from gloveport.server.workspace import opening
+from gloveport.server.workspace.bench import Bench
+
+OWNER = 54_321
+"""For root, whose the workspace is: an ordinary user's."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """The workspace, its server, and a client.
+
+    Attributes:
+        root: The workspace on the host.
+        outside: A directory beside it, of the same owner.
+    """
+
+    root: Path
+    outside: Path
+    environ: Mapping[str, str]
+    engine: Engine
+    bench: Bench
+    client: Client
+
+    async def call(self, tool: str, **arguments: Any) -> wire.CallToolResult:
+        """Call a tool."""
+        answer = await self.client.call_tool(tool, arguments)
+        assert isinstance(answer, wire.CallToolResult)
+        return answer
+
+    async def told(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool tells that does what it is asked."""
+        answer = await self.call(tool, **arguments)
+        assert not answer.is_error, answer.content
+        assert answer.structured_content["ok"] is True
+        return answer.structured_content
+
+    async def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The error of a tool that does not."""
+        answer = await self.call(tool, **arguments)
+        assert answer.is_error, answer.structured_content
+        assert answer.structured_content["ok"] is False
+        return answer.structured_content["error"]
+
+    async def run(self, cmd: str, **more: Any) -> dict[str, Any]:
+        """What is told of a command that ends within the call."""
+        told = await self.told("exec_command", cmd=cmd, **{"yield_time_ms": 30_000, **more})
+        assert told["status"] != "running", told
+        return told
+
+    async def out(self, cmd: str, **more: Any) -> str:
+        """What a command says that ends well."""
+        told = await self.run(cmd, **more)
+        assert told["exit_code"] == 0, told
+        return told["stdout"]
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> Path:
+        """Make a file of the workspace, its owner's."""
+        file = self.root / path
+        for directory in reversed(file.relative_to(self.root).parents):
+            if not (self.root / directory).exists():
+                (self.root / directory).mkdir()
+                owned(self.root / directory)
+        file.write_text(text)
+        file.chmod(mode)
+        owned(file)
+        return file
+
+    def git(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Run git on the host, as the owner of the workspace would: with all that the repository says."""
+        return git(self.root, *arguments, **more)
+
+    @contextlib.asynccontextmanager
+    async def over_http(self) -> AsyncIterator[str]:
+        """Serve it over HTTP as well; gives the URL."""
+        config = self.bench.config
+        bench = dataclasses.replace(self.bench, transport="http")
+        server = make_server(self.engine, config, self.environ, "http", bench)
+        served = server.streamable_http_app(host="127.0.0.1")
+        web = uvicorn.Server(uvicorn.Config(served, log_config=None, ws="none", timeout_graceful_shutdown=1))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(web.serve, [listener])
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+                web.should_exit = True
+
+    def records(self) -> list[read.Record]:
+        """All that is written down."""
+        return [*read.records(Path(self.environ["GLOVEPORT_STATE"]) / "audit")]
+
+
+@contextlib.asynccontextmanager
+async def opened(directory: Path, environ: Mapping[str, str] = {}, **settings: Any) -> AsyncIterator[Served]:
+    """Serve a new repository below this directory; the keys are those of ``[workspace]``."""
+    root, outside = directory / "project", directory / "outside"
+    for made in (root, outside):
+        made.mkdir()
+        owned(made)
+    git(root, "init", "-q", "-b", "main")
+    everything = {**environ, "GLOVEPORT_STATE": str(directory / "state")}
+    told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
+    config = Config.model_validate(told)
+    async with app.assemble(config, everything) as engine, opening.opened(engine, config, everything, "stdio") as bench:
+        assert bench is not None
+        server = make_server(engine, config, everything, "stdio", bench)
+        async with Client(server, mode="2026-07-28") as client:
+            yield Served(root, outside, everything, engine, bench, client)
+
+
+def git(root: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run git on the host in a directory. What it makes is the owner's."""
+    own = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    own |= {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    own |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    done = subprocess.run(["git", *arguments], cwd=root, env=own, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or not check, done.stderr
+    for directory, below, files in os.walk(root / ".git"):
+        for name in (".", *below, *files):
+            owned(Path(directory, name))
+    return done
+
+
+def owned(path: Path) -> None:
+    """Give it to the owner of the workspace."""
+    if os.geteuid() == 0:
+        os.chown(path, OWNER, OWNER, follow_symlinks=False)

@@ -1,0 +1,132 @@
+"""How a client is told of a command: what is new, what is left out, where the rest is."""
+
+import pytest
+
+from gloveport.errors import WorkspaceError
+from gloveport.sandbox.base import Outcome
+from gloveport.workspace.commands.answers import answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.command import Command
+
+
+@pytest.fixture
+async def command():
+    return Command(id="abc", owner="me", is_terminal=False)
+
+
+def end(command, **changes):
+    """It is over."""
+    outcome = {"exit_code": 0, "killed_by": None, "report": None, "wall_seconds": 1.0, "cpu_seconds": None}
+    outcome |= {"peak_memory_bytes": None, "refused_forks": None} | changes
+    command.outcome = Outcome(**outcome)
+    command.end()
+
+
+def told(command, since=None, **more):
+    return answer(command, since or begun_at(command), **{"most_bytes": 65_536, **more})
+
+
+async def test_what_was_told_is_not_told_again(command):
+    """W4"""
+    command.heard["stdout"].write(b"one\n")
+    assert told(command)["stdout"] == "one\n"
+    assert told(command)["stdout"] == ""
+    command.heard["stdout"].write(b"two\n")
+    assert told(command)["stdout"] == "two\n"
+
+
+async def test_two_calls_that_began_together_are_told_the_same(command):
+    """CT-L8"""
+    since = begun_at(command)
+    command.heard["stdout"].write(b"one\n")
+    assert [told(command, since)["stdout"] for _ in range(2)] == ["one\n"] * 2
+
+
+async def test_half_a_character_is_told_with_its_rest_and_at_the_end_as_it_is(command):
+    """W4"""
+    command.heard["stdout"].write(b"a\xc3")
+    assert command.heard["stdout"].whole == 1
+    assert told(command)["stdout"] == "a"
+    assert command.heard["stdout"].told == command.heard["stdout"].whole
+    end(command)
+    assert told(command)["stdout"] == "\ufffd"
+
+
+async def test_what_was_left_out_and_what_is_gone_add_up(command):
+    """W4: omitted is kept and was not told; dropped is gone."""
+    command.heard["stdout"].write(bytes(2_000_000))
+    end(command)
+    one = told(command, most_bytes=1000)
+    assert one["stdout_dropped_bytes"] == 2_000_000 - 524_288
+    assert one["stdout_output_bytes"] + one["stdout_omitted_bytes"] + one["stdout_dropped_bytes"] == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "outcome", "code", "signal"),
+    [
+        ({}, "exited", "exited_0", 0, None),
+        ({"exit_code": 2}, "exited", "exited_nonzero", 2, None),
+        ({"exit_code": 143, "signal": 15}, "terminated", "signal", -15, "SIGTERM"),
+        ({"exit_code": 143}, "exited", "exited_nonzero", 143, None),
+        ({"exit_code": None, "killed_by": "wall_seconds"}, "timeout", "timeout", -9, "SIGKILL"),
+        ({"exit_code": None, "killed_by": "memory_bytes"}, "terminated", "signal", -9, "SIGKILL"),
+    ],
+)
+async def test_how_it_ended_is_told_in_every_field(command, changes, status, outcome, code, signal):
+    """W4"""
+    end(command, **changes)
+    one = told(command)
+    assert (one["status"], one["operation_outcome"], one["exit_code"], one["signal"]) == (status, outcome, code, signal)
+    assert one["timed_out"] == (status == "timeout")
+
+
+async def test_a_limit_that_ended_it_is_pointed_out(command):
+    """W4, R1"""
+    end(command, exit_code=None, killed_by="memory_bytes")
+    (one,) = told(command)["diagnostics"]
+    assert (one["code"], one["severity"]) == ("LIMIT_REACHED", "error")
+    assert "memory_bytes" in one["evidence"]
+
+
+async def test_a_name_that_was_not_found_is_pointed_out_where_it_failed(command):
+    """W4: section 2.3, from an exit code that says so."""
+    command.heard["stderr"].write(b"curl: (6) Could not resolve host: example.com\n")
+    end(command, exit_code=6)
+    assert [one["code"] for one in told(command)["diagnostics"]] == ["DNS_RESOLUTION_FAILED"]
+
+
+async def test_a_page_in_the_gap_moves_to_its_end(command):
+    """W4"""
+    command.heard["stderr"].write(b"x" * 1_000_000)
+    end(command)
+    one = page(command, "stderr", 100_000, 10)
+    assert (one["offset"], one["omitted_bytes"]) == (1_000_000 - 458_752, 1_000_000 - 458_752 - 100_000)
+    assert one["next_action"]["arguments"] == {"output_ref": "command:abc:stderr", "offset": one["offset"] + 10}
+
+
+async def test_pages_do_not_tear_characters_and_always_go_on(command):
+    """W4: also where a page is smaller than a character."""
+    command.heard["stdout"].write("äöü€😀".encode())
+    end(command)
+    for limit in (4, 5, 7):
+        offset, text = 0, ""
+        while offset is not None:
+            one = page(command, "stdout", offset, limit)
+            assert one["next_offset"] is None or one["next_offset"] > offset
+            text, offset = text + one["content"], one["next_offset"]
+        assert text == "äöü€😀"
+    assert page(command, "stdout", 0, 1)["next_offset"] == 1
+
+
+@pytest.mark.parametrize("reference", ["", "x", "command", "command:abc", "command::stdout", "file:abc:stdout"])
+def test_a_reference_that_is_none_is_refused(reference):
+    """W4"""
+    with pytest.raises(WorkspaceError) as error:
+        parsed_reference(reference, None)
+    assert error.value.code == "INVALID_ARGUMENT"
+
+
+async def test_a_reference_names_a_stream_and_no_other(command):
+    """W4: ids may hold what separates."""
+    assert parsed_reference("command:a:b:stderr", "stderr") == ("a:b", "stderr")
+    with pytest.raises(WorkspaceError):
+        parsed_reference("command:abc:stderr", "stdout")
