@@ -53,8 +53,12 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
 
 
 def permission_subject(gate: Gate, action: RunCommand | WriteFiles) -> str:
-    """What a permission is for: ``permit GATE command …`` or ``permit GATE write …``. Printable ASCII."""
-    return f"permit {gate} {subject_of(action)}"
+    """What a permission is for: ``permit GATE command …`` or ``permit GATE write …``. Printable ASCII.
+
+    Of ``long_timeout`` for how long, too: who permits an hour has not permitted a day.
+    """
+    pieces = [need.piece for need in action.needs if need.gate == gate == "long_timeout"]
+    return " ".join(("permit", gate, *(piece.replace(" ", "") for piece in pieces), subject_of(action)))
 
 
 def is_about(pattern: str, subject: str) -> bool:

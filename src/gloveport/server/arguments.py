@@ -3,10 +3,10 @@
 An argument that the tool does not know is refused: ignored, it would give the caller another run than it asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import mcp_types as wire
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -18,11 +18,21 @@ _SHOWN_CHARACTERS = 80
 _SHOWN_FAULTS = 20
 
 
+Refuse: TypeAlias = Callable[[str, Sequence[str], str], wire.CallToolResult]
+"""Makes an answer of what was not done, the faults, a line each, and what to do."""
+
+
+def refused(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:
+    """In words alone."""
+    return failed(what, *faults, f"hint: {hint}")
+
+
 class ArgumentCheck:
     """Middleware that answers a wrong call itself."""
 
-    def __init__(self, tools: list[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], refuse: Refuse = refused) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._refuse = refuse
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass on what is no call of these tools, and calls that are right."""
@@ -30,8 +40,8 @@ class ArgumentCheck:
         tool = self._tools.get(str(params.get("name"))) if ctx.method == "tools/call" else None
         given = params.get("arguments") or {}
         if tool is not None and isinstance(given, Mapping) and (faults := _faults(tool, given)):
-            hint = f"hint: the arguments are {', '.join(_names(tool)) or 'none'}"
-            return failed(f"{tool.name} was not carried out", *faults, hint)
+            hint = f"the arguments are {', '.join(_names(tool)) or 'none'}"
+            return self._refuse(f"{tool.name} was not carried out", faults, hint)
         return await call_next(ctx)
 
 
@@ -51,7 +61,7 @@ def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     try:
         tool.fn_metadata.validate_arguments({name: value for name, value in given.items() if name in known})
     except ValidationError as error:
-        faults += [_wrong(detail) for detail in error.errors(include_url=False)]
+        faults += [_wrong(detail) for detail in error.errors(include_url=False)[:_SHOWN_FAULTS]]
     return faults
 
 
@@ -62,7 +72,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _wrong(detail: ErrorDetails) -> str:
-    name = ".".join(map(str, detail["loc"][:1]))
+    name = _shortened(".".join(map(str, detail["loc"])))
     if detail["type"] == "missing":
         return f"- {name}: is missing"
     return f"- {name}: {detail['msg'].removeprefix('Input ')}; it was {_shortened(repr(detail['input']))}"

@@ -19,6 +19,7 @@ from gloveport.server.inspection import inspect
 from gloveport.server.tools import Tools, describe
 from gloveport.server.workspace import offer
 from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.replies import wrong_arguments
 
 NAME = "gloveport"
 INSTRUCTIONS = (
@@ -33,14 +34,15 @@ def make_server(
     """A server that runs programs by this engine, and with a ``bench`` offers the tools of its workspace."""
     tools = Tools(engine=engine, inspect=functools.partial(inspect, config, environ), transport=transport)
     offers_code = "code" in config.workspace.toolsets or bench is None
-    described = [*(describe(tools) if offers_code else ()), *(offer.describe(bench, version()) if bench else ())]
+    code = describe(tools) if offers_code else []
+    files = offer.describe(bench, version()) if bench else []
     server: MCPServer[Any] = MCPServer(
         NAME,
         title="Gloveport",
         version=version(),
         instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if bench else ''}".strip(),
-        tools=described,
-        middleware=[ArgumentCheck(described)],
+        tools=[*code, *files],
+        middleware=[ArgumentCheck(code), ArgumentCheck(files, wrong_arguments)],
         log_level="WARNING",
     )
     server.resource(

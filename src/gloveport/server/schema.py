@@ -37,6 +37,8 @@ def _lean(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, 
         return (
             _lean(choices[0], definitions) if len(choices) == 1 else {"anyOf": [_lean(c, definitions) for c in choices]}
         )
+    if node.get("type") == "object" and "properties" not in node and node.get("additionalProperties", True):
+        return {"type": "object"}  # its names are the caller's
     if node.get("type") == "object":
         return lean({**node, "$defs": definitions})
     short = {key: value for key, value in node.items() if key not in _PROSE}

@@ -66,18 +66,29 @@ def read_image(
         if opened.status.st_size > MAX_SOURCE_BYTES:
             raise _too_large(opened.path)
         head = os.read(opened.descriptor, _PIECE)
-        mime_type = _kind(head)
-        if mime_type is None:
+        if _kind(head) is None:
             raise _no_picture(opened.path)
         data = head + _rest(opened, MAX_SOURCE_BYTES - len(head))
+    return picture_of(opened.path, data, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
+
+
+def picture_of(path: str, data: bytes, *, max_bytes: int, max_width: int, max_height: int) -> Picture:
+    """The picture that these bytes are, as ``read_image`` has it.
+
+    Raises:
+        WorkspaceError: BINARY_FILE.
+    """
+    mime_type = _kind(data)
+    if mime_type is None:
+        raise _no_picture(path)
     try:
         width, height = _SIZES[mime_type](data)
     except (struct.error, IndexError):
         width = height = 0  # it ends within its header
     if not width or not height:
-        raise _no_picture(opened.path)
+        raise _no_picture(path)
     too_large = len(data) > max_bytes or width > max_width or height > max_height
-    return Picture(opened.path, data, mime_type, width, height, too_large)
+    return Picture(path, data, mime_type, width, height, too_large)
 
 
 def _kind(magic: bytes) -> str | None:

@@ -1,14 +1,13 @@
 """A picture as a client gets it: as its file has it, or made smaller, in a sandbox, for decoders have faults."""
 
-import json
-from typing import Final, NotRequired, TypedDict
+from typing import Final, TypedDict
 
 from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport.errors import WorkspaceError
 from gloveport.model import GUEST
-from gloveport.workspace.images import Picture, read_image
+from gloveport.workspace.images import Picture, picture_of, read_image
 from gloveport.workspace.running import Run
 from gloveport.workspace.tree import Tree
 
@@ -35,7 +34,7 @@ class Viewed(TypedDict):
     width: int
     height: int
     resized: bool
-    original: NotRequired[Original]
+    original: Original
     warnings: list[JsonValue]
 
 
@@ -47,7 +46,7 @@ async def view(tree: Tree, run: Run, path: str, *, most: tuple[int, int, int], r
         run: Runs what makes it smaller.
         path: Of a regular file.
         most: Bytes, width and height.
-        resizes: Whether it may be made smaller.
+        resizes: Whether it may be made smaller. Where it may not, more pixels are let through, but no more bytes.
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE where it is too large and can't be made smaller; BINARY_FILE; or as
@@ -57,45 +56,50 @@ async def view(tree: Tree, run: Run, path: str, *, most: tuple[int, int, int], r
     picture = await to_thread.run_sync(
         lambda: read_image(tree, path, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
     )
-    told: Viewed = {
-        "path": picture.path,
-        "mime_type": picture.mime_type,
-        "bytes": len(picture.data),
-        "width": picture.width,
-        "height": picture.height,
-        "resized": False,
-        "warnings": [],
-    }
-    if not picture.needs_resize:
-        return told, picture.data
+    if not picture.needs_resize or (not resizes and len(picture.data) <= max_bytes):
+        return _told(picture, picture), picture.data
     if not resizes:
         raise _too_large(picture, "auto_resize is off")
-    original: Original = {
-        "bytes": len(picture.data),
-        "width": picture.width,
-        "height": picture.height,
-        "mime_type": picture.mime_type,
-    }
-    smaller, data = await _smaller(run, picture, most)
-    return {**told, **smaller, "resized": True, "original": original}, data
+    smaller = await _smaller(run, picture, most)
+    return _told(smaller, picture), smaller.data
 
 
-async def _smaller(run: Run, picture: Picture, most: tuple[int, int, int]) -> tuple[Viewed, bytes]:
-    """What the sandbox has made of it: a line of JSON, then the picture, which is looked at like any other."""
-    ran = await run((*_RESIZE, *map(str, most)), stdin=picture.data, seconds=_SECONDS, most_bytes=most[0] + (1 << 10))
+async def _smaller(run: Run, picture: Picture, most: tuple[int, int, int]) -> Picture:
+    """What the sandbox has made of it. A decoder that was taken over writes what it likes: it is looked at anew."""
+    max_bytes, max_width, max_height = most
+    ran = await run((*_RESIZE, *map(str, most)), stdin=picture.data, seconds=_SECONDS, most_bytes=max_bytes)
     if ran.exit_code == _NO_PILLOW:
         raise _too_large(picture, "there is no Pillow in the sandbox that could make it smaller")
-    head, _, data = ran.stdout.partition(b"\n")
-    if ran.exit_code or not data or len(data) > most[0]:
-        why = "it can't be made so small" if ran.exit_code == 0 or not ran.timed_out else "it took too long"
-        raise _too_large(picture, why)
-    told: Viewed = json.loads(head)
-    return told, data
+    if ran.exit_code or ran.truncated:
+        raise _too_large(picture, "making it smaller took too long" if ran.timed_out else "it can't be made so small")
+    smaller = picture_of(picture.path, ran.stdout, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
+    if smaller.needs_resize:
+        raise _too_large(picture, "it was not made smaller")
+    return smaller
+
+
+def _told(shown: Picture, source: Picture) -> Viewed:
+    return {
+        "path": source.path,
+        "mime_type": shown.mime_type,
+        "bytes": len(shown.data),
+        "width": shown.width,
+        "height": shown.height,
+        "resized": shown is not source,
+        "original": {
+            "bytes": len(source.data),
+            "width": source.width,
+            "height": source.height,
+            "mime_type": source.mime_type,
+        },
+        "warnings": [],
+    }
 
 
 def _too_large(picture: Picture, why: str) -> WorkspaceError:
     return WorkspaceError(
         "OUTPUT_TOO_LARGE",
         f"{picture.path} is {picture.width}x{picture.height} and {len(picture.data)} bytes, and {why}",
-        hint="raise max_bytes, max_width or max_height, or make a smaller copy by a command",
+        hint="auto_resize=false shows it as it is, up to max_bytes; or make a smaller copy by a command",
+        details={"path": picture.path},
     )

@@ -31,6 +31,7 @@ from gloveport.workspace.search.engines import Engine as SearchEngine
 from gloveport.workspace.tree import Tree
 
 _HOOK_WORDS: Final = 2000
+_ASK: Final = "request_permissions asks the owner; when they permit it, make the same call again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,8 @@ class Bench:
         raise WorkspaceError(
             "PERMISSION_REQUIRED",
             reasons,
-            hint="request_permissions asks the owner" if can_ask else "nobody can permit it here: do it another way",
+            hint=_ASK if can_ask else "nobody can permit it here: do it another way",
+            retryable=can_ask,
             details=details,
         )
 

@@ -10,16 +10,22 @@ from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from pydantic import JsonValue
 
 from gloveport.model import SCRATCH
-from gloveport.model.workspace import GATES
+from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
 from gloveport.policy.modes import stance
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.replies import reply
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
 from gloveport.workspace.keeping import find
+from gloveport.workspace.listing import list_dir
 from gloveport.workspace.tree import shown
 
 TITLE: Final = "Gloveport"
+
+_TMP: Final = "allowed"
+"""Each command has a /tmp of its own."""
+
+_INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,24 @@ class InformationTools:
             "title": TITLE,
             "version": self.version,
             "supported_protocol_versions": [*SUPPORTED_PROTOCOL_VERSIONS],
+            "endpoint_path": "/mcp",
+            "auth_enabled": self.bench.transport == "http",
+            "annotation_override": None,
+            "dangerously_skip_all_permissions": settings.mode == "dangerous",
+            "exec_policy": {
+                "shell_expansion": _allowed(settings, "shell_expansion"),
+                "inline_script": _allowed(settings, "inline_script"),
+                "global_tmp_write": _TMP,
+                "secret_env_filter": "enabled",
+            },
+            "shell_env_inherit": "core",
+            "shell_env_include_only": [*settings.inherit],
+            "shell_env_exclude": [],
+            "project_context": {
+                "root_instruction_files": await to_thread.run_sync(self._instruction_files),
+                "nested_instruction_files": [],
+                "warnings": [],
+            },
             "permissions": {gate: stance(settings, gate) for gate in GATES},
             "grants": permits,
             "output_retention": {
@@ -62,6 +86,11 @@ class InformationTools:
         told = await self._common()
         return reply(told, texts.environment(told))
 
+    def _instruction_files(self) -> list[JsonValue]:
+        """Names alone: what they say is for who reads them as files of the workspace, not an instruction of ours."""
+        listed = list_dir(self.bench.tree, ".", max_depth=1, max_entries=10_000, include=frozenset(), sort="name")
+        return [entry["path"] for entry in listed["entries"] if entry["name"].upper() in _INSTRUCTIONS]
+
     async def _common(self) -> dict[str, Any]:
         workspace, settings = self.bench.workspace, self.bench.config.workspace
         found = await to_thread.run_sync(find, workspace.tree)
@@ -74,6 +103,7 @@ class InformationTools:
             "workspace": workspace.target,
             "permission_mode": settings.mode,
             "network_allowed": stance(settings, "network") == "allow" or bool(settings.hosts),
+            "global_tmp_write": _TMP,
             "runtime_dir": SCRATCH,
             "home": SCRATCH,
             "tmpdir": SCRATCH,
@@ -91,3 +121,7 @@ class InformationTools:
             },
             "warnings": warnings,
         }
+
+
+def _allowed(settings: WorkspacePolicy, gate: Gate) -> str:
+    return "allowed" if stance(settings, gate) == "allow" else "blocked"

@@ -1,17 +1,27 @@
 """The tools of a workspace as a client is told of them."""
 
-from collections.abc import Callable
-from typing import Any, Final
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, ParamSpec, TypeAlias
 
 import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
 
 from gloveport.server.schema import lean
 from gloveport.server.workspace.asking import AskingTools
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.information import InformationTools
+from gloveport.server.workspace.replies import unforeseen
 from gloveport.server.workspace.shell import ShellTools
 from gloveport.server.workspace.tools import FileTools
+
+Answer: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
+Function: TypeAlias = Callable[..., Awaitable[Answer]]
+Arguments = ParamSpec("Arguments")
+
+_log = logging.getLogger(__name__)
 
 INSTRUCTIONS: Final = (
     " A workspace of the owner is open: read and search it, change files with apply_patch or apply_changes, run"
@@ -39,7 +49,7 @@ def describe(bench: Bench, version: str) -> list[Tool]:
     files, shell = FileTools(bench=bench), ShellTools(bench=bench)
     asking = AskingTools(bench=bench, shell=shell)
     about = InformationTools(bench=bench, version=version, names=names)
-    offered: list[tuple[Callable[..., Any], str, wire.ToolAnnotations]] = [
+    offered: list[tuple[Function, str, wire.ToolAnnotations]] = [
         (about.server_info, "Server info", _READS),
         (about.check_exec_environment, "Check exec environment", _READS),
         (files.read_file, "Read file", _READS),
@@ -66,8 +76,24 @@ def describe(bench: Bench, version: str) -> list[Tool]:
     return [_described(*one) for one in offered]
 
 
-def _described(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
-    tool = Tool.from_function(function, title=title, annotations=annotations, structured_output=False)
+def _described(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:
+    tool = Tool.from_function(_enveloped(function), title=title, annotations=annotations, structured_output=False)
     tool.parameters = lean(tool.parameters)
     tool.description = " ".join(tool.description.split())
     return tool
+
+
+def _enveloped(function: Callable[Arguments, Awaitable[Answer]]) -> Callable[Arguments, Awaitable[Answer]]:
+    """The tool, whose answer to what nobody has foreseen has the shape of all its errors."""
+
+    @functools.wraps(function)
+    async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        try:
+            return await function(*args, **kwargs)
+        except MCPError:
+            raise
+        except Exception:  # noqa: BLE001 - the client gets an answer of the shape that it knows, the log gets the fault
+            _log.exception("%s has failed", function.__name__)
+            return unforeseen(function.__name__)
+
+    return answer

@@ -40,6 +40,7 @@ _CACHES: Final = {
     "YARN_CACHE_FOLDER": "yarn",
     "npm_config_cache": "npm",
 }
+_PILLOW: Final = frozenset({"PIL", "pillow.libs"})
 _OS_RELEASE: Final = "/usr/lib/os-release"
 
 # The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
@@ -151,7 +152,9 @@ async def _opened(engine: Engine, config: Config, root: Path, environ: Mapping[s
 
 def _plan(engine: Engine, config: Config, root: Path, cache: Path | None) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
-    system = engine.system.model_copy(update={"packages": (), "env": {}})  # a project brings its own
+    # A project brings its own packages, and no command has ours on its path; one of our tools finds Pillow there.
+    pillow = tuple(one for one in engine.system.packages if Path(one.target).name in _PILLOW)
+    system = engine.system.model_copy(update={"packages": pillow, "env": {}})
     toolchains = [str(path) for path in config.workspace.toolchains]
     program = Program(
         name="command",

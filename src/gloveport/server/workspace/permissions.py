@@ -64,13 +64,15 @@ class Permissions:
         gates = [*dict.fromkeys(need.gate for need in open_needs(policy, action.needs))]
         if not gates or any(stance(policy, gate) == "deny" for gate in gates):
             return policy
-        subjects = [permission_subject(gate, action) for gate in gates]
+        subjects = {permission_subject(gate, action) for gate in gates}
+        remembered = {subject for subject in subjects if await self.desk.remembers(subject)}
+        # Nothing is awaited from here on: of two calls at once, one uses up what holds for once.
         held = {permit.subject: permit for permit in self.held(owner)}
-        if not all([subject in held or await self.desk.remembers(subject) for subject in subjects]):
+        if not subjects <= remembered | held.keys():
             return policy
-        for subject in subjects:
-            if subject in held and held[subject].scope == "once":
-                self._permits.pop(held[subject].id, None)
+        for subject in subjects - remembered:
+            if held[subject].scope == "once":
+                del self._permits[held[subject].id]
         return policy.model_copy(update={"gates": {**policy.gates, **dict.fromkeys(gates, "allow")}})
 
     async def ask(self, run: Run, *, text: str, subject: str, caller: str, session: str, detail: str) -> Result:

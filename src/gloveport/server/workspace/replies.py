@@ -1,6 +1,6 @@
 """Values and errors of a workspace's tool as the answer to a call: facts for programs, a few words for the model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import mcp_types as wire
@@ -41,6 +41,17 @@ def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None
         content=[wire.TextContent(type="text", text="\n".join(lines))],
         structured_content={"ok": False, "error": told, **(more or {})},
     )
+
+
+def wrong_arguments(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:
+    """The answer to a call whose arguments are not the tool's."""
+    return refusal(WorkspaceError("INVALID_ARGUMENT", "\n".join((what, *faults)), hint=hint))
+
+
+def unforeseen(tool: str) -> wire.CallToolResult:
+    """The answer to a call that met a fault of ours, which is for the log: it may name what is not the caller's."""
+    hint = "its log says which: tell the owner"
+    return refusal(WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint))
 
 
 def _yes(error: WorkspaceError) -> str:

@@ -46,7 +46,7 @@ def written(told: Told) -> str:
     for file in files:
         ranges = ", ".join(f"{one['start_line']}-{one['end_line']}" for one in file["changed_ranges"])
         quality = f", matched by {file['match_quality']}" if file.get("match_quality", "exact") != "exact" else ""
-        if file["revision"]:
+        if "revision" in file:
             at = f", changed lines {ranges}" if ranges else ""
             lines.append(f"{file['path']}: revision {file['revision']}, {file['total_lines']} lines{at}{quality}")
     return _joined(*lines, *_warnings(told))

@@ -1,7 +1,7 @@
 """The tools of files, git and pictures: one thin function each, with the names and fields of coding-tools-mcp."""
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -189,7 +189,7 @@ class FileTools:
         order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
             ctx,
-            lambda: [PathChange(operation=one.action, path=one.destination or one.path) for one in changes],
+            lambda: changed(changes),
             partial(self.bench.writer.apply_changes, changes, order),
             order,
         )
@@ -331,8 +331,14 @@ class FileTools:
         try:
             told = self.bench.clean(await work)
         except WorkspaceError as error:
-            return refusal(error)
+            return self._refused(error)
         return reply(told, words(told))
+
+    def _refused(self, error: WorkspaceError | Denied) -> wire.CallToolResult:
+        """A refusal. Its details may show a piece of a file."""
+        answer = refusal(error)
+        answer.structured_content = dict(self.bench.clean(answer.structured_content or {}))
+        return answer
 
     async def _written(
         self,
@@ -351,8 +357,8 @@ class FileTools:
                     outcome = await to_thread.run_sync(work)
                     ending.fields["written"] = [*outcome.written]
         except (WorkspaceError, Denied) as error:
-            return refusal(error)
-        answer = await self.bench.hooked(outcome)
+            return self._refused(error)
+        answer = self.bench.clean(await self.bench.hooked(outcome))
         return reply(answer, texts.written(answer))
 
     def _action(self, changes: Callable[[], list[PathChange]]) -> WriteFiles:
@@ -374,6 +380,13 @@ def patched(patch: str) -> list[PathChange]:
     return [
         PathChange.model_validate({"operation": _PATCHED[type(one)], "path": one.path}) for one in operations
     ] + moved
+
+
+def changed(changes: Sequence[Change]) -> list[PathChange]:
+    """What changes do with which path. A copy only reads the first of its two."""
+    left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
+    made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
+    return left + made
 
 
 def _globs(several: list[str] | None, one: str | None) -> tuple[str, ...]:
