@@ -63,6 +63,7 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.upstreams import connected
+    from gloveport.server.workspace.at_once import at_once
     from gloveport.server.workspace.opening import opened, with_workspace
 
     found = loaded(given)
@@ -81,7 +82,7 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
         gc.freeze()
         async with recorded(engine, transport), following(engine, found, given, os.environ):
             if port is None:
-                came = await serve_stdio(server)
+                came = await serve_stdio(server, at_once(bench) if bench else {})
             else:
                 code_bytes = config.policy.limits.code_bytes
                 came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)

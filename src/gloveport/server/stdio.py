@@ -8,10 +8,11 @@ error, so that neither a child process nor a stray print gets at the protocol.
 import contextlib
 import os
 import select
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 from signal import Signals
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import anyio
@@ -19,15 +20,20 @@ import mcp_types as wire
 from mcp.server import MCPServer
 from mcp.shared.message import SessionMessage
 
+from gloveport.server.shortcut import AtOnce, Shortcut
 from gloveport.server.signals import on_end_signal
 
 _CHUNK_BYTES = 1 << 16
 
 
-async def serve_stdio(server: MCPServer[Any]) -> list[Signals]:
-    """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good."""
+async def serve_stdio(server: MCPServer[Any], tools: Mapping[str, AtOnce] = MappingProxyType({})) -> list[Signals]:
+    """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good.
+
+    ``tools``: those that can answer at once.
+    """
     with _taken(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _taken(1, "w", os.dup(2)) as theirs:
-        requests, answers = _Requests(file=ours), _Answers(file=theirs)
+        answers = _Answers(file=theirs)
+        requests = _Requests(file=ours, shortcut=Shortcut(tools=tools), answers=answers)
         with on_end_signal(requests.end) as came:
             lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
             await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
@@ -47,6 +53,8 @@ class _Requests:
     """What the client sends, message by message: a ``ReadStream`` of the SDK, which takes an error for a bad line."""
 
     file: FileIO
+    shortcut: Shortcut
+    answers: "_Answers"
     _rest: bytes = b""
     _ended: bool = False
 
@@ -56,14 +64,17 @@ class _Requests:
         anyio.notify_closing(self.file)
 
     async def receive(self) -> SessionMessage | Exception:
-        line = await self._line()
-        if not line:
-            raise anyio.EndOfStream
-        try:
-            message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
-        except ValueError as error:
-            return error
-        return SessionMessage(message)
+        while line := await self._line():
+            try:
+                message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+            except ValueError as error:
+                return error
+            answer = self.shortcut.answer(message)
+            if answer is None:
+                return SessionMessage(message)
+            with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
+                await self.answers.write(answer)
+        raise anyio.EndOfStream
 
     async def _line(self) -> bytes:
         """The next line; what comes after the last newline is one too. Empty at the end."""
@@ -111,7 +122,14 @@ class _Answers:
     _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
 
     async def send(self, item: SessionMessage, /) -> None:
-        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+    async def write(self, line: bytes) -> None:
+        """Write a line, when those before are written.
+
+        Raises:
+            BrokenResourceError: The client does not read any more.
+        """
         try:
             async with self._turn:
                 await self._room()

@@ -72,6 +72,7 @@ def read_file(
     end_line: int | None = None,
     max_lines: int | None = None,
     max_bytes: int = 131_072,
+    file_bytes: int = MAX_FILE_BYTES,
 ) -> TextRead:
     """Read whole lines, at most ``MAX_LINES`` of them and ``max_bytes`` bytes; of a longer first line its beginning.
 
@@ -82,15 +83,16 @@ def read_file(
         end_line: The last one; None is the end of the file.
         max_lines: Another way to say ``end_line``.
         max_bytes: Bounds the content, in bytes of UTF-8.
+        file_bytes: A larger file is refused.
 
     Raises:
         WorkspaceError: BINARY_FILE; UNSUPPORTED_ENCODING where the chosen lines are not UTF-8, whatever the others are;
-            OUTPUT_TOO_LARGE for a file over ``MAX_FILE_BYTES``; INVALID_ARGUMENT; or as ``Tree.file``.
+            OUTPUT_TOO_LARGE for a file over ``file_bytes``; INVALID_ARGUMENT; or as ``Tree.file``.
     """
     end_line = _end(start_line, end_line, max_lines)
     with tree.file(path) as opened:
         scan = _Scan(start_line, max_bytes)
-        _scan_all(opened, scan)
+        _scan_all(opened, scan, file_bytes)
     wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - start_line + 1)
     return _answer(opened.path, scan, max(0, wanted), end_line)
 
@@ -152,8 +154,8 @@ def after_newline(text: bytes | bytearray, number: int) -> int:
     return high
 
 
-def _scan_all(opened: Opened, scan: _Scan) -> None:
-    _demand_size(opened.path, opened.status.st_size)
+def _scan_all(opened: Opened, scan: _Scan, file_bytes: int) -> None:
+    _demand_size(opened.path, opened.status.st_size, file_bytes)
     # The usual small file comes with one call; its end is then known from a second one, which finds nothing.
     piece = os.read(opened.descriptor, min(_PIECE, opened.status.st_size + 1))
     if b"\0" in piece[:_LOOKED_AT]:
@@ -162,15 +164,15 @@ def _scan_all(opened: Opened, scan: _Scan) -> None:
         )
     while piece:
         scan.take(piece)
-        _demand_size(opened.path, scan.total_bytes)  # somebody may write faster than this reads
+        _demand_size(opened.path, scan.total_bytes, file_bytes)  # somebody may write faster than this reads
         piece = os.read(opened.descriptor, _PIECE)
 
 
-def _demand_size(path: str, size: int) -> None:
-    if size > MAX_FILE_BYTES:
+def _demand_size(path: str, size: int, most: int) -> None:
+    if size > most:
         raise WorkspaceError(
             "OUTPUT_TOO_LARGE",
-            f"{path} has {size} bytes, and files of up to {MAX_FILE_BYTES} are read",
+            f"{path} has {size} bytes, and files of up to {most} are read",
             hint="look at parts of it with exec_command: head, tail, sed -n",
             details={"path": path, "total_bytes": size},
         )
