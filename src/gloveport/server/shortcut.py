@@ -50,6 +50,5 @@ class Shortcut:
         result = tool(arguments)
         if result is None:
             return None
-        told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-        told["resultType"] = "complete"  # which the SDK says in every era
+        told = result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
         return pydantic_core.to_json({"jsonrpc": "2.0", "id": message.id, "result": told}) + b"\n"
