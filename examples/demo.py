@@ -1,18 +1,21 @@
 """The main job, shown: an MCP client starts Gloveport over stdio and asks for programs.
 
 Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Two call other MCP servers:
-one joins what two of them know, one deletes something, for which it has to be approved. Prints what was asked, what
-came back, and what the audit log says. Exits non-zero when anything is not as it should be.
+one joins what two of them know, one deletes something, for which it has to be approved. Then a second server opens a
+workspace, in which a failing test is repaired. Prints what was asked, what came back, and what the audit log says.
+Exits non-zero when anything is not as it should be.
 """
 
 import json
 import secrets
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import anyio
 import api
+import repair
 import upstream
 from mcp import Client, StdioServerParameters
 
@@ -103,6 +106,7 @@ async def main() -> int:
             print(f"An MCP client over stdio, protocol {client.protocol_version}; tools: {', '.join(tools)}")
             results = [await show(client, *program, places) for program in PROGRAMS]
             joined = await upstream.shown(client, others, GLOVEPORT, f"{directory}/state") if others else None
+        repaired = await repair.shown(GLOVEPORT, Path(directory), f"{directory}/state") if shutil.which("git") else None
         print("\n── What was written down ──")
         for command in (["tail", "-n", "8"], ["verify"]):
             asked = [*GLOVEPORT, "audit", *command, "--directory", f"{directory}/state/audit"]
@@ -122,6 +126,7 @@ async def main() -> int:
         and any(key in str(headers) for headers in weather.seen)
         and audit.returncode == 0
         and joined is not False
+        and repaired is not False
     )
     if as_expected:
         print(
@@ -132,6 +137,8 @@ async def main() -> int:
             print("What destroys has waited for its owner.")
         else:
             print("The part with other MCP servers was left out: it needs npm.\nhint: sudo apt-get install npm")
+        if not repaired:
+            print("The part with a repository was left out: it needs git.\nhint: sudo apt-get install git")
     else:
         print("\nNOT as it should be.")
     return 0 if as_expected else 1
