@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp import Client, StdioServerParameters
 
 PRICE = '''\
@@ -114,7 +115,7 @@ async def shown(gloveport: Sequence[str], directory: Path, state: str) -> bool:
     started = [trace for trace in traces if trace.exists()]
     print("\n── What a program of the repository did, which git starts to ask what has changed (core.fsmonitor) ──")
     print(f"  here          {', '.join(map(str, started)) or 'nothing: it was never started'}")
-    subprocess.run([*GIT, "status"], cwd=root, check=True, capture_output=True)
+    await anyio.run_process([*GIT, "status"], cwd=root)
     would = all(trace.exists() for trace in traces)
     print(f"  elsewhere     git status, outside of Gloveport: {'it ran, and wrote two files' if would else 'nothing'}")
     kept = "-(-grams // 1000)" in (root / "price.py").read_text()
