@@ -88,6 +88,12 @@ async def test_memory_bytes_outside_the_languages_heap_and_over_all_processes(ru
         assert "memory_bytes" in result.limits_hit or result.status == "error", result
 
 
+async def test_where_the_host_has_no_memory_left_the_kernel_takes_that_of_sandboxes_first(run):
+    """E4: and no program can have it otherwise; see the case ``proc_writes.py``."""
+    result = await run("python", "int(open('/proc/self/oom_score_adj').read())")
+    assert result.value == 1000
+
+
 async def test_files_in_scratch_count_as_memory(run, has_cgroups):
     if has_cgroups:
         code = "head -c 200M /dev/zero > /tmp/fill; sleep 1000"

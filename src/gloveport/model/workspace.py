@@ -72,6 +72,8 @@ class RunCommand(Value):
     tty: bool = False
     variables: tuple[str, ...] = ()
     """Names of the variables that the caller sets, sorted."""
+    variables_sha256: str = ""
+    """Digest of them and their values; empty where there are none."""
     hosts: tuple[str, ...] = ()
     """Hosts that it names, sorted."""
     needs: tuple[Need, ...] = ()

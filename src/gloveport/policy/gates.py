@@ -4,6 +4,7 @@ Gates explain, teach and ask; the sandbox is the boundary. So a text that can't 
 script, and an alarm that is false is a fault.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -76,9 +77,15 @@ def command_action(policy: WorkspacePolicy, asked: Asked) -> RunCommand:
         workdir=asked.workdir,
         tty=asked.tty,
         variables=tuple(sorted(asked.env or {})),
+        variables_sha256=_digest(asked.env or {}),
         hosts=tuple(sorted(host for host in hosts if host != UNNAMED)),
         needs=_distinct(needs),
     )
+
+
+def _digest(env: Mapping[str, str]) -> str:
+    text = "\0".join(f"{name}={value}" for name, value in sorted(env.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if env else ""
 
 
 def write_action(changes: Iterable[Change], ignored: AbstractSet[str]) -> WriteFiles:

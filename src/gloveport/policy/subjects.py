@@ -46,7 +46,7 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
         case Execute():
             return f"execute {action.language}"
         case RunCommand():
-            where = f"{_plain(action.workdir)} {','.join(map(_plain, action.variables))}".rstrip()
+            where = f"{_plain(action.workdir)} {action.variables_sha256}".rstrip()
             return f"command {where}: {_plain(action.command)}"
         case WriteFiles():
             return f"write {_plain(','.join(change.path for change in action.changes))}"

@@ -175,6 +175,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     # And should a kernel dump all the same (a core socket, since Linux 6.16, may not look at the limit): nothing in it.
     Path("/proc/self/coredump_filter").write_text("0")
+    # Where the host's memory ends, before that of all sandboxes together, the kernel takes theirs, and nobody else's.
+    Path("/proc/self/oom_score_adj").write_text("1000")
     if spec["uid"] is not None:
         stage_sources(spec["stage"], spec["sources"], spec["writable"], spec["uid"])
         become(spec["uid"])

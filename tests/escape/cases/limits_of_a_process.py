@@ -10,6 +10,7 @@ NAMES = ("Umask", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd
     "scheduling": [os.nice(0), os.sched_getscheduler(0)],
     "signals": {int(number): str(signal.getsignal(number)) for number in signal.valid_signals() if number > 0 and signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler)},
     "dumpable": open("/proc/self/coredump_filter").read(),
+    "oom": open("/proc/self/oom_score_adj").read(),
     "uname": os.uname().nodename,
     "cwd": os.getcwd(),
 }
