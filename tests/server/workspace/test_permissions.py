@@ -1,0 +1,489 @@
+"""W5, H8: gates, and who may open them, as clients and the owner see them. The sandbox holds in every mode."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+import uvicorn
+from mcp import Client
+from tests.server.shop import NO, YES, Dialogs, accept
+from tests.server.workspace.served import opened
+
+from gloveport.approvals import desk
+from gloveport.server.protocol import make_server
+
+pytestmark = pytest.mark.anyio
+
+RESET = "git reset --hard"
+PATCH = "*** Begin Patch\n*** Add File: {0}\n+x\n*** End Patch\n"
+
+
+@pytest.fixture(scope="module")
+async def safe(tmp_path_factory):
+    """A workspace in mode safe."""
+    async with opened(Path(tmp_path_factory.mktemp("safe")), mode="safe") as one:
+        one.write(".gitignore", "*.log\n")
+        one.write("tests/test_socket.py", "print('ok')\n")
+        one.write("node_modules/left/index.js", "")
+        one.git("add", "-A")
+        one.git("commit", "-qm", "first")
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def fresh(safe, monkeypatch):
+    """Nothing is permitted yet; and answers are looked for often."""
+    monkeypatch.setattr(desk, "_POLL_SECONDS", 0.02)
+    safe.bench.permissions._permits.clear()
+    safe.engine.desk._sessions.clear()
+
+
+@pytest.fixture(params=["legacy", "2026-07-28"])
+def era(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(safe):
+    """The same workspace served anew: with these keys, over this transport. What was permitted stays permitted."""
+
+    @functools.cache
+    def make(transport="stdio", **settings):
+        settings["gates"] = dict(settings.get("gates", ()))
+        workspace = safe.bench.config.workspace.model_copy(update=settings)
+        config = safe.bench.config.model_copy(update={"workspace": workspace})
+        bench = dataclasses.replace(safe.bench, config=config, transport=transport)
+        return make_server(safe.engine, config, safe.environ, transport, bench)
+
+    return make
+
+
+@pytest.fixture
+def approvals(gloveport, safe):
+    """``gloveport approvals`` in another process."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        done = gloveport.run("approvals", *arguments, env={**safe.environ, "GLOVEPORT_CONFIG": "", "PATH": "/usr/bin"})
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+async def asked(client, permission="destructive_command", tool="exec_command", more=None, **arguments):
+    """What becomes of a request for a permission."""
+    request = {"tool_name": tool, "permission": permission, "reason": "It is broken.", "arguments": arguments}
+    return (await client.call_tool("request_permissions", request | (more or {}))).structured_content
+
+
+async def outcome(client, tool="exec_command", **arguments):
+    """``ran``, or the gate at which a call is refused."""
+    told = (await client.call_tool(tool, arguments)).structured_content
+    if told["ok"]:
+        return "ran"
+    assert told["error"]["code"] == "PERMISSION_REQUIRED", told
+    return told["error"]["details"]["permission"]
+
+
+def since(served, kinds, count):
+    """The records of these kinds after the first so many of all."""
+    return [one for one in served.records()[count:] if one.kind in kinds]
+
+
+async def test_a_command_at_a_gate_is_refused_with_what_a_program_can_act_on(safe):
+    """W5. CT-G4: error and request say the same of whether to try again."""
+    count = len(safe.records())
+    answer = await safe.call("exec_command", cmd=f"{RESET} && curl -s https://example.org", env={"X": "1"})
+    told = answer.structured_content
+    assert (told["status"], told["ok"]) == ("failed", False)
+    details = told["error"]["details"]
+    assert details["permission"] == "network"
+    assert details["permissions"] == ["network", "destructive_command"]
+    assert [one["permission"] for one in details["reasons"]] == details["permissions"]
+    assert all(one["why"] and one["instead"] for one in details["reasons"])
+    assert details["command"].startswith(RESET)
+    assert told["error"]["retryable"] is told["permission_request"]["retryable"] is True
+    assert told["permission_request"] == {
+        "tool_name": "exec_command",
+        "permission": "network",
+        "status": "required",
+        "retryable": True,
+    }
+    assert "request_permissions asks the owner" in answer.content[0].text
+    (record,) = since(safe, {"command.denied"}, count)
+    assert record.fields["code"] == "permission_required"
+    assert record.fields["gates"] == ["network", "destructive_command"]
+
+
+async def test_what_the_owner_permits_in_a_dialog_holds_once(safe, server, era):
+    """H8, W5. CT-G4: a refusal is no dead end."""
+    count = len(safe.records())
+    dialogs = Dialogs([YES])
+    async with Client(server(), mode=era, elicitation_callback=dialogs) as client:
+        assert await outcome(client, cmd=RESET) == "destructive_command"
+        told = await asked(client, cmd=RESET)
+        assert (told["ok"], told["status"]) == (True, "granted")
+        assert told["grant_id"].startswith("grant-")
+        assert told["expires_at"]
+        assert told["constraints"]["scope"] == "once"
+        grants = (await client.call_tool("server_info", {})).structured_content["grants"]
+        assert [one["id"] for one in grants] == [told["grant_id"]]
+        assert (await asked(client, cmd=RESET))["grant_id"] == told["grant_id"]  # nobody is asked twice
+        assert await outcome(client, cmd=RESET) == "ran"
+        assert await outcome(client, cmd=RESET) == "destructive_command"
+        assert (await client.call_tool("server_info", {})).structured_content["grants"] == []
+    (question,) = dialogs.read
+    assert "The agent says: It is broken." in question.message
+    assert "'git' throws away what is not committed." in question.message
+    assert RESET in question.message
+    granted, admitted = since(safe, {"permission.granted", "command.admitted"}, count)
+    assert granted.fields["id"] == told["grant_id"]
+    assert (granted.fields["by"], granted.fields["scope"]) == ("client", "once")
+    assert admitted.fields["command"] == RESET
+
+
+async def test_what_the_owner_refuses_stays_refused(safe, server, era):
+    """H8."""
+    count = len(safe.records())
+    async with Client(server(), mode=era, elicitation_callback=Dialogs([NO])) as client:
+        told = await asked(client, cmd=f"{RESET} HEAD")
+        assert (told["ok"], told["status"], told["grant_id"]) == (False, "denied", None)
+        assert told["error"]["code"] == "PERMISSION_REQUIRED"
+        assert told["error"]["retryable"] is False
+        assert await outcome(client, cmd=f"{RESET} HEAD") == "destructive_command"
+    assert since(safe, {"permission.granted", "command.admitted"}, count) == []
+
+
+async def test_a_permission_for_a_session_takes_two_to_say_so(server, era):
+    """H8: the agent asks for it, and the owner grants it."""
+    dialogs = Dialogs([YES, accept(allow=True, remember="session")])
+    async with Client(server(), mode=era, elicitation_callback=dialogs) as client:
+        short = f"git clean -fd {era}"
+        assert (await asked(client, cmd=short, more={"scope": "session"}))["constraints"]["scope"] == "once"
+        assert [await outcome(client, cmd=short) for _ in range(2)] == ["ran", "destructive_command"]
+        long = f"git clean -fdx {era}"
+        assert (await asked(client, cmd=long, more={"scope": "session"}))["constraints"]["scope"] == "session"
+        assert [await outcome(client, cmd=long) for _ in range(3)] == ["ran"] * 3
+        assert await outcome(client, cmd=f"{long} -q") == "destructive_command"
+
+
+async def test_a_client_that_can_not_ask_leaves_it_to_the_queue(safe, server, era, approvals):
+    """H8: another process answers, and the same call fetches the answer."""
+    command = f"rm -rf tests {era}"
+    async with Client(server(), mode=era) as client:
+        told = await asked(client, cmd=command)
+        assert (told["ok"], told["status"], told["grant_id"]) == (True, "waiting", None)
+        (identifier,) = re.findall(r"apr-[0-9a-f]+", told["message"])
+        assert f"rm -rf tests {era}" in approvals("list").stdout
+        approvals("approve", identifier, "--yes")
+        assert (await asked(client, cmd=command))["status"] == "granted"
+        assert await outcome(client, cmd=command) == "ran"
+        assert await outcome(client, cmd=command) == "destructive_command"
+    safe.git("checkout", "-q", "--", "tests")
+
+
+async def test_a_pattern_of_the_owner_holds_until_it_is_forgotten(server, approvals):
+    """H8: for what it means and nothing else."""
+    async with Client(server()) as client:
+        told = await asked(client, cmd="git stash drop one")
+        (identifier,) = re.findall(r"apr-[0-9a-f]+", told["message"])
+        pattern = "permit destructive_command command .: git%20stash%20drop*"
+        approvals("approve", identifier, "--always", pattern, "--yes")
+        assert [await outcome(client, cmd=f"git stash drop {name}") for name in ("one", "two")] == ["ran", "ran"]
+        assert await outcome(client, cmd="git stash clear") == "destructive_command"
+        (remembered,) = json.loads(approvals("remembered", "--json").stdout)
+        assert remembered["pattern"] == pattern
+        approvals("forget", str(remembered["number"]))
+        assert await outcome(client, cmd="git stash drop three") == "destructive_command"
+
+
+async def test_a_permission_ends_with_its_time(server):
+    """H8."""
+    async with Client(server(), mode="legacy", elicitation_callback=Dialogs([YES])) as client:
+        assert (await asked(client, cmd="git clean -f", more={"ttl_seconds": 1}))["status"] == "granted"
+        with anyio.fail_after(5):
+            while (await client.call_tool("server_info", {})).structured_content["grants"]:
+                await anyio.sleep(0.05)
+        assert await outcome(client, cmd="git clean -f") == "destructive_command"
+
+
+OTHERS = [
+    {"cmd": "git clean -f sub"},
+    {"cmd": "git clean  -f"},
+    {"cmd": "git clean -f", "workdir": "tests"},
+    {"cmd": "git clean -f", "env": {"A": "1"}},
+    {"cmd": "git clean -f; curl -s https://example.org"},
+]
+
+
+async def test_other_arguments_are_not_covered_and_use_nothing_up(safe, server):
+    """H8."""
+    async with Client(server(), mode="legacy", elicitation_callback=Dialogs([YES])) as client:
+        await asked(client, cmd="git clean -f")
+        assert {await outcome(client, **one) for one in OTHERS} == {"destructive_command", "network"}
+        assert await outcome(client, cmd="git clean -f", stdin="input is no other command") == "ran"
+
+
+async def test_who_permits_ten_minutes_has_not_permitted_an_hour(server):
+    """H8. CT-G5: long_timeout is a gate to which something comes."""
+    minutes, hour = {"cmd": "true", "timeout_ms": 660_000}, {"cmd": "true", "timeout_ms": 3_600_000}
+    async with Client(server(), mode="legacy", elicitation_callback=Dialogs([YES])) as client:
+        assert await outcome(client, **minutes) == "long_timeout"
+        assert (await asked(client, "long_timeout", **minutes))["status"] == "granted"
+        assert await outcome(client, **hour) == "long_timeout"
+        assert await outcome(client, **minutes) == "ran"
+
+
+async def test_one_answer_is_one_permission_however_many_wait_for_it(server):
+    """H8."""
+    dialogs = Dialogs([YES], held=anyio.Event())
+    granted, ran = [], []
+    async with Client(server(), mode="legacy", elicitation_callback=dialogs) as client:
+
+        async def ask():
+            granted.append((await asked(client, cmd="git clean -fd"))["grant_id"])
+
+        async def run():
+            ran.append(await outcome(client, cmd="git clean -fd"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(ask)
+            while len(dialogs.read) < 3:
+                await anyio.sleep(0.01)
+            dialogs.held.set()
+        assert len({*granted}) == 1
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(run)
+        assert sorted(ran) == ["destructive_command"] * 3 + ["ran"]
+
+
+async def test_where_two_things_need_a_permission_one_of_them_is_not_enough(server):
+    """H8."""
+    both = "git clean -f; curl -s https://example.org"
+    async with Client(server(), mode="legacy", elicitation_callback=Dialogs([YES])) as client:
+        await asked(client, cmd=both)
+        assert await outcome(client, cmd=both) == "network"
+        await asked(client, "network", cmd=both)
+        assert await outcome(client, cmd=both) == "ran"
+        assert (await client.call_tool("server_info", {})).structured_content["grants"] == []
+
+
+async def test_another_session_has_no_part_in_it(server):
+    """H8: over HTTP, where sessions are told from each other."""
+    async with served_over_http(server("http")) as url:
+        yes, other = (Client(url, mode="legacy", elicitation_callback=Dialogs([one])) for one in (YES, NO))
+        async with yes as client, other as stranger:
+            told = await asked(client, cmd="git clean -f x")
+            assert told["status"] == "granted"
+            assert await outcome(stranger, cmd="git clean -f x") == "destructive_command"
+            assert (await stranger.call_tool("server_info", {})).structured_content["grants"] == []
+            assert await outcome(client, cmd="git clean -f x") == "ran"
+
+
+@contextlib.asynccontextmanager
+async def served_over_http(server):
+    web = uvicorn.Server(
+        uvicorn.Config(
+            server.streamable_http_app(host="127.0.0.1"), log_config=None, ws="none", timeout_graceful_shutdown=1
+        )
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, [listener])
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+            web.should_exit = True
+
+
+async def test_what_nobody_can_permit_is_not_asked(server):
+    """W5."""
+    dialogs = Dialogs([YES])
+    async with Client(server(), mode="legacy", elicitation_callback=dialogs) as client:
+        answer = await client.call_tool("exec_command", {"cmd": "sudo ls"})
+        assert answer.structured_content["permission_request"]["retryable"] is False
+        assert answer.structured_content["error"]["retryable"] is False
+        told = await asked(client, "privileged_executable", cmd="sudo ls")
+        assert (told["status"], told["error"]["message"]) == ("denied", "Nobody can permit it here.")
+    assert dialogs.read == []
+
+
+async def test_where_nobody_can_be_asked_it_says_so(safe, server):
+    """W1: the code that clients know."""
+    engine = safe.engine
+    nobody = dataclasses.replace(safe.bench.permissions.desk, channels=frozenset())
+    bench = dataclasses.replace(safe.bench, permissions=dataclasses.replace(safe.bench.permissions, desk=nobody))
+    async with Client(make_server(engine, bench.config, safe.environ, "stdio", bench)) as client:
+        told = await asked(client, cmd=RESET)
+        assert (told["status"], told["error"]["code"]) == ("unsupported", "ELICITATION_UNSUPPORTED")
+
+
+async def test_what_needs_no_permission_gets_none(safe):
+    told = await asked(safe.client, "network", cmd="true")
+    assert (told["status"], told["grant_id"]) == ("granted", None)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("exec_command", {}),
+        ("exec_command", {"cmd": "x", "workdir": "../x"}),
+        ("exec_command", {"cmd": 3}),
+        ("apply_changes", {"changes": 3}),
+        ("apply_changes", {"changes": [{"action": "hop", "path": "x"}]}),
+    ],
+)
+async def test_arguments_that_are_no_call_are_not_asked_about(safe, tool, arguments):
+    told = await asked(safe.client, tool=tool, **arguments)
+    assert told["error"]["code"] in {"INVALID_ARGUMENT", "PATH_OUTSIDE_WORKSPACE"}
+
+
+WROTE = "write_generated_or_ignored"
+WRITES = [
+    ("package-lock.json", WROTE),
+    ("sub/deep.log", WROTE),
+    ("./node_modules/left/new.js", WROTE),
+    ("src/package-lock.json.py", "ran"),
+    ("notes.txt", "ran"),
+]
+
+
+@pytest.mark.parametrize(("path", "expected"), WRITES)
+async def test_a_write_to_what_a_tool_makes_or_git_ignores_is_at_a_gate(safe, path, expected):
+    """W5. CT-G5."""
+    change = {"action": "write", "path": f"{path}.log", "content": "x"}
+    assert await outcome(safe.client, "apply_patch", patch=PATCH.format(path)) == expected
+    assert await outcome(safe.client, "apply_changes", changes=[change]) == WROTE
+    dry = {"dry_run": True, "patch": PATCH.format(path)}
+    assert await outcome(safe.client, "apply_patch", **dry) == "ran"  # a look is no write
+
+
+async def test_a_write_that_the_owner_permits_is_made_once(safe, server, era):
+    """W5, H8: of a move it is both ends."""
+    safe.write("from.log", "x\n")
+    revision = (await safe.told("read_file", path="from.log"))["revision"]
+    target = f"{era}.log"
+    move = {"action": "move", "path": "from.log", "destination": target, "revision": revision}
+    other = {"action": "create", "path": target, "content": "x"}
+    async with Client(server(), mode=era, elicitation_callback=Dialogs([YES])) as client:
+        told = await asked(client, WROTE, "apply_changes", changes=[move])
+        assert told["constraints"]["subject"] == f"permit {WROTE} write from.log,{target}"
+        assert await outcome(client, "apply_changes", changes=[other]) == WROTE
+        assert await outcome(client, "apply_changes", changes=[move]) == "ran"
+        assert await outcome(client, "apply_changes", changes=[other]) == WROTE
+        patch = PATCH.format("patched.log")
+        assert (await asked(client, WROTE, "apply_patch", patch=patch))["status"] == "granted"
+        assert await outcome(client, "apply_patch", patch=patch) == "ran"
+        assert await outcome(client, "apply_patch", patch=patch) == WROTE
+
+
+COMMANDS = {
+    "network": {"cmd": "curl -s https://example.org"},
+    "destructive_command": {"cmd": RESET},
+    "long_timeout": {"cmd": "true", "timeout_ms": 3_600_000},
+    "sensitive_env": {"cmd": "true", "env": {"LD_PRELOAD": "/nonexistent"}},
+    "shell_expansion": {"cmd": "echo $(date)"},
+    "inline_script": {"cmd": "python3 -c 'print(1)'"},
+    "privileged_executable": {"cmd": "sudo true"},
+}
+AT = {
+    "safe": {"network", "destructive_command", "long_timeout", "sensitive_env", "privileged_executable"},
+    "trusted": {"destructive_command", "sensitive_env", "privileged_executable"},
+    "dangerous": set(),
+}
+
+
+@pytest.mark.parametrize("mode", AT)
+async def test_each_mode_has_its_gates(server, mode):
+    """W5. CT-G5: each gate is one to which something comes."""
+    async with Client(server(mode=mode)) as client:
+        met = {gate: await outcome(client, **call) for gate, call in COMMANDS.items()}
+        assert met == {gate: gate if gate in AT[mode] else "ran" for gate in COMMANDS}
+        changed = await outcome(client, "apply_patch", patch=PATCH.format("yarn.lock"))
+        assert changed == (WROTE if mode == "safe" else "ran")
+
+
+@pytest.mark.parametrize(("stance", "status"), [("ask", "granted"), ("deny", "denied"), ("allow", "granted")])
+async def test_what_is_said_of_a_gate_comes_before_the_mode(server, stance, status):
+    """W5: in the strictest mode and in the laxest."""
+    for mode in ("safe", "dangerous"):
+        altered = server(mode=mode, gates=tuple(dict.fromkeys(COMMANDS, stance).items()))
+        async with Client(altered, mode="legacy", elicitation_callback=Dialogs([YES])) as client:
+            for gate in ("shell_expansion", "inline_script", "destructive_command"):
+                expected = "ran" if stance == "allow" else gate
+                assert await outcome(client, **COMMANDS[gate]) == expected
+            assert (await asked(client, "inline_script", **COMMANDS["inline_script"]))["status"] == status
+            assert await outcome(client, **COMMANDS["inline_script"]) == (
+                "inline_script" if stance == "deny" else "ran"
+            )
+
+
+HARMLESS = [
+    "git commit --allow-empty -qm 'fix mount bug, see https://example.org'",
+    "python3 tests/test_socket.py",
+    "python3 -m unittest -q tests.test_requests || true",
+    "which curl || true",
+    "grep -rn mount . || true",
+    "echo $((1 + 2)) ${HOME} `date`",
+    "for i in 1 2; do echo ${i}; done",
+    "rm -rf node_modules",
+    "cat /etc/os-release",
+    "ls /usr/include > /dev/null || true",
+    "npm run su --if-present || true",
+    "python3 - <<'EOF'\nprint(1)\nEOF",
+    "sed -n 1p .gitignore",
+    "mkdir -p build && touch build/x && rm -rf build",
+    "git stash list",
+]
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+async def test_daily_work_is_at_no_gate(safe, command):
+    """CT-G2, CT-U4."""
+    assert (await safe.run(command))["exit_code"] == 0
+
+
+HIDDEN = [
+    ("rm -r -f tests", "destructive_command"),
+    ("rm --recursive --force tests", "destructive_command"),
+    ("RM=rm; /bin/rm -fr tests", "destructive_command"),
+    ("rm -R tests", "destructive_command"),
+    ("git -C . reset --hard", "destructive_command"),
+    ("git 'reset' --ha\\rd", "destructive_command"),
+    ("git checkout -- .", "destructive_command"),
+    ("git restore .", "destructive_command"),
+    ("git clean --force", "destructive_command"),
+    ("git stash drop", "destructive_command"),
+    ("find . -delete", "destructive_command"),
+    ("find . -exec rm {} +", "destructive_command"),
+    ("truncate -s 0 tests/test_socket.py", "destructive_command"),
+    ("python3 <<'EOF'\nimport shutil; shutil.rmtree('tests')\nEOF", "destructive_command"),
+    ("echo 'rm -rf tests' | bash", "destructive_command"),
+    ("timeout 9 c'ur'l https://example.org", "network"),
+    ("env -i wget https://example.org", "network"),
+    ("bash -c 'curl https://example.org'", "network"),
+]
+
+
+@pytest.mark.parametrize(("command", "gate"), HIDDEN)
+async def test_another_spelling_comes_to_the_same_gate(safe, command, gate):
+    """CT-G1, CT-G6."""
+    assert await outcome(safe.client, cmd=command) == gate
+
+
+async def test_what_no_gate_sees_the_kernel_does_not_let_out(safe, server):
+    """CT-G3, CT-G6: gates explain. Files outside and the network are not there, whatever names them."""
+    secret = safe.outside / "secret"
+    secret.write_text("secret")
+    script = f"import os, socket; print(os.path.exists({str(secret)!r}), socket.socket().connect_ex(('127.0.0.1', 1)))"
+    for how in ("python3", "python3 -"):
+        told = await safe.run(how, stdin=script)
+        assert told["stdout"].startswith("False ")
+    assert (await safe.run(f"xxd {secret}"))["exit_code"] != 0
