@@ -1,0 +1,395 @@
+"""Writes, hooks, undo, pictures and protected places, as a client meets them; and how a workspace is opened."""
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import pwd
+import stat
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from tests.server.workspace.served import opened, owned
+
+from gloveport.config import Config
+from gloveport.config.schema import Hook
+from gloveport.errors import ConfigError
+from gloveport.server import app
+from gloveport.server.protocol import make_server
+from gloveport.server.workspace import opening
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
+
+pytestmark = pytest.mark.anyio
+
+MINE = "*** Begin Patch\n*** Update File: {0}\n@@\n-{1}\n+{2}\n*** End Patch\n"
+
+
+def added(path: str, text: str) -> str:
+    return f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"
+
+
+@pytest.fixture
+def hooked(served):
+    """Clients of the workspace with these hooks."""
+
+    def make(*hooks):
+        settings = served.bench.config.workspace.model_copy(update={"hooks": tuple(Hook(**one) for one in hooks)})
+        config = served.bench.config.model_copy(update={"workspace": settings})
+        bench = dataclasses.replace(served.bench, config=config)
+        return Client(make_server(served.engine, config, served.environ, "stdio", bench))
+
+    return make
+
+
+async def told(client, tool, **arguments):
+    answer = await client.call_tool(tool, arguments)
+    assert not answer.is_error, answer.content
+    return answer.structured_content
+
+
+async def test_a_hook_formats_what_was_written_and_revisions_are_those_of_the_result(served, hooked):
+    upper = {"files": ["*.up"], "command": "sed -i 's/.*/\\U&/'"}
+    async with hooked(upper) as client:
+        patch = "*** Begin Patch\n*** Add File: a b.up\n+one\n*** Add File: c.txt\n+two\n*** End Patch\n"
+        answer = await told(client, "apply_patch", patch=patch)
+        assert answer["warnings"] == []
+        revisions = {one["path"]: one["revision"] for one in answer["affected_files"]}
+        assert (served.root / "a b.up").read_text() == "ONE\n"
+        assert (served.root / "c.txt").read_text() == "two\n"
+        assert revisions["a b.up"] == hashlib.sha256(b"ONE\n").hexdigest()
+        change = {"action": "write", "path": "a b.up", "content": "three\n", "revision": revisions["a b.up"]}
+        await told(client, "apply_changes", changes=[change])
+        assert (served.root / "a b.up").read_text() == "THREE\n"
+
+
+async def test_a_hook_that_fails_says_so_among_the_warnings_and_the_write_stands(served, hooked):
+    noisy = {"files": ["*.noisy"], "command": "sh -c 'echo line 1: bad style; exit 3'"}
+    slow = {"files": ["*.noisy"], "command": "sleep 60 #", "seconds": 0.2}
+    async with hooked(noisy, slow) as client:
+        answer = await told(client, "apply_patch", patch=added("x.noisy", "1"))
+        failed, late = answer["warnings"]
+        assert "has failed (3): line 1: bad style" in failed
+        assert "has not ended in time" in late
+    assert (served.root / "x.noisy").read_text() == "1\n"
+
+
+async def test_a_hook_runs_in_the_sandbox_and_only_after_a_write(served, hooked):
+    """E5, W4: it reaches nothing else of the host, and no protected place."""
+    outside = served.outside / "made"
+    command = f"sh -c 'echo x > {outside}; echo x > .git/config; ls /proc | grep -c ^[0-9] > count' #"
+    config = (served.root / ".git/config").read_bytes()
+    async with hooked({"files": ["*.hooked"], "command": command}) as client:
+        await told(client, "apply_patch", patch=added("x.hooked", "1"), dry_run=True)
+        assert not (served.root / "count").exists()
+        await told(client, "apply_patch", patch=added("x.hooked", "1"))
+    assert int((served.root / "count").read_text()) < 10
+    assert not outside.exists()
+    assert (served.root / ".git/config").read_bytes() == config
+
+
+async def test_the_last_change_is_taken_back(served):
+    served.write("undo/kept.txt", "old\n", 0o755)
+    await served.told("apply_patch", patch=MINE.format("undo/kept.txt", "old", "new"))
+    made = "*** Begin Patch\n*** Add File: undo/made.txt\n+x\n*** Delete File: undo/kept.txt\n*** End Patch\n"
+    await served.told("apply_patch", patch=made)
+    assert not (served.root / "undo/kept.txt").exists()
+    undone = await served.told("undo_patch")
+    assert sorted(undone["summary"].splitlines()) == ["A undo/kept.txt", "D undo/made.txt"]
+    assert (served.root / "undo/kept.txt").read_text() == "new\n"
+    assert not (served.root / "undo/made.txt").exists()
+    await served.told("undo_patch")
+    assert (served.root / "undo/kept.txt").read_text() == "old\n"
+    assert stat.S_IMODE((served.root / "undo/kept.txt").stat().st_mode) == 0o755
+
+
+async def test_what_was_changed_since_is_not_taken_back(served):
+    await served.told("apply_patch", patch=added("since.txt", "1"))
+    await served.run("echo 2 > since.txt")
+    error = await served.refused("undo_patch")
+    assert (error["code"], error["details"]["path"]) == ("REVISION_MISMATCH", "since.txt")
+    assert (served.root / "since.txt").read_text() == "2\n"
+
+
+async def test_a_key_does_a_thing_once(served):
+    count = len(served.records())
+    first = await served.told("apply_patch", patch=added("once.txt", "1"), idempotency_key="one")
+    (served.root / "once.txt").write_text("2\n")
+    again = await served.told("apply_patch", patch=added("once.txt", "1"), idempotency_key="one")
+    assert again == {**first, "idempotent_replay": True}
+    assert (served.root / "once.txt").read_text() == "2\n"
+    error = await served.refused("apply_patch", patch=added("twice.txt", "1"), idempotency_key="one")
+    assert (error["code"], error["retryable"]) == ("IDEMPOTENCY_KEY_REUSED", False)
+    written = [one.fields.get("written") for one in served.records()[count:] if one.kind == "write.ended"]
+    assert written == [["once.txt"], [], None]
+
+
+async def test_all_that_is_written_is_written_down(served):
+    """A1: who, what, and how it ended; no contents."""
+    count = len(served.records())
+    await served.told("apply_patch", patch=added("audited.txt", "a secret of the file"))
+    admitted, ended = served.records()[count:]
+    assert (admitted.kind, ended.kind) == ("write.admitted", "write.ended")
+    assert admitted.fields["changes"] == [{"operation": "create", "path": "audited.txt"}]
+    assert ended.fields["written"] == ["audited.txt"]
+    assert "a secret of the file" not in str([admitted, ended])
+
+
+PROTECTED = [".env", "sub/.envrc", ".git/config", ".GIT/hooks/pre-commit", ".vscode/tasks.json", "gloveport.toml"]
+PROTECTED += ["x/.bashrc", ".gitmodules", ".claude/commands/x.md", ".mcp.json"]
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+async def test_what_runs_later_outside_is_written_by_no_tool(served, path):
+    """CT-F5, CT-E5."""
+    revision = {"revision": "0"}
+    assert (await served.refused("apply_patch", patch=added(path, "x")))["code"] == "PROTECTED_PATH"
+    for change in (
+        {"action": "create", "path": path, "content": "x"},
+        {"action": "write", "path": f"./{path}", "content": "x"},
+        {"action": "delete", "path": path, **revision},
+        {"action": "move", "path": "notes", "destination": path, **revision},
+    ):
+        served.write("notes", "x")
+        error = await served.refused("apply_changes", changes=[change])
+        assert error["code"] in {"PROTECTED_PATH", "REVISION_MISMATCH"}, change
+    assert not (served.root / path).exists() or path.lower() == ".git/config"
+
+
+async def test_what_the_operator_exempts_is_written(tmp_path, served):
+    """W4: by a tool and by a command, and nothing else."""
+    async with opened(tmp_path, exempt=[".envrc", "sub/.env"]) as one:
+        await one.told("apply_patch", patch=added(".envrc", "x"))
+        await one.told("apply_patch", patch=added("sub/.env", "x"))
+        assert (await one.refused("apply_patch", patch=added(".env", "x")))["code"] == "PROTECTED_PATH"
+        assert await one.out("echo y > .envrc; cat .envrc") == "y\n"
+
+
+async def test_a_configuration_of_ours_in_the_workspace_configures_nothing_and_stays(served):
+    """W4: gloveport.toml is the owner's, wherever it lies."""
+    served.write("gloveport.toml", '[workspace]\nmode = "safe"\n')
+    assert (await served.told("server_info"))["permission_mode"] == "dangerous"
+    assert (await served.run("echo > gloveport.toml"))["exit_code"] != 0
+    assert (await served.run("mv gloveport.toml other.toml"))["exit_code"] != 0
+    assert (served.root / "gloveport.toml").read_text() == '[workspace]\nmode = "safe"\n'
+
+
+@pytest.mark.skipif(Image is None, reason="Pillow comes with the extra data")
+class TestPictures:
+    """view_image, where what is to be made smaller can be."""
+
+    @staticmethod
+    def made(served, name, form, size, mode="RGB", **options):
+        data = io.BytesIO()
+        Image.effect_noise(size, 80).convert(mode).save(data, form, **options)
+        served.write(name, "").write_bytes(data.getvalue())
+        return data.getvalue()
+
+    @staticmethod
+    async def seen(served, **arguments):
+        answer = await served.call("view_image", **arguments)
+        assert not answer.is_error, answer.content
+        picture, text = answer.content
+        data = base64.b64decode(picture.data)
+        assert base64.b64encode(data)[:64].decode() not in str(answer.structured_content) + text.text
+        told = answer.structured_content
+        assert (told["bytes"], told["mime_type"]) == (len(data), picture.mime_type)
+        shown = Image.open(io.BytesIO(data))
+        assert (told["width"], told["height"]) == shown.size
+        return told, data
+
+    @pytest.mark.parametrize("form", ["PNG", "GIF", "JPEG", "WEBP"])
+    async def test_a_picture_that_fits_is_shown_as_it_is(self, served, form):
+        data = self.made(served, f"fits.{form}", form, (64, 48))
+        told, shown = await self.seen(served, path=f"fits.{form}")
+        assert shown == data
+        assert (told["resized"], told["original"]["bytes"]) == (False, len(data))
+
+    @pytest.mark.parametrize(
+        ("form", "mode"),
+        [("PNG", "RGBA"), ("PNG", "P"), ("GIF", "P"), ("JPEG", "CMYK"), ("WEBP", "RGB"), ("PNG", "LA")],
+    )
+    async def test_one_that_does_not_fit_is_made_smaller(self, served, form, mode):
+        data = self.made(served, f"large.{form}", form, (400, 300), mode)
+        told, shown = await self.seen(served, path=f"large.{form}", max_width=100, max_bytes=20_000)
+        assert told["resized"] is True
+        assert (told["width"], told["height"]) == (100, 75)
+        assert len(shown) <= 20_000
+        assert told["original"] == {
+            "bytes": len(data),
+            "width": 400,
+            "height": 300,
+            "mime_type": f"image/{form.lower()}",
+        }
+
+    async def test_without_leave_to_make_it_smaller_pixels_are_let_through_and_bytes_are_not(self, served):
+        data = self.made(served, "wide.png", "PNG", (400, 300))
+        told, shown = await self.seen(served, path="wide.png", max_width=100, auto_resize=False)
+        assert (shown, told["resized"]) == (data, False)
+        error = await served.refused("view_image", path="wide.png", max_bytes=1024, auto_resize=False)
+        assert error["code"] == "OUTPUT_TOO_LARGE"
+
+    async def test_one_that_can_not_be_made_so_small_is_refused(self, served):
+        self.made(served, "noise.png", "PNG", (400, 300))
+        error = await served.refused("view_image", path="noise.png", max_bytes=1024)
+        assert "it can't be made so small" in error["message"]
+
+
+def bomb(width: int, height: int, body: bytes) -> bytes:
+    """A PNG whose header promises this."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+HOSTILE = {
+    "bomb": bomb(60_000, 60_000, zlib.compress(b"\0" * 1_000_000)),
+    "torn": bomb(3000, 3000, zlib.compress(b"\0" * 9000)[:20]),
+    "garbage": bomb(3000, 3000, os.urandom(4096)),
+    "gif": b"GIF89a" + struct.pack("<HH", 40_000, 40_000) + b"\xf7\0\0" + os.urandom(2048),
+    "webp": b"RIFF\x64\0\0\0WEBPVP8X\x0a\0\0\0" + b"\0" * 4 + b"\xff\x7f\0\xff\x7f\0" + os.urandom(64),
+    "jpeg": b"\xff\xd8\xff\xc0\0\x11\x08\x75\x30\x75\x30\x03" + os.urandom(4096),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_picture_is_refused_by_the_sandbox_that_would_have_made_it_smaller(served, name):
+    """CT-R3: the server decodes nothing, and goes on."""
+    served.write(f"hostile.{name}", "").write_bytes(HOSTILE[name])
+    error = await served.refused("view_image", path=f"hostile.{name}")
+    assert error["code"] in {"OUTPUT_TOO_LARGE", "BINARY_FILE"}
+    assert await served.out("echo still here") == "still here\n"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [b"\x89PNG\r\n\x1a\n", b"", b"\x7fELF", bomb(9000, 9000, b""), b"GIF89a" + b"\xff" * 20],
+    ids=["head", "nothing", "program", "large", "gif"],
+)
+async def test_what_a_decoder_that_was_taken_over_gives_back_is_looked_at(served, made, monkeypatch):
+    """It can't name another type or size than what it sends has, nor another path."""
+    served.write("taken.png", "").write_bytes(bomb(3000, 3000, b""))
+    said = f"import sys; sys.stdout.buffer.write({made!r})"
+    monkeypatch.setattr("gloveport.workspace.pictures._RESIZE", ("python3", "-c", said))
+    error = await served.refused("view_image", path="taken.png")
+    assert error["code"] in {"OUTPUT_TOO_LARGE", "BINARY_FILE"}
+    assert error["details"]["path"] == "taken.png"
+
+
+async def assembled(config, environ):
+    async with app.assemble(config, environ) as engine, opening.opened(engine, config, environ, "stdio") as bench:
+        return bench
+
+
+def configured(root, **settings):
+    told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root), **settings}}
+    return Config.model_validate(told)
+
+
+@pytest.mark.parametrize("place", ["home", "state", "above the state", "no such", "file"])
+async def test_a_directory_that_can_be_no_workspace_is_refused(tmp_path, place):
+    """W2: not the home of anybody, and nothing that holds our own state."""
+    state = tmp_path / "below/state"
+    state.mkdir(parents=True)
+    (tmp_path / "file").touch()
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    roots = {"home": home, "state": state, "above the state": state.parent}
+    with pytest.raises(ConfigError):
+        await assembled(configured(roots.get(place, tmp_path / place)), {"GLOVEPORT_STATE": str(state)})
+
+
+@pytest.mark.parametrize(("root", "toolsets"), [("/nonexistent", ""), (None, "x")])
+def test_what_the_command_line_says_of_a_workspace_is_checked(root, toolsets):
+    with pytest.raises(ConfigError, match="--workspace" if root else "--toolsets"):
+        opening.with_workspace(Config(), {"root": root and Path(root), "toolsets": toolsets})
+
+
+async def test_all_of_the_host_is_no_workspace(tmp_path):
+    """W2."""
+    config = opening.with_workspace(configured(tmp_path), {"root": Path("/"), "toolsets": ""})
+    with pytest.raises(ConfigError, match="workspace"):
+        await assembled(config, {"GLOVEPORT_STATE": str(tmp_path / "state")})
+
+
+async def test_where_the_toolset_is_not_asked_for_there_are_no_tools_of_the_workspace(tmp_path):
+    (tmp_path / "project").mkdir()
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    assert await assembled(configured(tmp_path / "project", toolsets=["code"]), environ) is None
+
+
+async def test_a_second_server_works_in_the_same_workspace(served):
+    """A write of one is seen by the other, a stale revision is refused, undo takes back what was last."""
+    config = served.bench.config
+    async with (
+        app.assemble(config, served.environ) as engine,
+        opening.opened(engine, config, served.environ, "stdio") as bench,
+        Client(make_server(engine, config, served.environ, "stdio", bench)) as other,
+    ):
+        await served.told("apply_patch", patch=added("shared.txt", "1"))
+        revision = (await told(other, "read_file", path="shared.txt"))["revision"]
+        await told(other, "apply_patch", patch=MINE.format("shared.txt", "1", "2"))
+        change = {"action": "write", "path": "shared.txt", "content": "3", "revision": revision}
+        assert (await served.refused("apply_changes", changes=[change]))["code"] == "REVISION_MISMATCH"
+        assert (await told(other, "exec_command", cmd="cat shared.txt"))["stdout"] == "2\n"
+        await served.told("undo_patch")
+        assert (served.root / "shared.txt").read_text() == "1\n"
+
+
+KILLED = """
+import itertools, sys
+from pathlib import Path
+from gloveport.workspace.patch.writer import Writer
+from gloveport.workspace.tree import Tree
+from tests.workspace.patch.killed import in_child
+
+root, journal = map(Path, sys.argv[1:])
+patch = "".join(f"*** Update File: {name}\\n-old\\n+new\\n" for name in "ab")
+with Tree.opened(root) as tree:
+    for number in itertools.count(1):
+        for name in "ab":
+            (root / name).write_text("old\\n")
+        in_child(lambda: Writer(tree, journal).apply_patch(f"*** Begin Patch\\n{patch}*** End Patch"), number)
+        if {(root / name).read_text() for name in "ab"} == {"old\\n", "new\\n"}:
+            break
+        Writer(tree, journal).recover()
+"""
+
+
+async def test_what_a_killed_server_left_half_done_is_done_when_the_next_one_starts(tmp_path):
+    """W3: from the journal, before the first call."""
+    root, environ = tmp_path / "project", {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    root.mkdir()
+    owned(root)
+    journal = tmp_path / "state/workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16] / "journal"
+    journal.parent.mkdir(parents=True)
+    subprocess.run([sys.executable, "-c", KILLED, str(root), str(journal)], cwd=Path(__file__).parents[3], check=True)
+    assert {(root / name).read_text() for name in "ab"} == {"old\n", "new\n"}
+    await assembled(configured(root), environ)
+    assert len({(root / name).read_text() for name in "ab"}) == 1
+
+
+async def test_paths_are_shown_and_taken_as_the_files_are_called(served):
+    """CT-U3, W2: names that are not ASCII, or no text at all, go back in as they came out."""
+    (served.root / "naïve ☃.txt").write_text("x\n")
+    raw = os.fsencode(served.root) + b"/caf\xe9.txt"
+    Path(os.fsdecode(raw)).write_text("y\n")
+    owned(Path(os.fsdecode(raw)))
+    entries = (await served.told("git_status"))["entries"]
+    assert "naïve ☃.txt" in {one["path"] for one in entries}
+    listed = (await served.told("list_files", glob="caf*"))["files"]
+    assert json.loads(json.dumps(listed)) == listed
+    assert (await served.told("read_file", path=listed[0]["path"]))["content"] == "y\n"
+    Path(os.fsdecode(raw)).unlink()
