@@ -29,7 +29,7 @@ from gloveport.workspace import keeping
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace.running import Ran
-from gloveport.workspace.tree import Tree, shown
+from gloveport.workspace.tree import Tree
 
 _SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
@@ -80,6 +80,7 @@ class Workspace:
     limits: Limits
     state: Path
     walls: Walls | None = None
+    _known: keeping.Found = keeping.NOTHING
     _looking_seconds: float = math.inf
     _reading: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
 
@@ -101,26 +102,33 @@ class Workspace:
             )
             before = await self._found()
             limits = self.limits.model_copy(update={"wall_seconds": wanted.seconds})
-            async with self._sandbox(limits, before) as child, self._way_out(child, guard):
-                sinks = {name: ScrubbedSink(heard, self.engine.gateway.vault) for name, heard in command.heard.items()}
-                outcome = await child.run(
-                    program,
-                    value_bytes=_VALUE_BYTES,
-                    stdout=sinks["stdout"],
-                    stderr=sinks["stderr"],
-                    clock=guard.clock,
-                    hand=command.begin,
-                )
-                for sink in sinks.values():
-                    sink.finish()
-            command.warnings += self._appeared(before, await self._found())
-            ending.fields |= {
-                "exit_code": outcome.exit_code,
-                "killed_by": outcome.killed_by,
-                "wall_ms": round(outcome.wall_seconds * 1000),
-                **{f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()},
-                "appeared": [*command.warnings],
-            }
+            try:
+                async with self._sandbox(limits, before) as child, self._way_out(child, guard):
+                    outcome = await self._attended(child, program, guard, command)
+                ending.fields |= {
+                    "exit_code": outcome.exit_code,
+                    "killed_by": outcome.killed_by,
+                    "wall_ms": round(outcome.wall_seconds * 1000),
+                }
+            finally:  # also where it was ended by whoever began it
+                with anyio.CancelScope(shield=True):
+                    command.warnings += keeping.differences(before, await self._found())
+                ending.fields |= {f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()}
+                ending.fields["appeared"] = [*command.warnings]
+        return outcome
+
+    async def _attended(self, child: Confined, program: Program, guard: Guard, command: Command) -> Outcome:
+        sinks = {name: ScrubbedSink(heard, self.engine.gateway.vault) for name, heard in command.heard.items()}
+        outcome = await child.run(
+            program,
+            value_bytes=_VALUE_BYTES,
+            stdout=sinks["stdout"],
+            stderr=sinks["stderr"],
+            clock=guard.clock,
+            hand=command.begin,
+        )
+        for sink in sinks.values():
+            sink.finish()
         return outcome
 
     async def run(
@@ -208,22 +216,12 @@ class Workspace:
         """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
         started = time.monotonic()
         if self._looking_seconds > _SHORT_SECONDS:
-            found = await to_thread.run_sync(keeping.find, self.tree)
+            found = await to_thread.run_sync(keeping.find, self.tree, self._known)
         else:
-            found = keeping.find(self.tree)
+            found = keeping.find(self.tree, self._known)
         self._looking_seconds = time.monotonic() - started
+        self._known = found
         return found
-
-    def _appeared(self, before: keeping.Found, after: keeping.Found) -> list[str]:
-        """What has come into being that should have been kept, had it been there: in words."""
-        words = []
-        if keeping.misplaced(self.tree):
-            words.append("removed .git/commondir, by which git would have taken its configuration from elsewhere")
-        for path, mark in sorted(after.read_only.items()):
-            if before.read_only.get(path) != mark:
-                what = "was changed meanwhile" if path in before.read_only else "is new"
-                words.append(f"{shown(path)} {what}: whoever opens the workspace should look at it first")
-        return words
 
 
 async def _feed(text: bytes, console: Console) -> None:

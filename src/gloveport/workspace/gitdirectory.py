@@ -1,0 +1,113 @@
+"""What in a git directory makes git run something, or read its configuration from elsewhere. By descriptors, of places
+that a program of the sandbox may change at the same time: nothing is followed, nothing is believed.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator
+from io import FileIO
+from typing import Final
+
+from gloveport.policy.protected import GIT_DIRECTORIES, GIT_FILES
+
+PARTS: Final = tuple(sorted(map(os.fsencode, {*GIT_FILES, *GIT_DIRECTORIES, "commondir"})))
+"""Paths below a git directory, or below that of a worktree, which alone has a ``commondir``."""
+
+_MOST_BYTES: Final = 1 << 18
+_MOST_NAMED: Final = 64
+_MOST_NAMES: Final = 10_000
+_LINE: Final = re.compile(rb"^[ \t]*(?:\[[^\]\n]*\][ \t]*)?([A-Za-z][A-Za-z0-9-]*)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
+_PROGRAMS: Final = frozenset(
+    {b"askpass", b"clean", b"cmd", b"command", b"driver", b"editor", b"external", b"fsmonitor", b"helper", b"pager"}
+    | {b"process", b"program", b"smudge", b"sshcommand", b"textconv"}
+)
+
+
+def is_git(directory: int) -> bool:
+    """Whether git would take it for a git directory, whatever its name."""
+    return all(_is_there(directory, name) for name in (b"HEAD", b"objects", b"refs"))
+
+
+def complete(git: int) -> bool:
+    """Give a git directory the empty parts that could be made otherwise, with its owner. Tell whether something was
+    removed by which git would have taken its configuration from elsewhere: no git puts it there.
+    """
+    status = os.fstat(git)
+    with contextlib.suppress(OSError):
+        os.mkdir(b"hooks", 0o755, dir_fd=git)
+        made = os.open(b"hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=git)
+        _give(made, status)
+    for name in (b"config", *([b"config.worktree"] if b"worktreeconfig" in text(git, b"config").lower() else [])):
+        with contextlib.suppress(OSError):
+            made = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=git)
+            _give(made, status)
+    try:
+        os.unlink(b"commondir", dir_fd=git)
+    except OSError:
+        return False
+    return True
+
+
+def text(directory: int, name: bytes) -> bytes:
+    """What a file says, as far as that is not too long; nothing where it is none."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with contextlib.suppress(OSError), FileIO(os.open(name, flags, dir_fd=directory)) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(_MOST_BYTES) or b""
+    return b""
+
+
+def values(configuration: bytes, key: bytes) -> list[bytes]:
+    """All values of a key, whatever its section. Rather too many than too few."""
+    joined = configuration.replace(b"\\\n", b"")
+    return [_unquoted(value) for name, value in _LINE.findall(joined) if name.lower() == key][:_MOST_NAMED]
+
+
+def programs(configuration: bytes) -> list[bytes]:
+    """Words of the values that git runs which may be paths of files."""
+    joined = configuration.replace(b"\\\n", b"")
+    commands = [value for name, value in _LINE.findall(joined) if name.lower() in _PROGRAMS][:_MOST_NAMED]
+    words = [word for command in commands for word in _words(os.fsdecode(_unquoted(command)).lstrip("!"))]
+    return [word for word in words if word[:1] != b"-"][:_MOST_NAMED]
+
+
+def names(directory: int | None) -> Iterator[bytes]:
+    """The names in a directory, the first few thousand."""
+    if directory is not None:
+        with os.scandir(directory) as entries:
+            for entry, _ in zip(entries, range(_MOST_NAMES), strict=False):
+                yield os.fsencode(entry.name)
+
+
+def _unquoted(value: bytes) -> bytes:
+    """A value as git has it: without quotes and comments."""
+    return b" ".join(_words(os.fsdecode(value), quotes='"', comments="#;"))
+
+
+def _words(text: str, *, quotes: str = "'\"", comments: str = "") -> list[bytes]:
+    """Its words, by default as a shell would read them."""
+    reader = shlex.shlex(text, posix=True)
+    reader.whitespace_split, reader.quotes, reader.commenters = True, quotes, comments
+    try:
+        read = [*reader]
+    except ValueError:
+        read = text.replace('"', " ").split()
+    return [os.fsencode(word) for word in read if "\0" not in word]
+
+
+def _is_there(directory: int, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _give(made: int, owner: os.stat_result) -> None:
+    """Give what was made just now to an owner, unless somebody has put something of others in its place."""
+    if os.fstat(made).st_uid == os.geteuid():
+        os.fchown(made, owner.st_uid, owner.st_gid)
+    os.close(made)

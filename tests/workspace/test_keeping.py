@@ -1,0 +1,339 @@
+"""What commands must not write: found wherever it is, whatever a command puts in its way."""
+
+import contextlib
+import os
+import subprocess
+import threading
+
+import pytest
+
+from gloveport.errors import WorkspaceError
+from gloveport.workspace import gitdirectory, keeping
+from gloveport.workspace.tree import Tree
+
+PARTS = {b".git/config", b".git/hooks"}
+
+
+def git(root, *arguments):
+    """Run git in the workspace, as its owner would."""
+    own = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
+    own |= {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    allow = ("-c", "safe.directory=*", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *allow, *arguments], cwd=root, env=own, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(root):
+    """The workspace as a repository with one commit."""
+    git(root, "init", "-q", "-b", "main")
+    git(root, "commit", "-q", "--allow-empty", "-m", "x")
+    return root
+
+
+def found(tree, known=keeping.NOTHING):
+    return keeping.find(tree, known)
+
+
+def test_of_a_repository_its_configuration_and_its_hooks_are_kept_and_pinned(repository, tree):
+    """W4, CT-E5"""
+    one = found(tree)
+    assert one.read_only.keys() >= PARTS
+    assert one.repositories == {b".git"}
+    assert b".git" in one.pinned
+    kept = one.kept("/w")
+    assert kept.index(("/w/.git", "pinned")) < kept.index(("/w/.git/config", "read-only"))
+
+
+def test_a_repository_gets_the_parts_that_it_lacks_from_whom_it_belongs_to(repository, tree):
+    """W4: what is not there could be made."""
+    for name in ("hooks", "config"):
+        subprocess.run(["rm", "-rf", repository / ".git" / name], check=True)
+    assert found(tree).read_only.keys() >= PARTS
+    assert [*(repository / ".git/hooks").iterdir()] == []
+    assert (repository / ".git/config").read_bytes() == b""
+    assert (repository / ".git/hooks").stat().st_uid == (repository / ".git").stat().st_uid
+
+
+def test_what_is_no_repository_gets_nothing(root, tree):
+    """W4"""
+    (root / ".git").mkdir()
+    assert found(tree).repositories == set()
+    assert [*(root / ".git").iterdir()] == []
+
+
+def test_a_configuration_of_the_worktree_is_there_where_git_would_read_it(repository, tree):
+    """W4: extensions.worktreeConfig."""
+    assert b".git/config.worktree" not in found(tree).read_only
+    git(repository, "config", "extensions.worktreeConfig", "true")
+    assert b".git/config.worktree" in found(tree).read_only
+
+
+@pytest.mark.parametrize("name", ["below", "a/b/c", "with ü", "x.git"])
+def test_repositories_below_are_kept_too(repository, tree, name):
+    """W4"""
+    (repository / name).mkdir(parents=True)
+    git(repository / name, "init", "-q")
+    assert os.fsencode(f"{name}/.git/config") in found(tree).read_only
+    assert os.fsencode(name.split("/")[0]) in found(tree).pinned
+
+
+def test_a_git_directory_is_known_by_what_is_in_it(repository, tree):
+    """W4: bare ones, and those that a .git which is a file leads to, however deep."""
+    git(repository, "init", "-q", "--bare", "store.git")
+    deep = repository / "node_modules/a/b/c/d/e"
+    deep.mkdir(parents=True)
+    (repository / "out").mkdir()
+    git(repository / "out", "init", "-q", "--separate-git-dir", str(deep / "far"))
+    one = found(tree)
+    assert one.repositories == {b".git", b"store.git", b"node_modules/a/b/c/d/e/far"}
+    assert {b"store.git/config", b"out/.git", b"node_modules/a/b/c/d/e/far/hooks"} <= one.read_only.keys()
+
+
+def test_submodules_are_kept_by_any_name_and_their_checkouts_wherever_they_lie(repository, tree, tmp_path):
+    """W4: git status runs git in each of them."""
+    source = tmp_path / "source"
+    source.mkdir()
+    git(source, "init", "-q")
+    git(source, "commit", "-q", "--allow-empty", "-m", "x")
+    git(repository, "submodule", "add", "-q", "--name", "libs/one", str(source), "vendor/a/b/one")
+    one = found(tree)
+    assert b".git/modules/libs/one" in one.repositories
+    assert {b".git/modules/libs/one/config", b".git/modules/libs/one/hooks", b"vendor/a/b/one/.git"} <= {*one.read_only}
+    assert b"vendor/a/b" in one.pinned
+
+
+def test_a_submodule_that_is_not_there_yet_is_noticed_when_it_comes(repository, tree):
+    """W4: where .gitmodules names its place."""
+    (repository / ".gitmodules").write_text('[submodule "x"]\n\tpath = vendor/x\n\turl = ../x\n')
+    (repository / "vendor/x").mkdir(parents=True)
+    before = found(tree)
+    git(repository / "vendor/x", "init", "-q")
+    words = keeping.differences(before, found(tree, before))
+    assert any(word.startswith("vendor/x/.git/config is new") for word in words)
+
+
+def test_what_leads_from_a_worktree_to_its_repository_is_kept(repository, tree):
+    """W4: another commondir would be another configuration."""
+    git(repository, "worktree", "add", "-q", "trees/wt")
+    one = found(tree)
+    assert {b".git/worktrees/wt/commondir", b"trees/wt/.git"} <= one.read_only.keys()
+    assert (repository / ".git/worktrees/wt/commondir").exists()
+    for name in ("objects", "refs"):  # it looks like a repository of its own now, and must not become one
+        (repository / ".git/worktrees/wt" / name).mkdir()
+    found(tree)
+    assert (repository / ".git/worktrees/wt/commondir").exists()
+
+
+@pytest.mark.parametrize("where", [".git", "below/.git", "store.git"])
+def test_what_would_lead_a_repository_to_another_configuration_is_removed_and_told(repository, tree, where):
+    """W4: no git puts a commondir there."""
+    (repository / "below").mkdir()
+    git(repository / "below", "init", "-q")
+    git(repository, "init", "-q", "--bare", "store.git")
+    before = found(tree)
+    for _ in range(2):
+        (repository / where / "commondir").write_text("../evil\n")
+        after = found(tree, before)
+        assert not (repository / where / "commondir").exists()
+        (word,) = keeping.differences(before, after)
+        assert word.startswith(f"removed {where}/commondir")
+        before = after
+
+
+def test_what_the_configuration_names_in_the_workspace_is_kept(repository, tree):
+    """W4: hooks elsewhere, more configuration, and programs that git runs."""
+    names = ("more", "even-more", "scripts/clean.sh", "tools/diff", "absolute", "quoted file", "scripts/free")
+    for name in names:
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("")
+    (repository / ".githooks").mkdir()
+    (repository / "more").write_text("[include]\n\tpath = even-more\n\tpath = more\n")
+    (repository / ".git/config").write_text(
+        f"""[core]
+    hooksPath = .githooks ; where they are
+    fsmonitor = {repository}/absolute
+[include] path = ../more
+[filter "x"]
+    clean = sh \\
+scripts/clean.sh %f
+[diff "y"]
+    command = "'quoted file' --x"
+    textconv = !tools/diff
+[remote "origin"]
+    url = scripts/free
+"""
+    )
+    kept = found(tree).read_only.keys()
+    named = {b".githooks", *map(os.fsencode, names)} - {b"scripts/free"}
+    assert named <= kept
+    assert b"scripts/free" not in kept
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["/", ".", "..", "../..", "/etc", "", '"', "'", "\\", "~", "~root", "\x01", "x" * 5000, "../.git", "./../../x"],
+)
+def test_what_a_configuration_names_outside_or_not_at_all_is_nothing(repository, tree, value):
+    """W4: it is what a checkout brings along."""
+    lines = [f"{key} = {value}" for key in ("hooksPath", "path", "fsmonitor", "worktree", "command")]
+    (repository / ".git/config").write_text("[a]\n" + "\n".join(lines))
+    one = found(tree)
+    assert one.read_only.keys() >= PARTS
+    assert all(path and not path.startswith((b"/", b"..")) for path in one.read_only)
+
+
+def test_links_are_told_and_what_they_lead_to_is_kept(repository, tree, tmp_path):
+    """W4, W2: a link itself can't be."""
+    (repository / "our-hooks").mkdir()
+    subprocess.run(["rm", "-rf", repository / ".git/hooks"], check=True)
+    (repository / ".git/hooks").symlink_to("../our-hooks")
+    (repository / ".envrc").symlink_to(tmp_path / "outside")
+    one = found(tree)
+    assert one.links == {b".git/hooks", b".envrc"}
+    assert b"our-hooks" in one.read_only
+    assert not one.links & one.read_only.keys()
+    (repository / ".profile").symlink_to("x")
+    (word,) = keeping.differences(one, found(tree, one))
+    assert word.startswith(".profile is a new symbolic link")
+
+
+def test_what_is_exempt_is_not_kept(repository):
+    """W5: by name or by path."""
+    (repository / "a").mkdir()
+    for name in (".envrc", "a/.envrc", "a/.env"):
+        (repository / name).write_text("")
+    with Tree.opened(repository, frozenset({".env", "a/.envrc"})) as tree:
+        assert found(tree).read_only.keys() - PARTS == {b".envrc"}
+
+
+def test_names_in_other_cases_are_kept_and_those_that_are_no_text(repository, tree):
+    """W4: on some file systems they are the same file."""
+    for name in (".ENVRC", ".VSCode"):
+        (repository / os.fsdecode(b"\xff\xfe") / name).mkdir(parents=True)
+    one = found(tree)
+    assert {b"\xff\xfe/.ENVRC", b"\xff\xfe/.VSCode"} <= one.read_only.keys()
+    assert ("/w/\udcff\udcfe/.ENVRC", "read-only") in one.kept("/w")
+
+
+def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tree, monkeypatch):
+    """W4: a command that makes more directories than anybody looks at."""
+    (repository / "z/below").mkdir(parents=True)
+    git(repository / "z/below", "init", "-q")
+    (repository / "z/.envrc").write_text("")
+    before = found(tree)
+    monkeypatch.setattr(keeping._Search, "__init__", _narrow(keeping._Search.__init__))
+    for number in range(60):
+        (repository / f"a{number}").mkdir()
+    assert not {b"z/.envrc", b"z/below/.git/config"} <= found(tree).read_only.keys()
+    after = found(tree, before)
+    assert (after.read_only, after.repositories) == (before.read_only, before.repositories)
+    assert after.partial
+    assert keeping.differences(before, after)[-1].startswith("the workspace has become too large")
+
+
+def _narrow(whole):
+    def init(self, **more):
+        whole(self, **more)
+        self.left = 10
+
+    return init
+
+
+def test_a_change_is_told_though_size_and_time_are_put_back(repository, tree):
+    """W4: what is new or changed, and what is a repository no more."""
+    config = repository / ".git/config"
+    before, status, text = found(tree), config.stat(), config.read_bytes()
+    config.write_bytes(text[:-1] + b" ")
+    os.utime(config, ns=(status.st_atime_ns, status.st_mtime_ns))
+    (repository / ".vscode").mkdir()
+    (repository / ".git/HEAD").rename(repository / "HEAD")
+    words = keeping.differences(before, found(tree, before))
+    assert [word.partition(":")[0] for word in words] == [
+        ".git/config was changed meanwhile",
+        ".vscode is new",
+        ".git is a repository no more",
+    ]
+
+
+def test_a_file_with_a_second_name_is_told_of(repository, tree):
+    """W4: a hard link that was made while nothing was kept."""
+    (repository / "innocent").hardlink_to(repository / ".git/config")
+    one = found(tree)
+    (word,) = keeping.differences(one, found(tree, one))
+    assert word.startswith(".git/config is a file with several names")
+
+
+def test_a_checkout_that_names_itself_in_a_circle_is_looked_at_once(root, tree):
+    """W4: whoever made it wants the server to hang."""
+    for name in ("one", "two"):
+        (root / name / ".git").mkdir(parents=True)
+    (root / "one/.git/config").write_text("[a]\nworktree = ../../two\npath = config\npath = ../../two/.git/config\n")
+    (root / "two/.git/config").write_text("[a]\nworktree = ../../one\npath = ../../one/.git/config\n")
+    (root / "three").mkdir()
+    (root / "three/.git").write_text("gitdir: ../three")
+    (root / "three/config").write_text("[a]\nworktree = .\n")
+    assert {b"one/.git/config", b"two/.git/config", b"three/.git"} <= found(tree).read_only.keys()
+
+
+@pytest.mark.parametrize("name", [".git", ".envrc", ".git/config", ".git/modules"])
+def test_what_is_no_file_blocks_nobody(root, tree, name):
+    """W2: FIFOs."""
+    (root / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(root / name)
+    found(tree)
+
+
+def test_too_much_to_keep_is_refused(root, tree):
+    """W4: fail closed."""
+    for number in range(200):
+        (root / f"{number}").mkdir()
+        (root / f"{number}/.envrc").write_text("")
+    with pytest.raises(WorkspaceError) as error:
+        found(tree).kept("/w")
+    assert error.value.code == "SANDBOX_UNAVAILABLE"
+
+
+def test_a_tree_that_changes_meanwhile_is_looked_at_without_harm(repository, tree, tmp_path):
+    """W4: nothing outside is kept, read, made or given away."""
+    outside = tmp_path / "outside"
+    for name in ("HEAD", "objects", "refs"):
+        (outside / name).mkdir(parents=True)
+    (repository / "sub").mkdir()
+    git(repository / "sub", "init", "-q")
+    (repository / "link").symlink_to(outside)
+    stop = threading.Event()
+
+    def meddle():
+        true, other, link = repository / "sub/.git", repository / "sub/git", repository / "link"
+        while not stop.is_set():
+            for one, two in ((true, other), (link, true), (true, link), (other, true)):
+                with contextlib.suppress(OSError):
+                    one.rename(two)
+
+    thread = threading.Thread(target=meddle)
+    thread.start()
+    try:
+        for _ in range(300):
+            one = found(tree)
+            assert one.read_only.keys() >= PARTS
+    finally:
+        stop.set()
+        thread.join()
+    assert sorted(path.name for path in outside.iterdir()) == ["HEAD", "objects", "refs"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "values"),
+    [
+        (b"[core]\nhooksPath = a b\n", [b"a b"]),
+        (b"[core]\n\tHOOKSPATH=a # b\n", [b"a"]),
+        (b'[core] hooksPath = "a;b"\n', [b"a;b"]),
+        (b"[core]\nhooksPath = a\\\nb\n", [b"ab"]),
+        (b"[core]\nhooksPath\n", []),
+        (b"[core]\nhooksPath = 'a' \"b c\"\n", [b"'a' b c"]),
+        (b"# hooksPath = a\n[core]\nhooksPaths = b", []),
+    ],
+)
+def test_values_are_read_as_git_reads_them(configuration, values):
+    """W4"""
+    assert gitdirectory.values(configuration, b"hookspath") == values
