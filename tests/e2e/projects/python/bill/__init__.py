@@ -1,0 +1,1 @@
+"""Bills: who owes what, in whole cents."""
