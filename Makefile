@@ -7,10 +7,10 @@ BIN := .venv/bin
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
-setup: ## install what is missing: bubblewrap, a virtual environment, the locked dependencies
+setup: ## install what is missing: bubblewrap, git, ripgrep, a virtual environment, the locked dependencies
 	@scripts/setup "$(PYTHON)"
 
-run: setup ## programs in the sandbox, asked for by a real MCP client
+run: setup ## programs in the sandbox and a test repaired in a workspace, by a real MCP client
 	@$(BIN)/python examples/demo.py
 
 check: setup ## lint, format and types

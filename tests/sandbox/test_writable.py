@@ -90,7 +90,7 @@ def shell(server):
 
 
 async def test_what_a_program_makes_belongs_to_whom_the_directory_belongs(shell, folder):
-    """W4, E9: on the host, and to the program inside."""
+    """P35, W4, E9: on the host, and to the program inside."""
     code, out, _ = await shell(
         "echo new > new.txt; mkdir -p a/b; echo more >> old.txt; stat -c %u:%g . old.txt new.txt"
     )
@@ -119,7 +119,7 @@ async def test_what_a_program_makes_belongs_to_whom_the_directory_belongs(shell,
     ],
 )
 async def test_what_is_kept_is_neither_written_nor_replaced(shell, folder, attack):
-    """W4: by no way that leads to the same file or the same name."""
+    """P30, W4: by no way that leads to the same file or the same name."""
     code, _, err = await shell(attack)
     assert (code != 0, bool(err) or "umount2" in attack) == (True, True)
     assert (folder / ".git/config").read_text() == "[core]\n"
@@ -151,7 +151,7 @@ async def test_a_place_that_is_not_there_makes_no_sandbox_and_the_next_one_is_ma
 
 
 async def test_no_program_makes_a_file_that_lends_the_rights_of_the_owner(shell, folder):
-    """W4, E9"""
+    """P35, W4, E9"""
     code, _, _ = await shell("cp /bin/true t; chmod 4755 t || chmod g+s t || install -m 6755 t u")
     assert code != 0
     assert not any(path.stat().st_mode & 0o6000 for path in folder.rglob("*"))
@@ -174,7 +174,7 @@ async def test_nothing_of_the_host_can_be_written_where_no_fork_server_makes_the
 
 
 async def test_variables_of_a_caller_reach_the_program_alone(shell):
-    """W6: here they would have started another interpreter's library than ours."""
+    """P37, W6: here they would have started another interpreter's library than ours."""
     hostile = {"PYTHONHOME": "/workspace", "LD_PRELOAD": "/workspace/x.so", "WORD": "yes"}
     assert (await shell("echo $WORD $PYTHONHOME", variables=hostile))[:2] == (0, "yes /workspace\n")
 
@@ -225,7 +225,7 @@ async def test_a_terminal_can_be_resized(shell):
 
 
 async def test_a_signal_reaches_the_group_and_the_end_whoever_has_left_it(shell, is_running):
-    """W4: setsid and a double fork hide nobody."""
+    """P33, W4: setsid and a double fork hide nobody."""
     word = f"9{os.getpid()}{os.times().elapsed:.0f}"
 
     async def attend(console, out):

@@ -419,7 +419,7 @@ def is_limit(word, before):
 
 @pytest.mark.parametrize("way", hostile_repositories.WAYS, ids=lambda way: way.__name__)
 async def test_a_hostile_checkout_starts_nothing(repository, run, tree, git, way, mark):
-    """W4, E9, CT-E5, CT-E6: not even in the sandbox, whose own scratch would have the mark; by one wall alone, too."""
+    """P31, W4, E9, CT-E5, CT-E6: nor in the sandbox, whose own scratch would have the mark; by one wall alone, too."""
     way(repository, git, _canary(mark))
     (repository / "a.txt").write_text("one\ntwo\nTHREE\n")  # as long as before: git must read it
     if way is not hostile_repositories.partial_clone:

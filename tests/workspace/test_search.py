@@ -278,7 +278,7 @@ async def test_a_query_is_no_option(search, root):
 
 
 async def test_an_expression_that_explodes_ends_by_its_limit(search, root, engine, tree, run):
-    """CT-R6: nobody else waits meanwhile, and what was found before comes back."""
+    """P38, CT-R6: nobody else waits meanwhile, and what was found before comes back."""
     write(root, a_txt="aa!\n", b_txt="a" * 40 + "!\n")
     asked = dataclasses.replace(PLAIN, expression="(a|a)*(a|a)*(a|aa)+$|aa!", syntax="regex")
 

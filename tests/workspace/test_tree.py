@@ -228,7 +228,7 @@ class TestTheRoot:
 
 
 class TestRaces:
-    """CT-F3, CT-F4: another process exchanges names as fast as the kernel lets it."""
+    """P29, W2, CT-F3, CT-F4: another process exchanges names as fast as the kernel lets it."""
 
     def test_a_hundred_thousand_reads_read_nothing_outside(self, tree, root, exchanging):
         """CT-F3."""

@@ -224,7 +224,7 @@ OTHERS = [
 
 
 async def test_other_arguments_are_not_covered_and_use_nothing_up(safe, server):
-    """H8."""
+    """P36, H8."""
     async with Client(server(), mode="legacy", elicitation_callback=Dialogs([YES])) as client:
         await asked(client, cmd="git clean -f")
         assert {await outcome(client, **one) for one in OTHERS} == {"destructive_command", "network"}

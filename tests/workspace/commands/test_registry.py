@@ -105,7 +105,7 @@ async def test_a_command_that_breaks_when_it_has_begun_is_over(commands):
 
 
 async def test_ids_are_long_and_only_their_owner_knows_a_command_by_them(commands):
-    """W4"""
+    """P34, W4"""
     one, two = [await commands.begin("me", going(), is_terminal=False) for _ in range(2)]
     assert one.id != two.id
     assert len(one.id) >= 24

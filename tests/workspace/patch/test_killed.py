@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("way", ["exchange", "links"])
 def test_a_kill_at_any_point_leaves_the_old_files_or_the_new_ones(way):
-    """W3, CT-F7: and so does a kill of the recovery at any point. What is new can be taken back."""
+    """P32, W3, CT-F7: and so does a kill of the recovery at any point. What is new can be taken back."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:  # where a disk would only make it slower
         command = [sys.executable, "-m", "tests.workspace.patch.killed", place, way]
         swept = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
