@@ -305,7 +305,7 @@ async def test_a_directory_that_can_be_no_workspace_is_refused(tmp_path, place):
     state = tmp_path / "below/state"
     state.mkdir(parents=True)
     (tmp_path / "file").touch()
-    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    home = Path(pwd.getpwuid(0).pw_dir)
     roots = {"home": home, "state": state, "above the state": state.parent}
     with pytest.raises(ConfigError):
         await assembled(configured(roots.get(place, tmp_path / place)), {"GLOVEPORT_STATE": str(state)})

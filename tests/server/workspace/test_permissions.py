@@ -66,11 +66,13 @@ def server(safe):
 
 
 @pytest.fixture
-def approvals(gloveport, safe):
+def approvals(gloveport, safe, tmp_path):
     """``gloveport approvals`` in another process."""
+    empty = tmp_path / "gloveport.toml"
+    empty.touch(mode=0o600)
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
-        done = gloveport.run("approvals", *arguments, env={**safe.environ, "GLOVEPORT_CONFIG": "", "PATH": "/usr/bin"})
+        done = gloveport.run("approvals", *arguments, env={**safe.environ, "GLOVEPORT_CONFIG": str(empty)})
         assert done.returncode == 0, done.stderr
         return done
 

@@ -51,7 +51,7 @@ class InformationTools:
             "version": self.version,
             "supported_protocol_versions": [*SUPPORTED_PROTOCOL_VERSIONS],
             "endpoint_path": "/mcp",
-            "auth_enabled": self.bench.transport == "http",
+            "auth_enabled": False,  # over HTTP the kernel says who calls: there is nothing to send
             "annotation_override": None,
             "dangerously_skip_all_permissions": settings.mode == "dangerous",
             "exec_policy": {

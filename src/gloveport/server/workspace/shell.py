@@ -1,5 +1,6 @@
 """The tools of commands, with the names and fields of coding-tools-mcp, and what a command needs a person for."""
 
+import contextlib
 import functools
 import os
 import signal
@@ -85,7 +86,8 @@ class ShellTools:
             at = begun_at(command)
             try:
                 keep: Literal["keep", "close"] = "keep" if tty or keep_stdin else "close"
-                await self.bench.workspace.commands.feed(command, stdin, until=started, then=keep)
+                with contextlib.suppress(WorkspaceError):  # it is over, or has closed its input: the answer tells
+                    await self.bench.workspace.commands.feed(command, stdin, until=started, then=keep)
                 await _until(command, started + yield_time_ms / 1000, at if tty else None)
             except BaseException:  # the call was given up: nobody knows of the command
                 command.scope.cancel()
