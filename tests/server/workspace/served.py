@@ -5,7 +5,7 @@ import dataclasses
 import os
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,12 @@ from gloveport.server.workspace.bench import Bench
 
 OWNER = 54_321
 """For root, whose the workspace is: an ordinary user's."""
+
+
+def owned(path: Path) -> None:
+    """Give it to the owner of the workspace."""
+    if os.geteuid() == 0:
+        os.chown(path, OWNER, OWNER, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
@@ -111,21 +117,22 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def opened(directory: Path, environ: Mapping[str, str] = {}, **settings: Any) -> AsyncIterator[Served]:
-    """Serve a new repository below this directory; the keys are those of ``[workspace]``."""
+async def opened(directory: Path, prepare: Callable[[Path], object] = owned, **settings: Any) -> AsyncIterator[Served]:
+    """Serve a new repository below this directory, when it is prepared; the keys are those of ``[workspace]``."""
     root, outside = directory / "project", directory / "outside"
     for made in (root, outside):
         made.mkdir()
         owned(made)
     git(root, "init", "-q", "-b", "main")
-    everything = {**environ, "GLOVEPORT_STATE": str(directory / "state")}
+    prepare(root)
+    environ = {"GLOVEPORT_STATE": str(directory / "state")}
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
     config = Config.model_validate(told)
-    async with app.assemble(config, everything) as engine, opening.opened(engine, config, everything, "stdio") as bench:
+    async with app.assemble(config, environ) as engine, opening.opened(engine, config, environ, "stdio") as bench:
         assert bench is not None
-        server = make_server(engine, config, everything, "stdio", bench)
+        server = make_server(engine, config, environ, "stdio", bench)
         async with Client(server, mode="2026-07-28") as client:
-            yield Served(root, outside, everything, engine, bench, client)
+            yield Served(root, outside, environ, engine, bench, client)
 
 
 def git(root: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -139,9 +146,3 @@ def git(root: Path, *arguments: str, check: bool = True) -> subprocess.Completed
         for name in (".", *below, *files):
             owned(Path(directory, name))
     return done
-
-
-def owned(path: Path) -> None:
-    """Give it to the owner of the workspace."""
-    if os.geteuid() == 0:
-        os.chown(path, OWNER, OWNER, follow_symlinks=False)
