@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import os
 import re
 import socket
 import subprocess
@@ -72,7 +73,9 @@ def approvals(gloveport, safe, tmp_path):
     empty.touch(mode=0o600)
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
-        done = gloveport.run("approvals", *arguments, env={**safe.environ, "GLOVEPORT_CONFIG": str(empty)})
+        done = gloveport.run(
+            "approvals", *arguments, env={**os.environ, **safe.environ, "GLOVEPORT_CONFIG": str(empty)}
+        )
         assert done.returncode == 0, done.stderr
         return done
 
