@@ -71,8 +71,6 @@ OURS = {
     ("search_text", "exclude_globs"): "[str] ..100",
     ("git_diff", "paths"): "[str] ..100",
     ("git_show", "paths"): "[str] ..100",
-    # 0.5.0 refuses an empty list too, with another code.
-    ("apply_changes", "changes"): "[object] 1..100",
     # The gate long_timeout decides, not the schema (CT-G5); and a pipe can be fed, a terminal sized (CT-L9, CT-L10).
     ("exec_command", "timeout_ms"): "int 1..3600000 =300000",
     ("exec_command", "cmd"): "str 1..1048576",
@@ -269,6 +267,7 @@ ERRORS = [
         "REVISION_MISMATCH",
         {"path", "expected_revision", "current_revision", "revision_algorithm", "total_lines", "next_action"},
     ),
+    ("apply_changes", {"changes": []}, "PATCH_FAILED", set()),
     ("apply_changes", {"changes": [MOVE]}, "REVISION_REQUIRED", set()),
     ("exec_command", {"cmd": "true", "workdir": "none"}, "NOT_FOUND", set()),
     ("exec_command", {"cmd": "true", "workdir": "a.txt"}, "NOT_A_DIRECTORY", set()),

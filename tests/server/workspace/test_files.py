@@ -71,6 +71,20 @@ async def test_a_hook_formats_what_was_written_and_revisions_are_those_of_the_re
         change = {"action": "write", "path": "a b.up", "content": "three\n", "revision": revisions["a b.up"]}
         await told(client, "apply_changes", changes=[change])
         assert (served.root / "a b.up").read_text() == "THREE\n"
+        await told(client, "undo_patch")  # what the hook has made of it goes with it
+        assert (served.root / "a b.up").read_text() == "ONE\n"
+        await told(client, "undo_patch")
+        assert not (served.root / "a b.up").exists()
+
+
+async def test_what_is_taken_back_is_what_it_was_before_hooks_too(served, hooked):
+    served.write("raw.up", "raw\n")
+    async with hooked({"files": ["*.up"], "command": "sed -i 's/.*/\\U&/'"}) as client:
+        await told(client, "apply_patch", patch=MINE.format("raw.up", "raw", "new"))
+        assert (served.root / "raw.up").read_text() == "NEW\n"
+        undone = await told(client, "undo_patch")
+    assert (served.root / "raw.up").read_text() == "raw\n"
+    assert undone["affected_files"][0]["revision"] == hashlib.sha256(b"raw\n").hexdigest()
 
 
 async def test_a_hook_that_fails_says_so_among_the_warnings_and_the_write_stands(served, hooked):

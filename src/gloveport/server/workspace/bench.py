@@ -1,7 +1,7 @@
 """What the tools of a workspace share: its tree, its sandboxes, its writer, and who may do what there."""
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,7 +73,7 @@ class Bench:
         clean = scrubbed(dict(told), engine.clean)
         return clean if isinstance(clean, dict) else told
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def admitted(self, ctx: Context[Any, Any], action: WriteFiles) -> AsyncIterator[Ending]:
         """A write that is allowed, and written down.
 
@@ -133,7 +133,7 @@ class Bench:
         answer = dict(outcome.answer)
         warnings: list[JsonValue] = []
         ran = False
-        for hook in self.config.workspace.hooks:
+        for hook in self.config.workspace.hooks if outcome.number else ():  # what was taken back is what it was
             paths = [path for path in outcome.written if _is_named(hook.files, path)]
             if paths:
                 ran = True
@@ -142,7 +142,7 @@ class Bench:
             return answer
         before = answer["warnings"]
         answer["warnings"] = [*(before if isinstance(before, list) else []), *warnings]
-        return await to_thread.run_sync(self._renewed, answer)
+        return await to_thread.run_sync(self._renewed, answer, outcome.number)
 
     async def _hook(self, command: str, paths: Sequence[str], seconds: float) -> list[JsonValue]:
         argv = ("bash", "--noprofile", "--norc", "-c", f'{command} "$@"', "hook", *paths)
@@ -156,8 +156,9 @@ class Bench:
         state = "has not ended in time" if ran.timed_out else f"has failed ({ran.exit_code})"
         return [f"{command} {state}: {said}" if said else f"{command} {state}"]
 
-    def _renewed(self, answer: dict[str, JsonValue]) -> Told:
-        """With the revisions of the files as they are now."""
+    def _renewed(self, answer: dict[str, JsonValue], number: int) -> Told:
+        """With the revisions of the files as they are now, which undo takes back to what they were before."""
+        revisions = {}
         files = answer["affected_files"]
         for file in files if isinstance(files, list) else []:
             if isinstance(file, dict) and file.get("revision"):
@@ -166,6 +167,9 @@ class Bench:
                 except WorkspaceError:
                     continue
                 file |= {"revision": read["revision"], "total_lines": read["total_lines"]}
+                revisions[read["path"]] = read["revision"]
+        with contextlib.suppress(OSError):  # no space: undo says that there is nothing to take back
+            self.writer.adopt(number, revisions)
         return answer
 
 

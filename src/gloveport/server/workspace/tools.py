@@ -179,7 +179,7 @@ class FileTools:
     async def apply_changes(
         self,
         ctx: Context[Any, Any],
-        changes: Annotated[list[Change], Field(min_length=1, max_length=100)],
+        changes: Annotated[list[Change], Field(max_length=100)],
         dry_run: bool = False,  # noqa: FBT001, FBT002
         idempotency_key: Key = None,
     ) -> wire.CallToolResult:

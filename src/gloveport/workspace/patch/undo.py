@@ -6,7 +6,7 @@ an entry may be torn; then its checksums do not fit, and it is none.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -72,12 +72,31 @@ def keep(directory: int, number: int, targets: Sequence[Target], made: Sequence[
         OSError: There is no space.
     """
     head = _Head(number=number, files=tuple(map(_kept, targets)), made=tuple(made))
-    contents = [target.before.content for target in targets if target.before]
+    _write(directory, head, [target.before.content for target in targets if target.before])
+
+
+def adopt(directory: int, number: int, revisions: Mapping[str, str]) -> None:
+    """Take other revisions, by path, for those that a change gave its files: what has run on them belongs to it.
+
+    Raises:
+        OSError: There is no space.
+    """
+    kept = entry(directory, number)
+    if kept is None:
+        return
+    files = (
+        one.model_copy(update={"after": one.after and revisions.get(one.path, one.after)}) for one, _ in kept.files
+    )
+    head = _Head(number=number, files=tuple(files), made=kept.made)
+    _write(directory, head, [content for _, content in kept.files if content is not None])
+
+
+def _write(directory: int, head: _Head, contents: Sequence[bytes]) -> None:
     if sum(map(len, contents)) > LARGE:
         for slot in range(ENTRIES):
             with suppress(FileNotFoundError):
                 os.unlink(_file(slot), dir_fd=directory)
-    with os.fdopen(os.open(_file(number), _WRITE, 0o600, dir_fd=directory), "wb") as file:
+    with os.fdopen(os.open(_file(head.number), _WRITE, 0o600, dir_fd=directory), "wb") as file:
         if os.fstat(file.fileno()).st_size > LARGE:
             file.truncate()
         file.write(sealed(head.model_dump_json().encode()))

@@ -4,9 +4,9 @@ Each call waits for the others, also of other processes with the same state dire
 end, stages in memory, and commits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import dumps
 from pathlib import Path
 
@@ -43,10 +43,12 @@ class Outcome:
     Attributes:
         answer: In the fields of the wire.
         written: Paths of files that have another content now, or are new.
+        number: Under which it can be taken back; 0 where nothing was changed, or something taken back.
     """
 
     answer: dict[str, JsonValue]
     written: tuple[str, ...]
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,16 @@ class Writer:
             staging.report.warnings += commit(self.tree, journal, targets, record)
             return _outcome(staging, Order())
 
+    def adopt(self, number: int, revisions: Mapping[str, str]) -> None:
+        """Let what hooks have made of a change's files, their revisions by path, be part of it: undo takes it back too.
+
+        Raises:
+            OSError: There is no space. Then it can't be taken back.
+        """
+        with Journal.locked(self.journal) as journal:
+            if undoable(journal) == number:
+                undo.adopt(journal.directory, number, revisions)
+
     def recover(self) -> Recovery:
         """Bring what was interrupted by a crash to its beginning or its end. Each change does so first.
 
@@ -145,6 +157,7 @@ class Writer:
                 except OSError as error:
                     staging.report.warnings.append(f"this change can't be taken back: {error.strerror}")
                 staging.report.warnings += commit(self.tree, journal, targets, record)
+                return replace(_outcome(staging, order), number=last + 1)
             return _outcome(staging, order)
 
 
