@@ -34,6 +34,7 @@ from gloveport.server.attend import Attendance, Reply, State
 from gloveport.server.caller import Transport, caller_of
 from gloveport.server.found import found_text
 from gloveport.server.health import Health, audit_check, health_of, health_text
+from gloveport.server.presence import ended_with
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
 from gloveport.server.sampling import can_sample
@@ -283,18 +284,9 @@ async def _beside(progress: Progress | None, request: object) -> AsyncIterator[N
     async with anyio.create_task_group() as tasks:
         if progress is not None:
             tasks.start_soon(progress.report)
-        if isinstance(request, HttpRequest):
-            tasks.start_soon(_cancel_when_gone, request, tasks.cancel_scope)
-        yield
+        async with ended_with(request, tasks.cancel_scope):
+            yield
         tasks.cancel_scope.cancel()
-
-
-async def _cancel_when_gone(request: HttpRequest, scope: anyio.CancelScope) -> None:
-    """End a run whose answer nobody can get: the handshake protocols would let it go on when its connection closes."""
-    while True:
-        if await request.is_disconnected():
-            scope.cancel()
-        await anyio.sleep(_PRESENCE_SECONDS)
 
 
 def _reply(result: Result) -> wire.CallToolResult:

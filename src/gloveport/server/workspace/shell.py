@@ -19,6 +19,7 @@ from gloveport.errors import Denied, WorkspaceError
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.environment import inherited
 from gloveport.policy.gates import Asked, command_action
+from gloveport.server.presence import ended_with
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.replies import Told, refusal, reply
@@ -37,7 +38,13 @@ _SETTLE_SECONDS: Final = 0.05
 _TERMINAL: Final = (24, 80)
 _TERMINAL_KIND: Final = "xterm-256color"
 _SIGNALS: Final = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "INT": signal.SIGINT}
-_ASK_SECONDS: Final = 50.0
+_DIAGNOSED: Final[Mapping[str, str]] = {
+    "network": "NETWORK_PERMISSION_REQUIRED",
+    "shell_expansion": "SHELL_EXPANSION_PERMISSION_REQUIRED",
+    "inline_script": "INLINE_SCRIPT_PERMISSION_REQUIRED",
+    "sensitive_env": "SECRET_ENV_REJECTED",
+}
+"""Gates of which clients expect a diagnosis too."""
 
 
 class CommandArguments(BaseModel):
@@ -88,7 +95,8 @@ class ShellTools:
                 keep: Literal["keep", "close"] = "keep" if tty or keep_stdin else "close"
                 with contextlib.suppress(WorkspaceError):  # it is over, or has closed its input: the answer tells
                     await self.bench.workspace.commands.feed(command, stdin, until=started, then=keep)
-                await _until(command, started + yield_time_ms / 1000, at if tty else None)
+                async with ended_with(ctx.request_context.request, command.scope):
+                    await _until(command, started + yield_time_ms / 1000, at if tty else None)
             except BaseException:  # the call was given up: nobody knows of the command
                 command.scope.cancel()
                 raise
@@ -245,4 +253,11 @@ def _permission_request(error: WorkspaceError | Denied) -> Told:
     if not isinstance(error, WorkspaceError) or error.code != "PERMISSION_REQUIRED":
         return {}
     asked = {"tool_name": "exec_command", "permission": error.details.get("permission"), "status": "required"}
-    return {"permission_request": {**asked, "retryable": error.retryable}}
+    reasons = error.details.get("reasons")
+    pointed = [
+        {"code": code, "severity": "error", "evidence": one["why"], "suggested_fix": one["instead"]}
+        for one in (reasons if isinstance(reasons, list) else [])
+        if isinstance(one, dict) and (code := _DIAGNOSED.get(str(one["permission"])))
+    ]
+    told = {"permission_request": {**asked, "retryable": error.retryable}}
+    return {**told, "diagnostics": pointed} if pointed else told
