@@ -422,6 +422,10 @@ async def test_an_error_has_the_shape_and_the_code_that_clients_know(served, too
     assert error["retryable"] == (code in RETRYABLE)
     assert details <= error["details"].keys()
     extra = {"permission_request"} if code == "PERMISSION_REQUIRED" else set()
+    if error["details"].get("permission") == "sensitive_env":
+        check("diagnostics", told["diagnostics"], "[{code str, severity str, evidence str, suggested_fix str}]")
+        assert [one["code"] for one in told["diagnostics"]] == ["SECRET_ENV_REJECTED"]
+        extra |= {"diagnostics"}
     assert told.keys() == {"ok", "error"} | ({"status"} | extra if tool == "exec_command" else set())
     assert told.get("status", "failed") == "failed"
     text = answer.content[0].text
