@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request as HttpRequest
@@ -28,19 +29,24 @@ class Caller:
 
 
 def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
-    """Who calls.
+    """Who calls."""
+    params = ctx.session.client_params
+    name = f"{transport} (claims no name)"
+    if params is not None:
+        claim = f"{params.client_info.name} {params.client_info.version}"
+        name = f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
+    share = share_of(ctx.request_context, transport)
+    return Caller(name=name, share=share, session="" if transport == "http" and share == transport else share)
+
+
+def share_of(ctx: ServerRequestContext[Any, Any], transport: Transport) -> str:
+    """Whose share a request takes.
 
     A share is a session of the handshake protocols; all else on a transport is one caller. The SDK has matched the
     header with the session by now, but in the handshake protocols alone: 2026-07-28 knows no sessions and passes over
     the header. Nor is the connection anybody: a client opens one for each of its requests that go on at once, and
     X-Forwarded-For names another.
     """
-    params = ctx.session.client_params
-    name = f"{transport} (claims no name)"
-    if params is not None:
-        claim = f"{params.client_info.name} {params.client_info.version}"
-        name = f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
-    request, share = ctx.request_context.request, str(transport)
-    if isinstance(request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-        share = request.headers["mcp-session-id"]
-    return Caller(name=name, share=share, session="" if transport == "http" and share == transport else share)
+    if isinstance(ctx.request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return ctx.request.headers["mcp-session-id"]
+    return transport

@@ -19,6 +19,7 @@ from gloveport.server.inspection import inspect
 from gloveport.server.tools import Tools, describe
 from gloveport.server.workspace import offer
 from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.hearing import Hearing
 from gloveport.server.workspace.replies import wrong_arguments
 
 NAME = "gloveport"
@@ -42,7 +43,11 @@ def make_server(
         version=version(),
         instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if bench else ''}".strip(),
         tools=[*code, *files],
-        middleware=[ArgumentCheck(code), ArgumentCheck(files, wrong_arguments)],
+        middleware=[
+            *([Hearing(bench)] if bench else ()),
+            ArgumentCheck(code),
+            ArgumentCheck(files, wrong_arguments),
+        ],
         log_level="WARNING",
     )
     server.resource(

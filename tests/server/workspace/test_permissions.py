@@ -23,6 +23,7 @@ from gloveport.server.protocol import make_server
 pytestmark = pytest.mark.anyio
 
 RESET = "git reset --hard"
+WROTE = "write_generated_or_ignored"
 PATCH = "*** Begin Patch\n*** Add File: {0}\n+x\n*** End Patch\n"
 
 
@@ -330,6 +331,31 @@ async def test_where_nobody_can_be_asked_it_says_so(safe, server):
         assert (told["status"], told["error"]["code"]) == ("unsupported", "ELICITATION_UNSUPPORTED")
 
 
+LONG = [
+    ("exec_command", "destructive_command", {"cmd": "echo \n" * 300 + "rm -rf tests"}),
+    (
+        "apply_changes",
+        WROTE,
+        {
+            "changes": [
+                {"action": "create", "path": f"{'x' * 200}/{number}.log", "content": ""} for number in range(100)
+            ]
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("tool", "gate", "arguments"), LONG)
+async def test_what_nobody_would_read_is_not_asked_about(server, tool, gate, arguments):
+    """H8: nor cut, for the agent chooses what would be left out."""
+    dialogs = Dialogs([YES])
+    async with Client(server(), mode="legacy", elicitation_callback=dialogs) as client:
+        assert await outcome(client, tool, **arguments) == gate
+        told = await asked(client, gate, tool, **arguments)
+        assert (told["status"], told["error"]["details"]["reason"]) == ("denied", "too_large_to_ask")
+    assert dialogs.read == []
+
+
 async def test_what_needs_no_permission_gets_none(safe):
     told = await asked(safe.client, "network", cmd="true")
     assert (told["status"], told["grant_id"]) == ("granted", None)
@@ -350,7 +376,6 @@ async def test_arguments_that_are_no_call_are_not_asked_about(safe, tool, argume
     assert told["error"]["code"] in {"INVALID_ARGUMENT", "PATH_OUTSIDE_WORKSPACE"}
 
 
-WROTE = "write_generated_or_ignored"
 WRITES = [
     ("package-lock.json", WROTE),
     ("sub/deep.log", WROTE),

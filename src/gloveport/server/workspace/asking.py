@@ -111,7 +111,11 @@ class AskingTools:
             return _told(asked, "unsupported", "There is nobody who could be asked.")
         if permit := self._held(asked):
             return _told(asked, "granted", "It is permitted already.", permit)
-        return await self._attended(ctx, self._known(asked) or self._begun(asked, action, reason, caller))
+        try:
+            asking = self._known(asked) or self._begun(asked, action, reason, caller)
+        except Denied as denial:
+            return _refused(denial)
+        return await self._attended(ctx, asking)
 
     def _held(self, asked: _Asked) -> Permit | None:
         """A permission that holds for this, and for as long."""
@@ -160,7 +164,7 @@ class AskingTools:
             )
         self._asking.pop(run.id, None)
         if isinstance(run.failure, Denied):
-            return refusal(run.failure, {"status": "denied", "grant_id": None, "expires_at": None})
+            return _refused(run.failure)
         if run.failure is not None:
             raise run.failure
         if run.result is None:
@@ -206,6 +210,10 @@ def _told(asked: _Asked, status: _Status, message: str, permit: Permit | None = 
         return reply(told, texts.permission(told))
     code = "ELICITATION_UNSUPPORTED" if status == "unsupported" else "PERMISSION_REQUIRED"
     return refusal(WorkspaceError(code, message, hint="do it another way", details={"permission": asked.gate}), told)
+
+
+def _refused(denial: Denied) -> wire.CallToolResult:
+    return refusal(denial, {"status": "denied", "grant_id": None, "expires_at": None})
 
 
 def _invalid(error: ValidationError) -> WorkspaceError:

@@ -60,10 +60,8 @@ class Bench:
         return self.workspace.run
 
     def caller(self, ctx: Context[Any, Any]) -> Caller:
-        """Who calls. Commands of theirs go on while they are heard of."""
-        caller = caller_of(ctx, self.transport)
-        self.workspace.commands.see(caller.share)
-        return caller
+        """Who calls."""
+        return caller_of(ctx, self.transport)
 
     def clean(self, told: Told) -> Told:
         """An answer without secrets of ours: a file may hold one."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import math
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -98,7 +99,9 @@ async def opened(
         yield None
         return
     refuse_as_workspace(root, environ)
-    async with _opened(engine, config, root, environ) as workspace:
+    # Over stdio a client is there as long as the server is, however long it says nothing.
+    grace = config.workspace.orphan_seconds if transport == "http" else math.inf
+    async with _opened(engine, config, root, environ, grace) as workspace:
         writer = Writer(workspace.tree, workspace.state / "journal")
         await to_thread.run_sync(writer.recover)
         yield Bench(
@@ -112,8 +115,10 @@ async def opened(
 
 
 @contextlib.asynccontextmanager
-async def _opened(engine: Engine, config: Config, root: Path, environ: Mapping[str, str]) -> AsyncIterator[Workspace]:
-    """The workspace in this directory.
+async def _opened(
+    engine: Engine, config: Config, root: Path, environ: Mapping[str, str], grace: float
+) -> AsyncIterator[Workspace]:
+    """The workspace in this directory. Commands go on for ``grace`` seconds when nothing is heard of their clients.
 
     Raises:
         ConfigError: It is no directory that can be one.
@@ -128,7 +133,7 @@ async def _opened(engine: Engine, config: Config, root: Path, environ: Mapping[s
         server = ForkServer(
             backend=_backend(engine), plan=plan, program=Program(name="command"), forks=config.pool.forks
         )
-        async with anyio.create_task_group() as tasks, registry.opened(settings.orphan_seconds) as commands:
+        async with anyio.create_task_group() as tasks, registry.opened(grace) as commands:
             tasks.start_soon(server.keep)
             try:
                 yield Workspace(

@@ -10,11 +10,12 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.engine.runs import Run
+from gloveport.errors import Denied
 from gloveport.model import Result
 from gloveport.model.workspace import Gate, RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
-from gloveport.policy.subjects import permission_subject
+from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, permission_subject
 from gloveport.policy.wording import printable
 
 GrantScope: TypeAlias = Literal["once", "session"]
@@ -119,10 +120,21 @@ def question(gates: Iterable[Gate], action: RunCommand | WriteFiles, reason: str
 
 
 def detail(action: RunCommand | WriteFiles) -> str:
-    """What exactly would be done, in lines."""
+    """What exactly would be done, in lines. Nothing is cut, for the agent chooses what would be left out.
+
+    Raises:
+        Denied: It is more than a person can be asked to read.
+    """
     if isinstance(action, RunCommand):
-        return (
-            f"with {', '.join(map(printable, action.variables)) or 'no variables'}, in {printable(action.workdir)}:\n"
-            + "\n".join(map(printable, action.command.split("\n")))
+        variables = ", ".join(map(printable, action.variables)) or "no variables"
+        lines = [f"with {variables}, in {printable(action.workdir)}:", *map(printable, action.command.split("\n"))]
+    else:
+        lines = [f"{change.operation} {printable(change.path)}" for change in action.changes]
+    characters = sum(map(len, lines))
+    if len(lines) > MOST_LINES or characters > MOST_CHARACTERS:
+        raise Denied(
+            "too_large_to_ask",
+            f"A person has to permit this, and can't be shown {len(lines)} lines of {characters} characters.",
+            hint="Put what is long into a file, or do it in several calls.",
         )
-    return "\n".join(f"{change.operation} {printable(change.path)}" for change in action.changes)
+    return "\n".join(lines)
