@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from gloveport.errors import WorkspaceError
-from gloveport.workspace import gitdirectory, keeping
+from gloveport.workspace import gitdirectory, keeping, looking
 from gloveport.workspace.tree import Tree
 
 PARTS = {b".git/config", b".git/hooks"}
@@ -197,6 +197,21 @@ def test_links_are_told_and_what_they_lead_to_is_kept(repository, tree, tmp_path
     assert word.startswith(".profile is a new symbolic link")
 
 
+def test_what_hooks_lead_to_by_links_is_kept(repository, tree):
+    """W4: as in the directory of git, so in another that its configuration names."""
+    for name in ("scripts/pre-commit", "scripts/post-commit"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("")
+    (repository / "more").mkdir()
+    (repository / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
+    (repository / "more/post-commit").symlink_to(repository / "scripts/post-commit")
+    (repository / "more/away").symlink_to("/etc/passwd")
+    git(repository, "config", "core.hooksPath", "more")
+    one = found(tree)
+    assert {b"more", b"scripts/pre-commit", b"scripts/post-commit"} <= one.read_only.keys()
+    assert one.links == set()
+
+
 def test_what_is_exempt_is_not_kept(repository):
     """W5: by name or by path."""
     (repository / "a").mkdir()
@@ -221,7 +236,7 @@ def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tr
     git(repository / "z/below", "init", "-q")
     (repository / "z/.envrc").write_text("")
     before = found(tree)
-    monkeypatch.setattr(keeping._Search, "__init__", _narrow(keeping._Search.__init__))
+    monkeypatch.setattr(looking.Search, "__init__", _narrow(looking.Search.__init__))
     for number in range(60):
         (repository / f"a{number}").mkdir()
     assert not {b"z/.envrc", b"z/below/.git/config"} <= found(tree).read_only.keys()

@@ -707,6 +707,20 @@ async def test_what_can_not_be_prevented_is_told(served, target, attack, told):
     await served.run("rm -rf s b .vscode .envrc")
 
 
+async def test_what_the_owner_replaces_meanwhile_and_a_command_writes_then_is_told(served, target):
+    """W4: a mount goes with the file that it was on; nobody can keep what comes in its place."""
+    wait = "echo begun; while ! grep -q replaced .git/config; do :; done; echo '# evil' >> .git/config; echo done"
+    command_id, _ = await begun(served, wait)
+    served.git("config", "test.replaced", "yes")
+    with anyio.fail_after(10):
+        while (told := await served.told("write_stdin", command_id=command_id))["status"] == "running":
+            pass
+    assert any(word.startswith(".git/config was changed meanwhile") for word in told["warnings"])
+    served.git("config", "--unset", "test.replaced")
+    config = served.root / ".git/config"
+    config.write_text(config.read_text().replace("# evil\n", ""))
+
+
 async def test_a_repository_that_was_made_none_is_told_of(tmp_path):
     """W4: git would then take the directory itself for one, and its configuration."""
     async with opened(tmp_path) as served:
