@@ -41,6 +41,8 @@ class ForkServer:
     forks: int
     _current: Zygote | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
+    """There is one, or it is known why not."""
+    _failure: SandboxError | None = None
 
     def fits(self, plan: Plan) -> bool:
         """See ``pool.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out.
@@ -55,15 +57,29 @@ class ForkServer:
 
     @asynccontextmanager
     async def make(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
-        """See ``pool.Maker``. Waits for a fork server where there is none. ``kept``: see ``Zygote.fork``."""
-        while (current := self._current) is None:
-            await self._up.wait()
+        """See ``pool.Maker``. Waits for a fork server where there is none yet. ``kept``: see ``Zygote.fork``."""
+        current = await self._ready()
         if current.forks + 1 >= self.forks:
             current.worn.set()
         async with current.fork(kept) as child:
             if self.program.waiting:
                 await child.boot(self.program)
             yield child
+
+    async def check(self) -> None:
+        """Return when there is a fork server.
+
+        Raises:
+            SandboxError: None can be started.
+        """
+        await self._ready()
+
+    async def _ready(self) -> Zygote:
+        while (current := self._current) is None:
+            await self._up.wait()
+            if self._failure is not None:
+                raise self._failure
+        return current
 
     async def keep(self) -> None:
         """See ``pool.Maker``."""
@@ -76,8 +92,10 @@ class ForkServer:
                 except SandboxError as error:
                     # Who wants a program run hears it as well: it is then built cold, and fails the same way.
                     _log.warning("no fork server can be started: %s", error.args[0])
+                    self._failure = error
+                    self._up.set()
                 else:
-                    self._current = current
+                    self._current, self._failure = current, None
                     self._up.set()
                     if previous is not None:
                         previous.retired.set()

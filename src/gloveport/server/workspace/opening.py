@@ -136,6 +136,7 @@ async def _opened(
         async with anyio.create_task_group() as tasks, registry.opened(grace) as commands:
             tasks.start_soon(server.keep)
             try:
+                await server.check()
                 yield Workspace(
                     engine=engine,
                     tree=tree,
