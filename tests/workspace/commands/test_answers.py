@@ -1,5 +1,8 @@
 """How a client is told of a command: what is new, what is left out, where the rest is."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from gloveport.errors import WorkspaceError
@@ -7,10 +10,12 @@ from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import answer, begun_at, page, parsed_reference
 from gloveport.workspace.commands.command import Command
 
+SPOOL = Path(tempfile.gettempdir())
+
 
 @pytest.fixture
 async def command():
-    return Command(id="abc", owner="me", is_terminal=False)
+    return Command(id="abc", owner="me", is_terminal=False, spool=SPOOL)
 
 
 def end(command, **changes):

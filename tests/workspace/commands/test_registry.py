@@ -1,6 +1,8 @@
 """All commands of one server: how many, whose, and for how long they are known."""
 
 import signal
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
@@ -11,6 +13,7 @@ from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands import registry
 from gloveport.workspace.commands.registry import MOST_ACTIVE, opened
 
+SPOOL = Path(tempfile.gettempdir())
 OUTCOME = Outcome(
     exit_code=0,
     killed_by=None,
@@ -44,7 +47,7 @@ class Tin:
 
 @pytest.fixture
 async def commands():
-    async with opened(900) as one:
+    async with opened(900, SPOOL) as one:
         yield one
 
 
@@ -157,7 +160,7 @@ async def test_whoever_gives_up_before_a_command_has_begun_ends_it(commands):
 async def test_the_commands_of_a_client_that_has_gone_are_ended_after_a_while(monkeypatch):
     """CT-L3: and those of one that is heard of go on."""
     monkeypatch.setattr(registry, "_LOOK_SECONDS", 0.01)
-    async with opened(60) as commands:
+    async with opened(60, SPOOL) as commands:
         gone = await commands.begin("gone", going(), is_terminal=False)
         here = await commands.begin("here", going(), is_terminal=False)
         gone.began -= 61
@@ -181,7 +184,7 @@ async def test_when_the_server_ends_all_commands_are_ended_and_waited_for():
                 await anyio.lowlevel.checkpoint()
             left.append(command.id)
 
-    async with opened(60) as commands:
+    async with opened(60, SPOOL) as commands:
         begun = [await commands.begin("me", execute, is_terminal=False) for _ in range(3)]
         await commands.end()
         assert sorted(left) == sorted(command.id for command in begun)
@@ -226,7 +229,7 @@ async def test_what_a_command_does_not_read_is_not_kept_without_end(commands):
 
 async def test_a_signal_without_a_name_has_a_number():
     """W4"""
-    command = registry.Command(id="x", owner="me", is_terminal=False)
+    command = registry.Command(id="x", owner="me", is_terminal=False, spool=SPOOL)
     command.outcome = OUTCOME.model_copy(update={"exit_code": 128 + 40, "signal": 40})
     command.end()
     assert (command.exit_code, command.signal_name, command.status) == (-40, "SIG40", "terminated")
@@ -234,7 +237,7 @@ async def test_a_signal_without_a_name_has_a_number():
 
 async def test_a_console_is_all_that_a_command_needs_to_have_begun():
     """W4: status and exit code before and after."""
-    command = registry.Command(id="x", owner="me", is_terminal=False)
+    command = registry.Command(id="x", owner="me", is_terminal=False, spool=SPOOL)
     assert (command.status, command.exit_code, command.signal_name) == ("running", None, None)
     command.begin(SimpleNamespace())
     assert command.status == "running"

@@ -1,17 +1,20 @@
 """What is kept of one stream: its head and its tail, under their offsets."""
 
 import random
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES, Retained, whole_characters
 
+SPOOL = Path(tempfile.gettempdir())
 ALL = HEAD_BYTES + TAIL_BYTES
 
 
 def filled(total, *, most=100_000):
     """A stream of so many bytes, which came in pieces, and the bytes."""
-    data, retained, rng = random.Random(1).randbytes(total), Retained(), random.Random(total)
+    data, retained, rng = random.Random(1).randbytes(total), Retained(directory=SPOOL), random.Random(total)
     done = 0
     while done < total:
         size = rng.randint(1, most)
@@ -62,7 +65,7 @@ def test_pages_put_together_are_the_whole_but_for_the_gap(total):
 
 def test_a_flood_takes_no_more_memory_than_its_head_and_its_tail():
     """R1"""
-    retained = Retained()
+    retained = Retained(directory=SPOOL)
     for _ in range(200):
         retained.write(bytes(1 << 20))
     assert retained.total == 200 << 20

@@ -133,7 +133,7 @@ async def _opened(
         server = ForkServer(
             backend=_backend(engine), plan=plan, program=Program(name="command"), forks=config.pool.forks
         )
-        async with anyio.create_task_group() as tasks, registry.opened(grace) as commands:
+        async with anyio.create_task_group() as tasks, registry.opened(grace, engine.spool) as commands:
             tasks.start_soon(server.keep)
             try:
                 await server.check()

@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -28,7 +29,7 @@ class Heard:
     """A ``sandbox.base.Sink``: what a command has said on one stream, and how far its client has been told of it."""
 
     stir: Callable[[], None]
-    retained: Retained = field(default_factory=Retained)
+    retained: Retained
     told: int = 0
 
     @property
@@ -55,6 +56,7 @@ class Command:
         id: Opaque; nobody can guess it.
         owner: For whom it was begun; opaque.
         is_terminal: Whether its streams are one terminal.
+        spool: Directory for the nameless files of what it says.
         outcome: What came of it, when it is over.
         failure: Why it came to nothing, when it is over.
         warnings: What whoever waits for it should know.
@@ -66,6 +68,7 @@ class Command:
     id: str
     owner: str
     is_terminal: bool
+    spool: Path
     console: Console | None = None
     outcome: Outcome | None = None
     failure: Exception | None = None
@@ -77,7 +80,9 @@ class Command:
     _unread: int = 0
 
     def __post_init__(self) -> None:
-        self.heard: Mapping[Stream, Heard] = {stream: Heard(stir=self.stir) for stream in STREAMS}
+        self.heard: Mapping[Stream, Heard] = {
+            stream: Heard(stir=self.stir, retained=Retained(directory=self.spool)) for stream in STREAMS
+        }
 
     @property
     def is_over(self) -> bool:

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -32,9 +33,11 @@ class Commands:
 
     Attributes:
         orphan_seconds: A command goes on for so long after the last that was heard of whom it was begun for.
+        spool: Directory for the nameless files of what commands say.
     """
 
     orphan_seconds: float
+    spool: Path
     _tasks: TaskGroup
     _commands: dict[str, Command] = field(default_factory=dict)
     _seen: dict[str, float] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class Commands:
                 hint="wait until one has ended, or end one with kill_command",
                 details={"max_active_commands": MOST_ACTIVE},
             )
-        command = Command(id=secrets.token_urlsafe(_ID_BYTES), owner=owner, is_terminal=is_terminal)
+        command = Command(id=secrets.token_urlsafe(_ID_BYTES), owner=owner, is_terminal=is_terminal, spool=self.spool)
         self._commands[command.id] = command
         self._tasks.start_soon(self._go, command, execute)
         try:
@@ -180,11 +183,11 @@ async def _until_over(command: Command, seconds: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened(orphan_seconds: float) -> AsyncIterator[Commands]:
+async def opened(orphan_seconds: float, spool: Path) -> AsyncIterator[Commands]:
     """Room for commands. On leaving, all are ended."""
     failure = None
     async with anyio.create_task_group() as tasks:
-        commands = Commands(orphan_seconds=orphan_seconds, _tasks=tasks)
+        commands = Commands(orphan_seconds=orphan_seconds, spool=spool, _tasks=tasks)
         tasks.start_soon(commands._watch)  # noqa: SLF001 - its own
         try:
             yield commands

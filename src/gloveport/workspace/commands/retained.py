@@ -1,23 +1,32 @@
 """What is kept of one stream: its first bytes and its last, each under its offset in the whole."""
 
+import errno
+import os
+import tempfile
+import weakref
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import IO, Final
 
 HEAD_BYTES: Final = 64 << 10
 TAIL_BYTES: Final = 448 << 10
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Retained:
-    """The bytes of one stream that are kept.
+    """The bytes of one stream that are kept: the first in memory, the last in a file without a name.
 
     Attributes:
+        directory: Where that file lies. It is made when it is needed, and gone with this.
         total: Bytes that have come.
     """
 
+    directory: Path
     total: int = 0
     _head: bytearray = field(default_factory=bytearray)
-    _tail: bytearray = field(default_factory=bytearray)
+    _tail: int = 0
+    """How many bytes of the file count: the byte of an offset lies at its remainder by ``TAIL_BYTES``."""
+    _file: IO[bytes] | None = None
 
     @property
     def head_bytes(self) -> int:
@@ -27,7 +36,7 @@ class Retained:
     @property
     def kept(self) -> int:
         """How many bytes are there."""
-        return len(self._head) + len(self._tail)
+        return len(self._head) + self._tail
 
     @property
     def dropped(self) -> int:
@@ -37,29 +46,52 @@ class Retained:
     @property
     def tail_start(self) -> int:
         """Offset of the first byte behind the gap."""
-        return self.total - len(self._tail)
+        return self.total - self._tail
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes."""
-        self.total += len(data)
+        """Take the next bytes. Where the disk takes no more, what has come is let go."""
         room = HEAD_BYTES - len(self._head)
         if room > 0:
             self._head += data[:room]
+            self.total += len(data[:room])
             data = data[room:]
-        self._tail += data
-        if len(self._tail) > TAIL_BYTES:
-            del self._tail[: len(self._tail) - TAIL_BYTES]
+        if not data:
+            return
+        try:
+            self._spool(data)
+        except OSError:
+            self.total, self._tail = self.total + len(data), 0
 
     def read(self, offset: int, limit: int) -> tuple[int, bytes]:
         """The real offset, and at most so many bytes from there on. An offset in the gap moves to its end."""
         if offset < len(self._head):
-            whole = self._head[offset : offset + limit]
+            whole = bytes(self._head[offset : offset + limit])
             if len(whole) < limit and not self.dropped:
-                whole += self._tail[: limit - len(whole)]
-            return offset, bytes(whole)
+                whole += self._spooled(self.tail_start, limit - len(whole))
+            return offset, whole
         offset = min(max(offset, self.tail_start), self.total)
-        start = offset - self.tail_start
-        return offset, bytes(self._tail[start : start + limit])
+        return offset, self._spooled(offset, limit)
+
+    def _spool(self, data: bytes) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - as long as this
+            weakref.finalize(self, self._file.close)
+        file, last = self._file.fileno(), data[-TAIL_BYTES:]
+        place = (self.total + len(data) - len(last)) % TAIL_BYTES
+        before_the_edge = last[: TAIL_BYTES - place]
+        for piece, at in ((before_the_edge, place), (last[len(before_the_edge) :], 0)):
+            if piece and os.pwrite(file, piece, at) != len(piece):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.total += len(data)
+        self._tail = min(TAIL_BYTES, self._tail + len(data))
+
+    def _spooled(self, offset: int, limit: int) -> bytes:
+        size = max(0, min(limit, self.total - offset))
+        if self._file is None or not size:
+            return b""
+        file, place = self._file.fileno(), offset % TAIL_BYTES
+        first = min(size, TAIL_BYTES - place)
+        return b"".join(os.pread(file, part, at) for part, at in ((first, place), (size - first, 0)) if part)
 
     def last(self, since: int, limit: int) -> tuple[int, bytes]:
         """The last bytes, at most so many, of those from ``since`` on, and their offset."""
