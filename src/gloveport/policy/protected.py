@@ -15,7 +15,9 @@ FILES: Final = frozenset(
 )
 """Names of files, wherever they lie."""
 
-DIRECTORIES: Final = frozenset({".claude", ".codex", ".cursor", ".devcontainer", ".gemini", ".idea", ".vim", ".vscode"})
+DIRECTORIES: Final = frozenset(
+    {".claude", ".codex", ".cursor", ".devcontainer", ".gemini", ".githooks", ".husky", ".idea", ".vim", ".vscode"}
+)
 """Names of directories all of which is protected, wherever they lie."""
 
 GIT_FILES: Final = frozenset({"config", "config.worktree", "info/attributes"})

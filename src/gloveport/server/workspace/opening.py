@@ -164,7 +164,7 @@ def _plan(engine: Engine, config: Config, root: Path, cache: Path | None) -> Pla
     toolchains = [str(path) for path in config.workspace.toolchains]
     program = Program(
         name="command",
-        binds=tuple(Mount(source=path, target=path) for path in toolchains),
+        binds=tuple(Mount(source=path, target=path) for path in (*_headers(), *toolchains)),
         symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
         files={"gitconfig": _GITCONFIG},
         path=tuple(f"{path}/bin" if Path(path, "bin").is_dir() else path for path in toolchains),
@@ -181,6 +181,11 @@ def _plan(engine: Engine, config: Config, root: Path, cache: Path | None) -> Pla
         return plan(str(root))
     except SandboxError:  # it lies where sandboxes have something of their own
         return plan(_ELSEWHERE)
+
+
+def _headers() -> list[str]:
+    """What compilers of the system need besides what every sandbox shows."""
+    return [path for path in ("/usr/include",) if Path(path).is_dir()]
 
 
 def _backend(engine: Engine) -> Bubblewrap:
