@@ -4,6 +4,7 @@ Each server has a copy of its own. Every answer is looked at: one that is wrong 
 """
 
 import contextlib
+import statistics
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from bench.installed import installed
 from bench.line_client import LineClient, connected
-from bench.measure import Case, Contender, Duel, Footprint, Sample, WrongAnswer, reached, timed
+from bench.measure import Case, Contender, Duel, Footprint, Sample, WrongAnswer, reached
 from bench.processes import forget_peak, peak_rss_bytes, settled
 from bench.subjects import GLOVEPORT
 
@@ -99,7 +100,7 @@ def ours(task: Task) -> Contender:
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
         with gloveport(scratch) as client:
-            yield timed(_asking(client, task))
+            yield _asking(client, task)
 
     return opened
 
@@ -115,7 +116,7 @@ def theirs(task: Task) -> Contender:
         variables = {"CODING_TOOLS_MCP_TELEMETRY": "off", "DO_NOT_TRACK": "1"}
         variables["CODING_TOOLS_MCP_RUNTIME_ROOT"] = str(scratch / "runtime")
         with connected([program, "--stdio", "--workspace", str(place)], variables, scratch / "theirs.log") as client:
-            yield timed(_asking(client, task))
+            yield _asking(client, task)
 
     return opened
 
@@ -123,14 +124,21 @@ def theirs(task: Task) -> Contender:
 def _asking(client: LineClient, task: Task) -> Sample:
     calls = 0
 
-    async def ask() -> None:
+    def ask() -> float:
         nonlocal calls
-        told = client.call(task.tool, task.arguments(calls))
+        arguments = task.arguments(calls)
         calls += 1
+        started = time.perf_counter()
+        told = client.call(task.tool, arguments)
+        took = (time.perf_counter() - started) * 1000
         if not task.is_right(told):
             raise WrongAnswer(f"{task.tool}: {str(told)[:1000]}")
+        return took
 
-    return ask
+    async def sample() -> float:
+        return statistics.median([ask() for _ in range(_BURST)])
+
+    return sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +176,9 @@ def _patch(number: int) -> Mapping[str, Any]:
     lines = f" from dataclasses import dataclass\n \n-LIMIT = {number}\n+LIMIT = {number + 1}\n"
     return {"patch": f"*** Begin Patch\n*** Update File: warehouse/shelf_07.py\n@@\n{lines}*** End Patch\n"}
 
+
+_BURST: Final = 10
+"""Calls one after the other, of which the median is a sample: an agent's come in bursts."""
 
 _TASKS: Final = {
     "workspace-exec": (

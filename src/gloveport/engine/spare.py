@@ -15,7 +15,10 @@ from anyio.abc import TaskGroup
 from gloveport.errors import SandboxError
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.forkserver import ForkServer
-from gloveport.workspace.keeping import Found
+from gloveport.workspace.keeping import NOTHING, Found
+
+_BEHIND_SECONDS = 0.02
+_AFTER_SECONDS = 0.002
 
 _log = logging.getLogger(__name__)
 
@@ -45,37 +48,42 @@ class Spares:
     _next: _Next | None = None
 
     @contextlib.asynccontextmanager
-    async def take(self, found: Found) -> AsyncIterator[Confined]:
-        """A sandbox in which this is kept; on leaving, all that is left of it is soon gone.
+    async def take(self, found: Found | None) -> AsyncIterator[Confined]:
+        """A sandbox in which this is kept, or anything, for a program that writes to nothing of the host; on leaving,
+        all that is left of it is soon gone.
 
         Raises:
             SandboxError: It can't be made.
             WorkspaceError: Too much is to be kept.
         """
         taken, self._next = self._next, None
+        over = anyio.Event() if taken is None else taken.over
         try:
             child = await self._fitting(taken, found)
+            known = NOTHING if taken is None else taken.found
+            self.tasks.start_soon(self._prepare, known if found is None else found, over)
             if child is not None:
-                self._prepare(found)
                 yield child
                 return
-            async with self.server.make(found.kept(self.target)) as child:
-                self._prepare(found)
+            async with self.server.make(found.kept(self.target) if found else ()) as child:
                 yield child
         finally:
-            if taken is not None:
-                taken.over.set()
+            over.set()
 
-    async def _fitting(self, taken: _Next | None, found: Found) -> Confined | None:
-        if taken is None or taken.found != found:
+    async def _fitting(self, taken: _Next | None, found: Found | None) -> Confined | None:
+        if taken is None or (found is not None and taken.found != found):
             return None
         await taken.settled.wait()
         return None if taken.child is None or taken.child.is_over() else taken.child
 
-    def _prepare(self, found: Found) -> None:
+    async def _prepare(self, found: Found, over: anyio.Event) -> None:
+        """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""
+        with anyio.move_on_after(_BEHIND_SECONDS):
+            await over.wait()
+        await anyio.sleep(_AFTER_SECONDS)
         if self._next is None:
             self._next = _Next(found=found)
-            self.tasks.start_soon(self._make, self._next)
+            await self._make(self._next)
 
     async def _make(self, one: _Next) -> None:
         try:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import shutil
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ class Workspace:
         """See ``workspace.running.Run``. ``access``: whether it may write to the workspace."""
         program = Program(
             name=argv[0],
-            argv=argv,
+            argv=(_path_of(argv[0]), *argv[1:]),
             directory=self._inside(directory),
             variables=variables or {},
             alone=processes == "one",
@@ -155,7 +156,7 @@ class Workspace:
         stdout, stderr = _Bounded(most_bytes), _Bounded(_STDERR_BYTES)
         limits = self.limits.model_copy(update={"wall_seconds": seconds})
         async with self._reading:
-            found = await self._found()
+            found = None if program.reads_only else await self._found()
             async with self._sandbox(limits, found) as child, anyio.create_task_group() as tasks:
 
                 def hand(console: Console) -> None:
@@ -178,14 +179,14 @@ class Workspace:
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, limits: Limits, found: keeping.Found) -> AsyncIterator[Confined]:
+    async def _sandbox(self, limits: Limits, found: keeping.Found | None) -> AsyncIterator[Confined]:
         async with contextlib.AsyncExitStack() as stack:
             child = await self._made(stack, found)
             self.walls = child.walls
             child.narrow(child.plan.model_copy(update={"limits": limits}))
             yield child
 
-    async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
+    async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found | None) -> Confined:
         for last in (*(False,) * (_TRIES - 1), True):
             try:
                 return await stack.enter_async_context(self.spares.take(found))
@@ -194,7 +195,7 @@ class Workspace:
                     raise WorkspaceError(
                         "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
                     ) from error
-            found = await self._found()
+            found = found and await self._found()
         raise AssertionError  # the last try returns or raises
 
     @contextlib.asynccontextmanager
@@ -222,6 +223,12 @@ class Workspace:
         self._looking_seconds = time.monotonic() - started
         self._known = found
         return found
+
+
+@functools.cache
+def _path_of(program: str) -> str:
+    """The path of a program of the system, which every sandbox shows; its name where it is none."""
+    return shutil.which(program, path="/usr/bin:/bin") or program
 
 
 async def _feed(text: bytes, console: Console) -> None:

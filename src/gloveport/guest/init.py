@@ -193,12 +193,13 @@ def rehearse():
 
 
 def restrict(rules):
-    """One more Landlock, for a program that may do less than its sandbox; none where there are no rules."""
+    """One more Landlock, for a program that may write less than its sandbox; none where there are no rules."""
     if rules:
         null = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)  # the lowest numbers that are free
         for descriptor in null:
             os.close(descriptor)
-        perform(load("landlock", "landlock.py").calls(rules, *sorted(null))[1])
+        landlock = load("landlock", "landlock.py")
+        perform(landlock.calls(rules, *sorted(null), landlock.WRITES)[1])
 
 
 def run(host):

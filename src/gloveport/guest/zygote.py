@@ -431,13 +431,13 @@ class Zygote:
                 if ended[0] not in self.children:  # no child of ours: but a zombie would keep its namespace from ending
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
+                with contextlib.suppress(OSError), teller:
+                    teller.send(struct.pack("i", ended[1]))  # first: somebody waits for it
                 self.events.unregister(child)
                 os.close(child)
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(keeper, signal.SIGKILL)
                 os.close(keeper)
-                with contextlib.suppress(OSError), teller:
-                    teller.send(struct.pack("i", ended[1]))
 
 
 def main():

@@ -129,9 +129,9 @@ class Plan(Value):
 
     @property
     def landlock_for_reading(self) -> tuple[tuple[str, Access], ...]:
-        """As ``landlock``, for what may write to no directory of the host."""
+        """What may be written besides, by what may write to no directory of the host."""
         shared = {mount.target for mount in self.writable}
-        return tuple((path, "run" if path in shared else access) for path, access in self.landlock)
+        return tuple(rule for rule in self.landlock if rule[1] in {"write", "device"} and rule[0] not in shared)
 
     @property
     def mounts(self) -> tuple[Mount, ...]:

@@ -1,6 +1,7 @@
 """The tools of files, git and pictures: one thin function each, with the names and fields of coding-tools-mcp."""
 
 import base64
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +41,7 @@ Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
 Lines: TypeAlias = Annotated[int, Field(ge=0, le=20)]
 Globs: TypeAlias = Annotated[list[str] | None, Field(max_length=100)]
 
+_SHORT: Final = 1 << 13
 _DIFF_BYTES: Final = 262_144
 _PATCHED: Final = {grammar.Add: "create", grammar.Delete: "delete", grammar.Update: "edit"}
 
@@ -173,7 +175,7 @@ class FileTools:
         """
         order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
-            ctx, lambda: patched(patch), partial(self.bench.writer.apply_patch, patch, order), order
+            ctx, lambda: patched(patch), partial(self.bench.writer.apply_patch, patch, order), order, len(patch)
         )
 
     async def apply_changes(
@@ -346,10 +348,12 @@ class FileTools:
         changes: Callable[[], list[PathChange]],
         work: Callable[[], Outcome],
         order: Order,
+        size: float = math.inf,
     ) -> wire.CallToolResult:
-        """What comes of a write, which is decided and written down first."""
+        """What comes of a write, which is decided and written down first. ``size``: what there is to read for that."""
         try:
-            action = await to_thread.run_sync(self._action, changes)
+            short = size < _SHORT  # to change threads takes longer
+            action = self._action(changes) if short else await to_thread.run_sync(self._action, changes)
             if order.dry_run:
                 outcome = await to_thread.run_sync(work)
             else:
