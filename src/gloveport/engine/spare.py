@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.errors import SandboxError
+from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.workspace.keeping import NOTHING, Found
@@ -91,7 +91,7 @@ class Spares:
                 one.child = child
                 one.settled.set()
                 await one.over.wait()
-        except SandboxError as error:  # whoever needs one hears why
+        except (SandboxError, WorkspaceError) as error:  # whoever needs one hears why
             _log.info("no sandbox is made ahead: %s", error.args[0])
         finally:
             one.settled.set()
