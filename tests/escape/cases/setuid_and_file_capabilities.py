@@ -16,10 +16,12 @@ def refused(what, expected, attempt, *arguments, **options):
 
 import shutil, subprocess
 shutil.copy("/usr/bin/id", "/tmp/id")
-os.chmod("/tmp/id", 0o6755)
+for mode in (0o4755, 0o2755, 0o6000):
+    refused(f"mode {mode:o}", "EPERM", os.chmod, "/tmp/id", mode)
+    refused(f"new file of mode {mode:o}", "EPERM", os.open, f"/tmp/{mode}", os.O_CREAT | os.O_WRONLY, mode)
 ids = subprocess.run(["/tmp/id"], capture_output=True, text=True).stdout
 if not ids.startswith("uid=1000(agent) gid=1000(agent)") or "euid" in ids:
-    wrong["setuid copy"] = f"ESCAPED: {ids}"
+    wrong["copy"] = f"ESCAPED: {ids}"
 capability = bytes.fromhex("0100000200002000000000000000000000000000")  # cap_sys_admin, effective
 refused("file capability", "EPERM", os.setxattr, "/tmp/id", "security.capability", capability)
 refused("trusted attribute", "EPERM", os.setxattr, "/tmp/id", "trusted.x", b"x")

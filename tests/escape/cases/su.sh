@@ -12,7 +12,9 @@ for program in su sudo pkexec newgrp chsh passwd gpasswd; do
   command -v $program >/dev/null || continue
   out=$(timeout 3 $program -c id </dev/null 2>&1) && case $out in *uid=0*) fail "ESCAPED($program)";; esac
 done
-cp /bin/bash /tmp/sh && chmod 6755 /tmp/sh || fail copy
+cp /bin/bash /tmp/sh || fail copy
+refused chmod "not permitted" chmod 6755 /tmp/sh
+refused install "not permitted" install -m 4755 /bin/bash /tmp/other
 id=$(/tmp/sh -p -c 'id -u; id -g; id -G')
 [ "$id" = "$(printf '1000\n1000\n1000')" ] || [ "$id" = "$(printf '1000\n1000\n1000 65534')" ] || fail "ESCAPED(ids:$id)"
 refused chown "not permitted|Invalid" chown 0:0 /tmp/sh
