@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 from dataclasses import dataclass, field
+from io import FileIO
 
 import anyio
 import pytest
@@ -194,6 +195,26 @@ async def test_standard_input_stays_open_until_it_is_closed(shell):
             await console.write(b"three\n")
 
     assert (await shell("cat; echo end", attend=attend))[:2] == (0, "one\ntwo\nend\n")
+
+
+async def test_who_waits_to_write_to_what_has_ended_is_told_and_nobody_else_pays_for_it(shell):
+    """W4: the number of its descriptor is another's by then."""
+    told = []
+
+    async def attend(console, out):
+        try:
+            await console.write(bytes(1 << 20))
+        except BrokenPipeError:
+            told.append(True)
+
+    for _ in range(5):
+        assert (await shell("exec sleep 0.05", attend=attend))[0] == 0
+    reading, writing = os.pipe()
+    with FileIO(writing, "w"), FileIO(reading) as end:
+        os.write(writing, b"x")
+        await anyio.wait_readable(end)
+        await anyio.wait_writable(writing)
+    assert told == [True] * 5
 
 
 async def test_a_terminal_controls_the_session(shell):

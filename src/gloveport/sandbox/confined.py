@@ -22,7 +22,7 @@ from gloveport.sandbox import cgroup, frames
 from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.console import Console
+from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.watch import Watch
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
@@ -223,9 +223,12 @@ class Confined:
 
     def close(self) -> None:
         """Close the host's end of what it opened itself. The processes are another's to end."""
-        for file in (self._stdin, self._text, self._notes, self._terminal, self._input, self._process):
+        for file in (self._stdin, self._text, self._notes, self._process):
             if file is not None:
                 file.close()
+        for file in (self._terminal, self._input):
+            if file is not None:
+                close(file)
 
     async def _begin(self, program: Program, value_bytes: int) -> Console:
         """Start a program that has a console.

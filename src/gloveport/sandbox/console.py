@@ -43,14 +43,17 @@ class Console:
                 try:
                     left = left[os.write(self.input.fileno(), left) :]
                 except BlockingIOError:
-                    await anyio.wait_writable(self.input)
+                    try:
+                        await anyio.wait_writable(self.input)
+                    except anyio.ClosedResourceError as error:  # it was closed meanwhile
+                        raise BrokenPipeError from error
                 except OSError as error:  # a terminal that nobody has open says EIO
                     raise BrokenPipeError from error
 
     def close_input(self) -> None:
         """Let it read the end. Of a terminal one writes the character that says so."""
         if not self.is_terminal:
-            self.input.close()
+            close(self.input)
 
     def signal(self, number: int) -> None:
         """Send a signal to its process group; to its first process alone where the kernel knows no better."""
@@ -66,3 +69,12 @@ class Console:
         """Give its terminal another size, of which it is told."""
         if self.is_terminal:
             fcntl.ioctl(self.input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def close(file: FileIO) -> None:
+    """Close what somebody may wait for: they are told. Else the event loop would take the next file for it that gets
+    the same number, and that would fail.
+    """
+    if not file.closed:
+        anyio.notify_closing(file)
+        file.close()
