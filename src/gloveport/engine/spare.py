@@ -32,6 +32,14 @@ class _Next:
     settled: anyio.Event = field(default_factory=anyio.Event)
     """It is there, or can't be had."""
     over: anyio.Event = field(default_factory=anyio.Event)
+    failure: Exception | None = None
+
+    async def fits(self, found: Found | None) -> bool:
+        """Whether it can be had, and this is kept in it, or nothing needs to be."""
+        if found is not None and self.found != found:
+            return False
+        await self.settled.wait()
+        return self.child is not None and not self.child.is_over()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -57,24 +65,22 @@ class Spares:
             WorkspaceError: Too much is to be kept.
         """
         taken, self._next = self._next, None
-        over = anyio.Event() if taken is None else taken.over
+        if taken is not None and not await taken.fits(found):
+            taken.over.set()
+            taken = None
+        if taken is None:
+            taken = _Next(found=NOTHING if found is None else found)
+            self.tasks.start_soon(self._make, taken)
         try:
-            child = await self._fitting(taken, found)
-            known = NOTHING if taken is None else taken.found
-            self.tasks.start_soon(self._prepare, known if found is None else found, over)
-            if child is not None:
-                yield child
-                return
-            async with self.server.make(found.kept(self.target) if found else ()) as child:
-                yield child
+            await taken.settled.wait()
+            if taken.child is None:
+                raise taken.failure or SandboxError("the sandbox was ended before it was used")
+            self.tasks.start_soon(self._prepare, taken.found, taken.over)
+            yield taken.child
         finally:
-            over.set()
-
-    async def _fitting(self, taken: _Next | None, found: Found | None) -> Confined | None:
-        if taken is None or (found is not None and taken.found != found):
-            return None
-        await taken.settled.wait()
-        return None if taken.child is None or taken.child.is_over() else taken.child
+            if taken.child is not None:
+                taken.child.end()
+            taken.over.set()
 
     async def _prepare(self, found: Found, over: anyio.Event) -> None:
         """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""
@@ -91,8 +97,10 @@ class Spares:
                 one.child = child
                 one.settled.set()
                 await one.over.wait()
-        except (SandboxError, WorkspaceError) as error:  # whoever needs one hears why
-            _log.info("no sandbox is made ahead: %s", error.args[0])
+        except (SandboxError, WorkspaceError, OSError) as error:
+            # Of one that was used, something is left: that concerns nobody who waits. Else whoever needs it hears why.
+            one.failure = error
+            _log.info("a sandbox of the workspace: %s", error)
         finally:
             one.settled.set()
             if self._next is one:

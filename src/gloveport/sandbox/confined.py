@@ -5,6 +5,7 @@ import fcntl
 import os
 import secrets
 import select
+import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -220,6 +221,11 @@ class Confined:
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
             refused_forks=counters.refused_forks if counters else None,
         )
+
+    def end(self) -> None:
+        """Kill all of it at once. Who has built it waits until it is dead."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.inner.fileno(), signal.SIGKILL)
 
     def close(self) -> None:
         """Close the host's end of what it opened itself. The processes are another's to end."""
