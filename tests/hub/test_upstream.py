@@ -109,7 +109,7 @@ async def test_a_call_that_takes_too_long_ends_in_time_and_is_told_to_stop():
         assert [error.code for error in errors] == ["tool_timeout"] * 2
         assert "0.5 s" in str(errors[0])
         stopped = (await far.call("stopped", {})).structured_content["result"]
-        assert stopped in (["one"], ["one", "two"])  # both have their time from the same moment: the place may come first
+        assert stopped in (["one"], ["one", "two"])  # their times end at the same moment: the place may be free first
 
 
 async def test_whether_a_tool_may_still_be_called_is_asked_when_all_waiting_is_over():
