@@ -21,6 +21,7 @@ class Reach:
         toolbox: What programs may do with their tools.
         sampling: What it says of language models.
         network: The network of every sandbox under it.
+        way_out: The same without a door to the tools: of commands, which call none.
     """
 
     def __init__(self, egress: Egress, certificate: str, servers: Mapping[str, Server], sampling: Sampling) -> None:
@@ -28,7 +29,8 @@ class Reach:
         self.servers = servers
         self.toolbox: Toolbox = toolbox_of(servers)
         self.sampling = sampling
-        self.network: Network = with_hub(network_of(egress, certificate), self.toolbox, sampling)
+        self.way_out: Network = network_of(egress, certificate)
+        self.network: Network = with_hub(self.way_out, self.toolbox, sampling)
 
     @cached_property
     def names(self) -> Mapping[str, str]:

@@ -18,10 +18,12 @@ from gloveport.egress.outlet import Journal, Outlet
 from gloveport.egress.output import ScrubbedSink
 from gloveport.egress.proxy import answer
 from gloveport.engine.execution import Engine
+from gloveport.engine.reach import Reach
 from gloveport.engine.spare import Spares
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.guard import Guard
 from gloveport.model import Limits, Program
+from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand
 from gloveport.sandbox.base import Outcome, Walls
 from gloveport.sandbox.confined import Confined
@@ -69,6 +71,7 @@ class Workspace:
         target: Where programs see it.
         spares: Where its sandboxes come from.
         limits: Of each command.
+        reach: What there was to reach when its sandboxes were planned.
         walls: What was in force in the last sandbox.
         state: Directory of ours for what belongs to it: caches, and the journal of writes.
     """
@@ -79,6 +82,7 @@ class Workspace:
     spares: Spares
     commands: Commands
     limits: Limits
+    reach: Reach
     state: Path
     walls: Walls | None = None
     _known: keeping.Found = keeping.NOTHING
@@ -174,6 +178,13 @@ class Workspace:
             timed_out=outcome.killed_by == "wall_seconds",
         )
 
+    @property
+    def egress(self) -> Egress:
+        """What there is to reach: of what there was when its sandboxes were planned what is still as it was."""
+        before, now = self.reach.egress, self.engine.reach.egress
+        kept = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
+        return now.model_copy(update={"apis": kept, "yolo": before.yolo and now.yolo})
+
     def _inside(self, directory: str) -> str:
         """A directory of the workspace as a program names it."""
         return self.target if directory == "." else f"{self.target}/{directory}"
@@ -201,13 +212,12 @@ class Workspace:
     @contextlib.asynccontextmanager
     async def _way_out(self, child: Confined, guard: Guard) -> AsyncIterator[None]:
         """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
-        reach = self.engine.reach
         outlet = Outlet(
             gateway=self.engine.gateway,
             guard=guard,
-            names=reach.names,
+            names=self.reach.names,  # of the addresses that its sandboxes have
             placeholders=child.placeholders,
-            redactions=reach.redactions,
+            redactions=self.engine.reach.redactions,
             journal=Journal(),
         )
         async with door.opened(child.doors, functools.partial(answer, outlet)):

@@ -33,16 +33,19 @@ def grant_for(
         mounts=policy.mounts,
         unix_sockets=policy.unix_sockets,
         limits=_narrowed(policy, request.limits),
-        egress=_reach(egress, request.apis),
+        egress=reachable(egress, request.apis),
         toolbox=_tools(toolbox, request.tools),
         sampling=sampling,
     )
 
 
-def _reach(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
+def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
     """Active APIs only; a request that names APIs reaches those alone, so nothing by ``yolo``.
 
     Where nothing is taken away it is the very same value, whose index (``policy.hosts``) exists already.
+
+    Raises:
+        Denied: It names an API that there is not, or that is not active.
     """
     active = {name: api for name, api in egress.apis.items() if api.active}
     if asked is None:

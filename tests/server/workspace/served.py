@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -20,6 +21,7 @@ from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.server import app
 from gloveport.server.protocol import make_server
+from gloveport.server.upstreams import connected
 from gloveport.server.workspace import opening
 from gloveport.server.workspace.bench import Bench
 
@@ -117,8 +119,16 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def opened(directory: Path, prepare: Callable[[Path], object] = owned, **settings: Any) -> AsyncIterator[Served]:
-    """Serve a new repository below this directory, when it is prepared; the keys are those of ``[workspace]``."""
+async def opened(
+    directory: Path,
+    prepare: Callable[[Path], object] = owned,
+    tables: Mapping[str, Any] = MappingProxyType({}),
+    **settings: Any,
+) -> AsyncIterator[Served]:
+    """Serve a new repository below this directory, when it is prepared.
+
+    The keys are those of ``[workspace]``; ``tables`` are other tables of the configuration.
+    """
     root, outside = directory / "project", directory / "outside"
     for made in (root, outside):
         made.mkdir()
@@ -127,8 +137,11 @@ async def opened(directory: Path, prepare: Callable[[Path], object] = owned, **s
     prepare(root)
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
-    config = Config.model_validate(told)
-    async with app.assemble(config, environ) as engine, opening.opened(engine, config, environ, "stdio") as bench:
+    config = Config.model_validate({**told, **tables})
+    async with (
+        app.assemble(config, environ, connected) as engine,
+        opening.opened(engine, config, environ, "stdio") as bench,
+    ):
         assert bench is not None
         server = make_server(engine, config, environ, "stdio", bench)
         async with Client(server, mode="2026-07-28") as client:

@@ -19,6 +19,8 @@ from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.decide import decide
 from gloveport.policy.gates import permission_details
+from gloveport.policy.grant import reachable
+from gloveport.policy.hosts import parse_pattern
 from gloveport.policy.modes import stance
 from gloveport.policy.wildcards import matches
 from gloveport.server.caller import Caller, Transport, caller_of
@@ -116,15 +118,13 @@ class Bench:
 
     def _egress(self, policy: WorkspacePolicy) -> Egress:
         """What commands may reach: what programs may, where the network is permitted, else the hosts named for it."""
-        egress = self.workspace.engine.reach.egress
-        if stance(policy, "network") == "allow":
-            return egress
-        apis = {
-            name: api
+        egress = self.workspace.egress
+        named = (
+            name
             for name, api in egress.apis.items()
-            if api.hosts and all(_is_named(policy.hosts, host) for host in api.hosts)
-        }
-        return egress.model_copy(update={"apis": apis, "yolo": False})
+            if api.active and all(_is_granted(policy.hosts, host) for host in api.hosts)
+        )
+        return reachable(egress, None if stance(policy, "network") == "allow" else tuple(named))
 
     async def hooked(self, outcome: Outcome) -> Told:
         """The answer to a write, when the operator's hooks have run on what was written."""
@@ -169,6 +169,11 @@ class Bench:
         with contextlib.suppress(OSError):  # no space: undo says that there is nothing to take back
             self.writer.adopt(number, revisions)
         return answer
+
+
+def _is_granted(patterns: Sequence[str], host: str) -> bool:
+    """Whether the place of an API, with or without scheme and port, is one of these hosts."""
+    return any(matches(pattern, parse_pattern(host)[1]) for pattern in patterns)
 
 
 def _is_named(patterns: Sequence[str], name: str) -> bool:

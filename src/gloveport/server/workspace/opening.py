@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from gloveport.config import Config, refuse_as_workspace, state_directory
 from gloveport.engine.execution import Engine
+from gloveport.engine.reach import Reach
 from gloveport.engine.spare import Spares
 from gloveport.engine.workspace import Workspace
 from gloveport.errors import ConfigError, SandboxError
@@ -129,7 +130,8 @@ async def _opened(
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     failure = None
     with Tree.opened(root, frozenset(settings.exempt)) as tree:
-        plan = _plan(engine, config, root, _cache(state) if settings.caches else None)
+        reach = engine.reach
+        plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None)
         server = ForkServer(
             backend=_backend(engine), plan=plan, program=Program(name="command"), forks=config.pool.forks
         )
@@ -144,6 +146,7 @@ async def _opened(
                     spares=Spares(server=server, tasks=tasks, target=plan.writable[0].target),
                     commands=commands,
                     limits=settings.limits,
+                    reach=reach,
                     state=state,
                 )
             except Exception as error:  # noqa: BLE001 - whoever has it shall not see it wrapped in a group
@@ -156,7 +159,7 @@ async def _opened(
         raise failure
 
 
-def _plan(engine: Engine, config: Config, root: Path, cache: Path | None) -> Plan:
+def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
     # A project brings its own packages, and no command has ours on its path; one of our tools finds Pillow there.
     pillow = tuple(one for one in engine.system.packages if Path(one.target).name in _PILLOW)
@@ -175,7 +178,7 @@ def _plan(engine: Engine, config: Config, root: Path, cache: Path | None) -> Pla
     def plan(target: str) -> Plan:
         shares = (Mount(source=str(root), target=target), *caches)
         grant = whole_grant(config).model_copy(update={"writable": shares, "limits": config.workspace.limits})
-        return make_plan(program, grant, system, engine.reach.network)
+        return make_plan(program, grant, system, reach.way_out)
 
     try:
         return plan(str(root))

@@ -1,0 +1,149 @@
+"""What commands reach: through the door, what the operator granted for them, and nothing else."""
+
+import contextlib
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import pip
+import pytest
+from tests.egress.world import HOST
+from tests.far_side import authority as far_authority
+from tests.far_side.app import Response
+from tests.far_side.web import web
+from tests.server.workspace.served import opened
+
+from gloveport.engine.reach import Reach
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("alpha.test", "beta.test", "off.test")
+SERVERS = {"far": {"command": [sys.executable, "-c", "import sys; sys.stdin.read()"]}}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return far_authority.make(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+async def far(authority):
+    """An index of packages, and what else an HTTP server has."""
+
+    async def index(request):
+        if request.target == "/simple/demo/":
+            return whole(b'<a href="/simple/demo-1.0-py3-none-any.whl">demo-1.0-py3-none-any.whl</a>', b"text/html")
+        return whole(wheel(), b"application/octet-stream")
+
+    async with web(authority.server(*NAMES)) as server:
+        server.app.routes["simple"] = index
+        yield server
+
+
+def whole(content, kind):
+    async def body():
+        yield content
+
+    return Response(body(), headers=[(b"content-type", kind), (b"content-length", b"%d" % len(content))])
+
+
+def wheel():
+    """A package whose module says hello."""
+    name, buffer = "demo-1.0.dist-info", io.BytesIO()
+    files = {
+        "demo.py": "print('hello of demo')\n",
+        f"{name}/METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+        f"{name}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files[f"{name}/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{name}/RECORD"])
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for file, text in files.items():
+            archive.writestr(file, text)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def apis(far, authority):
+    """Each name is an API; the last one is not active."""
+    there = {"addresses": [HOST], "ca_file": authority.ca_file}
+    return {
+        name.partition(".")[0]: {"hosts": [f"{name}:{far.place.port}"], "active": name != "off.test", **there}
+        for name in NAMES
+    }
+
+
+@pytest.fixture
+def serve(tmp_path, apis):
+    """Serve a workspace with these settings, and these APIs to be granted."""
+
+    @contextlib.asynccontextmanager
+    async def make(**settings):
+        async with opened(tmp_path, tables={"api": apis, "servers": SERVERS}, **{"mode": "safe", **settings}) as one:
+            yield one
+
+    return make
+
+
+async def reached(served, port):
+    """Which of the names a command reaches. It says nothing of what it asks for, so no gate is in the way."""
+    script = (
+        "import os, ssl, sys, urllib.request, urllib.error\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: print(name, urllib.request.urlopen(f'https://{name}:PORT/status/204', timeout=9).status)\n"
+        "    except (OSError, ssl.SSLError): pass\n"
+    )
+    served.write("ask.py", script.replace("PORT", str(port)))
+    said = await served.out(f"python3 ask.py {' '.join(NAMES)}")
+    return {line.split()[0] for line in said.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "granted"),
+    [
+        ({}, set()),
+        ({"hosts": ["alpha.test"]}, {"alpha.test"}),
+        ({"hosts": ["*.test"]}, {"alpha.test", "beta.test"}),
+        ({"mode": "trusted"}, {"alpha.test", "beta.test"}),
+        ({"mode": "trusted", "gates": {"network": "deny"}}, set()),
+        ({"mode": "dangerous"}, {"alpha.test", "beta.test"}),
+    ],
+    ids=str,
+)
+async def test_a_command_reaches_what_is_granted_for_it_and_no_more(serve, far, settings, granted):
+    """W4, W5, N2: an API that is not active is nobody's, in no mode."""
+    async with serve(**settings) as served:
+        assert await reached(served, far.place.port) == granted
+
+
+async def test_what_is_taken_away_while_the_server_runs_is_gone_for_the_next_command(serve, far):
+    """W4, N2: and what is given, or named otherwise, waits for a restart: addresses inside are those of the start."""
+    async with serve(mode="trusted") as served:
+        assert await reached(served, far.place.port) == {"alpha.test", "beta.test"}
+        before = served.engine.reach
+        left = {name: api for name, api in before.egress.apis.items() if name != "alpha"}
+        certificate = served.engine.gateway.authority.certificate
+        egress = before.egress.model_copy(update={"apis": left})
+        served.engine.reach = Reach(egress, certificate, before.servers, before.sampling)
+        assert await reached(served, far.place.port) == {"beta.test"}
+
+
+async def test_commands_have_no_door_to_the_tools_of_other_servers(serve):
+    """W4, H5: those are for programs that are asked about."""
+    async with serve(mode="dangerous") as served:
+        assert "GLOVEPORT_HUB" not in await served.out("env")
+        probe = "python3 -c 'import socket; print(socket.socket().connect_ex((\"127.0.0.3\", 3128)))'"
+        assert (await served.out(probe)).strip() != "0"
+
+
+async def test_pip_installs_from_a_granted_index(serve, far):
+    """W4: with the cache of the workspace, and nothing but the index within reach."""
+    directory = Path(pip.__file__).parent.parent
+    index = f"https://alpha.test:{far.place.port}/simple"
+    async with serve(hosts=["alpha.test"], toolchains=[str(directory)]) as served:
+        command = f"python3 {directory}/pip/__main__.py install -q --index-url {index} --target lib demo"
+        told = await served.run(command)
+        assert told["exit_code"] == 0, told
+        assert (await served.out("PYTHONPATH=lib python3 -m demo")) == "hello of demo\n"
+    requests = [record for record in served.records() if record.kind == "fetch.admitted"]
+    assert {record.fields["host"] for record in requests} == {"alpha.test"}
