@@ -158,13 +158,24 @@ async def test_no_program_makes_a_file_that_lends_the_rights_of_the_owner(shell,
     assert not any(path.stat().st_mode & 0o6000 for path in folder.rglob("*"))
 
 
-async def test_a_program_that_only_reads_writes_to_nothing_of_the_host(shell, folder):
-    """W4: and to its scratch as ever."""
-    code, out, _ = await shell(
-        "cat old.txt; echo x > new.txt || touch .git/x || rm old.txt; echo $?; echo > /tmp/x", reads_only=True
-    )
-    assert (code, out) == (0, "old1\n")
+CHANGES = (
+    *("echo x > new.txt", "echo x > old.txt", "touch .git/x", "rm old.txt", "mkdir d", "mv old.txt new.txt"),
+    *("chmod 600 old.txt", "touch -d 2001-01-01 old.txt", "ln old.txt new.txt", "chown 1000 old.txt"),
+    'python3 -c \'import os; os.setxattr("old.txt", "user.a", b"x")\'',
+)
+
+
+async def test_where_all_is_kept_nothing_of_the_host_can_be_changed(shell, folder):
+    """W4: neither modes nor times, which Landlock knows nothing of; and the scratch can be written as ever."""
+    before = (folder / "old.txt").stat()
+    script = "; ".join(f"{change} && echo done" for change in CHANGES)
+    code, out, _ = await shell(f"cat old.txt; {script}; echo > /tmp/x", kept=((INSIDE, "read-only"),))
+    assert (code, out) == (0, "old")
     assert sorted(path.name for path in folder.iterdir()) == [".git", "old.txt"]
+    after = (folder / "old.txt").stat()
+    assert (after.st_mode, after.st_mtime_ns, after.st_nlink) == (before.st_mode, before.st_mtime_ns, before.st_nlink)
+    for change in CHANGES:
+        assert (await shell(f"echo > old.txt; rm -f new.txt; {change}"))[0] == 0, "else it proves nothing"
 
 
 async def test_nothing_of_the_host_can_be_written_where_no_fork_server_makes_the_sandbox(server):

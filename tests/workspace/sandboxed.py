@@ -2,37 +2,23 @@
 
 import contextlib
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 import anyio
 
 from gloveport.config import Config
+from gloveport.engine.readers import Readers
 from gloveport.model import Mount, Program
 from gloveport.sandbox import zygote
-from gloveport.sandbox.base import make_plan
+from gloveport.sandbox.base import Kept, make_plan
 from gloveport.server import build
-from gloveport.workspace.running import Ran
+from gloveport.workspace.running import Ran, Run
 
 OWNER = 54_321
 WORKSPACE = "/workspace"
-_STDERR_BYTES = 1 << 16
-
-
-class _Kept:
-    """The first bytes of a stream."""
-
-    def __init__(self, most):
-        self.most, self.data, self.had_more = most, b"", False
-
-    def write(self, data):
-        """Take the next bytes."""
-        room = self.most - len(self.data)
-        self.had_more = self.had_more or len(data) > room
-        self.data += data[:room]
-
-    def full(self):
-        """Whether there is no more to be had."""
-        return self.had_more
+KEPT: Final[tuple[Kept, ...]] = ((WORKSPACE, "read-only"),)
 
 
 @contextlib.asynccontextmanager
@@ -50,45 +36,39 @@ async def fork_server(root: Path):
             yield server
 
 
-def _found(server, name):
-    """The path, inside, of a program that ``Run`` would find along the PATH of sandboxes."""
-    return server.plan.interpreter[0] if name == "python3" else name if "/" in name else f"/usr/bin/{name}"
+@contextlib.asynccontextmanager
+async def running(server: zygote.Zygote, below: str) -> AsyncIterator[Run]:
+    """A ``Run`` whose workspace is the directory ``below`` of the fork server's."""
+    async with anyio.create_task_group() as tasks:
+        yield Readers(make=server.fork, kept=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
+        tasks.cancel_scope.cancel()
 
 
-def runner(server, below: str, **more):
-    """A ``Run`` whose workspace is the directory ``below`` of the fork server's; ``more`` of its programs."""
+class _Said:
+    """What a stream has said."""
 
-    async def run(
-        argv, *, directory=".", variables=None, stdin=b"", seconds=10.0, most_bytes=1 << 20, processes="many"
-    ):
-        out, err, timed_out, outcome = _Kept(most_bytes), _Kept(_STDERR_BYTES), True, None
-        program = Program(
-            name="command",
-            argv=(_found(server, argv[0]), *argv[1:]),
-            directory=f"{WORKSPACE}/{below}/{directory}",
-            variables=variables or {},
-            **{"reads_only": True, "alone": processes == "one", **more},
-        )
-        async with server.fork() as child, anyio.create_task_group() as tasks:
+    data = b""
 
-            def hand(console):
-                async def feed():
-                    with contextlib.suppress(BrokenPipeError):
-                        await console.write(stdin)
-                    console.close_input()
+    def write(self, data):
+        """Take the next bytes."""
+        self.data += data
 
-                tasks.start_soon(feed)
+    def full(self):
+        """There is no limit."""
+        return False
 
-            with anyio.move_on_after(seconds):
-                outcome = await child.run(program, value_bytes=256, stdout=out, stderr=err, hand=hand)
-                timed_out = False
-            tasks.cancel_scope.cancel()
-        return Ran(
-            exit_code=None if outcome is None or out.had_more else outcome.exit_code,
-            stdout=out.data,
-            stderr=err.data,
-            truncated=out.had_more,
-            timed_out=timed_out,
-        )
+
+def careless(server: zygote.Zygote, below: str) -> Run:
+    """A ``Run`` whose programs may start others; the host is read-only for them, too."""
+
+    async def run(argv, *, variables, seconds, most_bytes):
+        out, err = _Said(), _Said()
+        place = f"{WORKSPACE}/{below}"
+        program = Program(name="command", argv=argv, directory=place, variables=variables)
+        async with server.fork(KEPT) as child:
+            with anyio.fail_after(seconds):
+                outcome = await child.run(program, value_bytes=256, stdout=out, stderr=err)
+        code = outcome.exit_code
+        return Ran(exit_code=code, stdout=out.data[:most_bytes], stderr=err.data, truncated=False, timed_out=False)
 
     return run

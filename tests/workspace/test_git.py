@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.workspace import hostile_repositories
-from tests.workspace.sandboxed import fork_server, runner
+from tests.workspace.sandboxed import careless, fork_server, running
 
 from gloveport.errors import WorkspaceError
 from gloveport.workspace.git import git_blame, git_diff, git_log, git_show, git_status
@@ -32,9 +32,10 @@ def root(server, request, tmp_path):
 
 
 @pytest.fixture
-def run(server, root):
+async def run(server, root):
     """What the tools run git with."""
-    return runner(server[1], root.name)
+    async with running(server[1], root.name) as run:
+        yield run
 
 
 @pytest.fixture
@@ -392,13 +393,12 @@ def without(run, mark, unwanted):
     """A ``Run`` that leaves out words of git's command line, and what looks for marks in the sandbox's scratch."""
     seen = []
 
-    async def runs(argv, *, variables, processes, **rest):
-        assert processes == "one"
-        argv = ("prlimit", "--nproc=0", "--", *argv)  # as the host has it set, but for git alone
+    async def runs(argv, *, variables, **rest):
+        argv = ("prlimit", "--nproc=0", "--", *argv)  # as all programs that read have it, but for git alone
         left = {name: value for name, value in variables.items() if not unwanted(name, "")}
         kept = [word for word, before in zip(argv, ("", *argv), strict=False) if not unwanted(word, before)]
         script = f'"$@"; code=$?; ls /tmp/{mark}.mark >&2 2>/dev/null; exit $code'
-        ran = await run(("bash", "-c", script, "-", *kept), variables=left, **rest)
+        ran = await run(("/bin/bash", "-c", script, "-", *kept), variables=left, **rest)
         seen.append(f"/tmp/{mark}.mark".encode() in ran.stderr.splitlines())
         return ran
 
@@ -418,7 +418,7 @@ def is_limit(word, before):
 
 
 @pytest.mark.parametrize("way", hostile_repositories.WAYS, ids=lambda way: way.__name__)
-async def test_a_hostile_checkout_starts_nothing(repository, run, tree, git, way, mark):
+async def test_a_hostile_checkout_starts_nothing(server, repository, run, tree, git, way, mark):
     """P31, W4, E9, CT-E5, CT-E6: nor in the sandbox, whose own scratch would have the mark; by one wall alone, too."""
     way(repository, git, _canary(mark))
     (repository / "a.txt").write_text("one\ntwo\nTHREE\n")  # as long as before: git must read it
@@ -427,7 +427,7 @@ async def test_a_hostile_checkout_starts_nothing(repository, run, tree, git, way
         assert (await git_diff(tree, run, staged=True))["is_repo"] is True
         assert (await git_blame(tree, run, "a.txt"))["is_repo"] is True
     for unwanted in (lambda _word, _before: False, is_switch):
-        runs, seen = without(run, mark, unwanted)
+        runs, seen = without(careless(server[1], repository.name), mark, unwanted)
         await look_at_everything(tree, runs)
         assert len(seen) >= 7
         assert not any(seen)
@@ -435,11 +435,15 @@ async def test_a_hostile_checkout_starts_nothing(repository, run, tree, git, way
 
 
 @pytest.mark.parametrize("way", hostile_repositories.WAYS, ids=lambda way: way.__name__)
-async def test_what_a_checkout_would_start_could_not_have_hurt(repository, run, tree, git, way, mark):
+async def test_what_a_checkout_would_start_could_not_have_hurt(server, repository, tree, git, way, mark):
     """W4, E9, CT-E5: the last wall: git without care runs it, where nothing of the host can be written."""
     way(repository, git, _canary(mark))
     (repository / "a.txt").write_text("one\ntwo\nTHREE\n")
-    runs, seen = without(run, mark, lambda word, before: is_switch(word, before) or is_limit(word, before))
+    runs, seen = without(
+        careless(server[1], repository.name),
+        mark,
+        lambda word, before: is_switch(word, before) or is_limit(word, before),
+    )
     await look_at_everything(tree, runs)
     assert any(seen) is (way not in hostile_repositories.IN_VAIN)
     assert marks(mark, repository) == []

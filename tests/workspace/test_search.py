@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.workspace.sandboxed import fork_server, runner
+from tests.workspace.sandboxed import fork_server, running
 
 import gloveport
 from gloveport.errors import WorkspaceError
@@ -37,9 +37,10 @@ def root(server, tmp_path):
 
 
 @pytest.fixture
-def run(server, root):
+async def run(server, root):
     """What the tools run engines with."""
-    return runner(server[1], root.name)
+    async with running(server[1], root.name) as run:
+        yield run
 
 
 @pytest.fixture(params=["rg", "python"])

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.forkserver import ForkServer
-from gloveport.workspace.keeping import NOTHING, Found
+from gloveport.workspace.keeping import Found
 
 _BEHIND_SECONDS = 0.02
 _AFTER_SECONDS = 0.002
@@ -34,9 +34,9 @@ class _Next:
     over: anyio.Event = field(default_factory=anyio.Event)
     failure: Exception | None = None
 
-    async def fits(self, found: Found | None) -> bool:
-        """Whether it can be had, and this is kept in it, or nothing needs to be."""
-        if found is not None and self.found != found:
+    async def fits(self, found: Found) -> bool:
+        """Whether it can be had, and this is kept in it."""
+        if self.found != found:
             return False
         await self.settled.wait()
         return self.child is not None and not self.child.is_over()
@@ -56,9 +56,8 @@ class Spares:
     _next: _Next | None = None
 
     @contextlib.asynccontextmanager
-    async def take(self, found: Found | None) -> AsyncIterator[Confined]:
-        """A sandbox in which this is kept, or anything, for a program that writes to nothing of the host; on leaving,
-        all that is left of it is soon gone.
+    async def take(self, found: Found) -> AsyncIterator[Confined]:
+        """A sandbox in which this is kept; on leaving, all that is left of it is soon gone.
 
         Raises:
             SandboxError: It can't be made.
@@ -69,7 +68,7 @@ class Spares:
             taken.over.set()
             taken = None
         if taken is None:
-            taken = _Next(found=NOTHING if found is None else found)
+            taken = _Next(found=found)
             self.tasks.start_soon(self._make, taken)
         try:
             await taken.settled.wait()

@@ -1,17 +1,17 @@
-"""The sandboxes of a workspace: commands that may write to it, and programs that only read it for our own tools."""
+"""The sandboxes of a workspace: commands and hooks, which may write to it, and what only reads (``readers``)."""
 
 import contextlib
 import functools
 import math
-import shutil
 import time
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 from anyio import to_thread
+from pydantic import JsonValue
 
 from gloveport import door
 from gloveport.egress.outlet import Journal, Outlet
@@ -19,15 +19,15 @@ from gloveport.egress.output import ScrubbedSink
 from gloveport.egress.proxy import answer
 from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
+from gloveport.engine.readers import Readers
 from gloveport.engine.spare import Spares
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.guard import Guard
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand
-from gloveport.sandbox.base import Outcome, Walls
+from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.confined import Confined
-from gloveport.sandbox.console import Console
 from gloveport.workspace import keeping
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
@@ -38,11 +38,8 @@ _SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
 """How often a sandbox is begun anew because what is to be kept was moved just then."""
 
-_AT_ONCE: Final = 4
-"""Programs for our own tools that run at the same time."""
-
 _SHORT_SECONDS: Final = 0.002
-_STDERR_BYTES: Final = 64 << 10
+_HOOK_BYTES: Final = 64 << 10
 _VALUE_BYTES: Final = 256
 
 
@@ -69,10 +66,10 @@ class Workspace:
 
     Attributes:
         target: Where programs see it.
-        spares: Where its sandboxes come from.
+        spares: Where its commands' sandboxes come from.
+        readers: Where programs run that only read.
         limits: Of each command.
         reach: What there was to reach when its sandboxes were planned.
-        walls: What was in force in the last sandbox.
         state: Directory of ours for what belongs to it: caches, and the journal of writes.
     """
 
@@ -80,14 +77,13 @@ class Workspace:
     tree: Tree
     target: str
     spares: Spares
+    readers: Readers
     commands: Commands
     limits: Limits
     reach: Reach
     state: Path
-    walls: Walls | None = None
     _known: keeping.Found = keeping.NOTHING
     _looking_seconds: float = math.inf
-    _reading: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
 
     async def execute(self, wanted: Wanted, guard: Guard, command: Command) -> Outcome:
         """Run a command to its end; ``command`` is told when it begins, and hears what it says.
@@ -136,40 +132,24 @@ class Workspace:
             sink.finish()
         return outcome
 
-    async def run(
-        self,
-        argv: tuple[str, ...],
-        *,
-        directory: str = ".",
-        variables: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        seconds: float = 10.0,
-        most_bytes: int = 1 << 20,
-        processes: Literal["one", "many"] = "many",
-        access: Literal["read", "write"] = "read",
-    ) -> Ran:
-        """See ``workspace.running.Run``. ``access``: whether it may write to the workspace."""
-        program = Program(
-            name=argv[0],
-            argv=(_path_of(argv[0]), *argv[1:]),
-            directory=self._inside(directory),
-            variables=variables or {},
-            alone=processes == "one",
-            reads_only=access == "read",
-        )
-        stdout, stderr = _Bounded(most_bytes), _Bounded(_STDERR_BYTES)
+    async def hook(self, command: str, paths: Sequence[str], seconds: float) -> Ran:
+        """Run a command of the operator's on what was written, as the shell has it, with the paths behind it.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE.
+            AuditError: It can't be written down.
+        """
+        begun = self.engine.audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
+        program = Program(name="hook", argv=(*_SHELL, f'{command} "$@"', "hook", *paths), directory=self.target)
+        stdout, stderr = _Bounded(_HOOK_BYTES), _Bounded(_HOOK_BYTES)
         limits = self.limits.model_copy(update={"wall_seconds": seconds})
-        async with self._reading:
-            found = None if program.reads_only else await self._found()
-            async with self._sandbox(limits, found) as child, anyio.create_task_group() as tasks:
-
-                def hand(console: Console) -> None:
-                    tasks.start_soon(_feed, stdin, console)
-
-                outcome = await child.run(
-                    program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr, hand=hand if stdin else None
-                )
-                tasks.cancel_scope.cancel()
+        ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
+        try:
+            async with self._sandbox(limits, await self._found()) as child:
+                outcome = await child.run(program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr)
+            ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
+        finally:
+            self.engine.audit.append("hook.ended", ended)
         return Ran(
             exit_code=outcome.exit_code,
             stdout=bytes(stdout.data),
@@ -190,14 +170,13 @@ class Workspace:
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, limits: Limits, found: keeping.Found | None) -> AsyncIterator[Confined]:
+    async def _sandbox(self, limits: Limits, found: keeping.Found) -> AsyncIterator[Confined]:
         async with contextlib.AsyncExitStack() as stack:
             child = await self._made(stack, found)
-            self.walls = child.walls
             child.narrow(child.plan.model_copy(update={"limits": limits}))
             yield child
 
-    async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found | None) -> Confined:
+    async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
         for last in (*(False,) * (_TRIES - 1), True):
             try:
                 return await stack.enter_async_context(self.spares.take(found))
@@ -206,7 +185,7 @@ class Workspace:
                     raise WorkspaceError(
                         "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
                     ) from error
-            found = found and await self._found()
+            found = await self._found()
         raise AssertionError  # the last try returns or raises
 
     @contextlib.asynccontextmanager
@@ -233,18 +212,6 @@ class Workspace:
         self._looking_seconds = time.monotonic() - started
         self._known = found
         return found
-
-
-@functools.cache
-def _path_of(program: str) -> str:
-    """The path of a program of the system, which every sandbox shows; its name where it is none."""
-    return shutil.which(program, path="/usr/bin:/bin") or program
-
-
-async def _feed(text: bytes, console: Console) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        await console.write(text)
-    console.close_input()
 
 
 class _Bounded:

@@ -192,16 +192,6 @@ def rehearse():
     dict(os.environ)
 
 
-def restrict(rules):
-    """One more Landlock, for a program that may write less than its sandbox; none where there are no rules."""
-    if rules:
-        null = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)  # the lowest numbers that are free
-        for descriptor in null:
-            os.close(descriptor)
-        landlock = load("landlock", "landlock.py")
-        perform(landlock.calls(rules, *sorted(null), landlock.WRITES)[1])
-
-
 def run(host):
     """Wait for the program, run it, and end as it ends."""
     me = os.getpid()
@@ -219,7 +209,6 @@ def run(host):
     if not program["argv"]:
         report = run_here(program)
     else:
-        restrict(program["landlock"])
         if program["terminal"]:
             open_terminal(host, *program["terminal"])
             inputs = {}

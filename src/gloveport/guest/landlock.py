@@ -16,7 +16,6 @@ PR_SET_NO_NEW_PRIVS = 38
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEV = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 MAKE_CHAR, MAKE_BLOCK, REFER = 1 << 6, 1 << 11, 1 << 13
 ALL = (1 << 16) - 1
-WRITES = ALL & ~(EXECUTE | READ_FILE | READ_DIR)
 ON_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 # What a rule's word means. No kind may make device nodes.
@@ -36,10 +35,8 @@ def abi():
     return max(0, _libc.syscall(CREATE_RULESET, None, 0, 1))
 
 
-def calls(rules, ruleset, place, rights=ALL):
+def calls(rules, ruleset, place):
     """The calls that restrict a process to ``rules``: pairs of a path and a word of ``KINDS``.
-
-    ``rights``: those that it is about; others stay as they are.
 
     ``ruleset`` and ``place`` are the two lowest descriptors that will be free. Returns the ABI that is enforced then,
     and the calls as ``init.perform`` takes them; none where it is 0. A rule's path that does not exist is an error: a
@@ -49,7 +46,7 @@ def calls(rules, ruleset, place, rights=ALL):
     version = abi()
     if version == 0:
         return 0, []
-    handled = rights
+    handled = ALL
     for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
         if version < since:
             handled &= ~right

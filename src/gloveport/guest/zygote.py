@@ -70,7 +70,8 @@ REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody
 # What programs can't replace, which a mount is, and what they can't write either; see ``kept``.
 OPENAT2, OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 437, 428, 429, 442
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
-AT_EMPTY_PATH, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 1, 0x44
+AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
+THIS_TREE = AT_EMPTY_PATH | AT_RECURSIVE  # what is open, and what is mounted below it
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY}
 
@@ -227,8 +228,8 @@ def kept(places, first):
         attributes = struct.pack("QQQQ", KEPT[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr
         calls += [
             (_libc.syscall, (OPENAT2, root, os.fsencode(path.lstrip("/")), how, len(how))),
-            (_libc.syscall, (OPEN_TREE, place, b"", AT_EMPTY_PATH | OPEN_TREE_CLONE | os.O_CLOEXEC)),
-            (_libc.syscall, (MOUNT_SETATTR, cloned, b"", AT_EMPTY_PATH, attributes, len(attributes))),
+            (_libc.syscall, (OPEN_TREE, place, b"", THIS_TREE | OPEN_TREE_CLONE | os.O_CLOEXEC)),
+            (_libc.syscall, (MOUNT_SETATTR, cloned, b"", THIS_TREE, attributes, len(attributes))),
             (_libc.syscall, (MOVE_MOUNT, cloned, b"", place, b"", MOVE_MOUNT_EMPTY_PATHS)),
             (os.close, (cloned,)),
             (os.close, (place,)),

@@ -209,12 +209,6 @@ class Program(Value):
     terminal: tuple[int, int] | None = None
     """Rows and columns of the terminal that its streams are; None for pipes."""
 
-    alone: bool = False
-    """Whether it may start no other process, and no thread."""
-
-    reads_only: bool = False
-    """Whether it may write to no directory of the host, though its sandbox may."""
-
     reserved_bytes: int = 0
     """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
 

@@ -61,6 +61,8 @@ class Attendant:
 
     _events: select.epoll = field(default_factory=select.epoll)
     _small_reads: int = 0
+    """Since the last look."""
+
     _ends: float = math.inf
     _next_look: float = field(default_factory=lambda: time.monotonic() + _LOOK_SECONDS)
 
@@ -122,6 +124,7 @@ class Attendant:
                     await self._wait()
                 if time.monotonic() >= self._next_look:  # also where there is always something ready
                     self._next_look = time.monotonic() + _LOOK_SECONDS
+                    self._small_reads = 0
                     self.watch.look()
                 for number, _ in ready:
                     if self._sources[number]():

@@ -128,12 +128,6 @@ class Plan(Value):
     limits: Limits
 
     @property
-    def landlock_for_reading(self) -> tuple[tuple[str, Access], ...]:
-        """What may be written besides, by what may write to no directory of the host."""
-        shared = {mount.target for mount in self.writable}
-        return tuple(rule for rule in self.landlock if rule[1] in {"write", "device"} and rule[0] not in shared)
-
-    @property
     def mounts(self) -> tuple[Mount, ...]:
         """All that is shown of the host, in the order in which it is told of."""
         return (*self.binds, *self.writable)

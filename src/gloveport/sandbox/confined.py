@@ -263,10 +263,8 @@ class Confined:
         The far ends are closed here, or the streams would never end.
         """
         job = {name: getattr(program, name) for name in _JOB}
-        wanted = {**self.plan.rlimits, **({"RLIMIT_NPROC": (0, 0)} if program.alone else {})}
-        rlimits = {name: limit for name, limit in wanted.items() if self.rlimits.get(name) != limit}
+        rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
-        job["landlock"] = self.plan.landlock_for_reading if program.reads_only else []
         job["env"] = self.placeholders
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)

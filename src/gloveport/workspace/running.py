@@ -1,8 +1,8 @@
-"""What the tools that only read have run for them: a program in a sandbox that writes to nothing of the workspace."""
+"""What the tools that only read have run for them: a program in a sandbox that can write to nothing of the host."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Ran:
 
 
 class Run(Protocol):
-    """Runs one program in a sandbox of its own: no network, limits of memory and time, nothing of the host to write."""
+    """Runs one program, which can start no other, in a sandbox: no network, limits of memory and time."""
 
     async def __call__(
         self,
@@ -36,18 +36,16 @@ class Run(Protocol):
         stdin: bytes = b"",
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
-        processes: Literal["one", "many"] = "many",
     ) -> Ran:
         """Run it.
 
         Args:
             argv: Its path, or its name where it is found along the PATH of sandboxes, and its arguments.
             directory: Where it starts, below the workspace.
-            variables: Environment besides the clean one (PATH, HOME, TMPDIR, LANG).
+            variables: Environment besides the clean one. HOME is no place to find anything in.
             stdin: What it reads.
             seconds: It is ended after so long.
             most_bytes: It is ended when it has said more.
-            processes: Whether it may start others, and threads.
 
         Raises:
             WorkspaceError: SANDBOX_UNAVAILABLE.

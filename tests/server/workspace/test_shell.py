@@ -273,7 +273,8 @@ async def test_who_writes_to_a_command_that_reads_nothing_more_is_told(served):
 async def test_a_terminal_controls_the_session_and_ctrl_c_interrupts(served):
     """CT-L10"""
     command = (
-        "test -t 0 && test -t 1 && stty size; trap 'echo caught; exit 9' INT; echo ready; while :; do read x; done"
+        "test -t 0 && test -t 1 && stty size; trap 'echo caught; exit 9' INT; echo ready; "
+        "while :; do read -t 1 x; done"  # a trap waits until what begins just then has ended
     )
     command_id, said = await begun(served, command, tty=True)
     said = await until(served, command_id, "ready", said)

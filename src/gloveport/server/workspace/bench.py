@@ -59,7 +59,7 @@ class Bench:
     @property
     def run(self) -> Run:
         """Runs what only reads."""
-        return self.workspace.run
+        return self.workspace.readers.run
 
     def caller(self, ctx: Context[Any, Any]) -> Caller:
         """Who calls."""
@@ -143,9 +143,8 @@ class Bench:
         return await to_thread.run_sync(self._renewed, answer, outcome.number)
 
     async def _hook(self, command: str, paths: Sequence[str], seconds: float) -> list[JsonValue]:
-        argv = ("bash", "--noprofile", "--norc", "-c", f'{command} "$@"', "hook", *paths)
         try:
-            ran = await self.workspace.run(argv, seconds=seconds, access="write")
+            ran = await self.workspace.hook(command, paths, seconds)
         except WorkspaceError as error:
             return [f"{command}: {error.args[0]}"]
         if ran.exit_code == 0:

@@ -97,8 +97,8 @@ class InformationTools:
         warnings = [f"{shown(path)} is a link, and can't be kept from commands" for path in sorted(found.links)]
         if found.partial:
             warnings.append("the workspace is too large to look for all that should be kept from commands")
-        ran = await workspace.run(("true",))
-        abi = workspace.walls.landlock if workspace.walls and ran.exit_code == 0 else 0
+        ran = await self.bench.run(("true",))
+        abi = workspace.readers.walls.landlock if workspace.readers.walls and ran.exit_code == 0 else 0
         return {
             "workspace": workspace.target,
             "permission_mode": settings.mode,

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from gloveport.config import Config, refuse_as_workspace, state_directory
 from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
+from gloveport.engine.readers import Readers
 from gloveport.engine.spare import Spares
 from gloveport.engine.workspace import Workspace
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Mount, Program, Symlink
-from gloveport.sandbox.base import Plan, make_plan
+from gloveport.sandbox.base import Kept, Plan, make_plan
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.pool import Pool
 from gloveport.sandbox.spawn import Bubblewrap
@@ -135,6 +136,8 @@ async def _opened(
         server = ForkServer(
             backend=_backend(engine), plan=plan, program=Program(name="command"), forks=config.pool.forks
         )
+        target = plan.writable[0].target
+        everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
         async with anyio.create_task_group() as tasks, registry.opened(grace, engine.spool) as commands:
             tasks.start_soon(server.keep)
             try:
@@ -142,8 +145,9 @@ async def _opened(
                 yield Workspace(
                     engine=engine,
                     tree=tree,
-                    target=plan.writable[0].target,
-                    spares=Spares(server=server, tasks=tasks, target=plan.writable[0].target),
+                    target=target,
+                    spares=Spares(server=server, tasks=tasks, target=target),
+                    readers=Readers(make=server.make, kept=everything, tasks=tasks, target=target),
                     commands=commands,
                     limits=settings.limits,
                     reach=reach,

@@ -91,14 +91,8 @@ async def ask(run: Run, *arguments: str, most_bytes: int) -> Ran | None:
     optional: list[str] = []
     while True:
         variables = {**_VARIABLES, **_optional(optional)}
-        # It can't fork, so it starts no program, and needs none for what it is asked here.
-        ran = await run(
-            (*_COMMAND, *arguments),
-            variables=variables,
-            seconds=SECONDS,
-            most_bytes=most_bytes,
-            processes="one",
-        )
+        # It needs no other program for what it is asked here.
+        ran = await run((*_COMMAND, *arguments), variables=variables, seconds=SECONDS, most_bytes=most_bytes)
         required = _REQUIRED.search(ran.stderr)
         if ran.exit_code == 0 or ran.truncated or required is None or len(optional) == _MOST_REQUIRED:
             return _checked(ran)

@@ -18,6 +18,7 @@ MAX_QUERY: Final = 10_000
 _SUMMARY: Final = b'"type":"summary"'
 _REFUSED: Final = 2
 _NOT_THERE: Final = 127
+_SHORT_BYTES: Final = 64 << 10
 _CUT: Final = {
     "results": "result limit reached",
     "bytes": "byte limit reached",
@@ -72,8 +73,10 @@ async def search_text(
     question, sieve = _start(tree, question)
     ran = await ask(engine, tree, run, question)
     ending = _ending(ran)
-    # What was found may be megabytes, and the sieve reads files.
-    chosen = await anyio.to_thread.run_sync(choose, ran.stdout, sieve, question.context, max_results, max_preview_bytes)
+    wanted = (ran.stdout, sieve, question.context, max_results, max_preview_bytes)
+    # What was found may be megabytes, and the sieve reads files; for less, to change threads would take longer.
+    is_short = sieve is None and len(ran.stdout) <= _SHORT_BYTES
+    chosen = choose(*wanted) if is_short else await anyio.to_thread.run_sync(choose, *wanted)
     cut = _cut_by(chosen, ending, max_results)
     return {
         "query": question.expression,

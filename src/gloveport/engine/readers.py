@@ -1,0 +1,253 @@
+"""Sandboxes in which all of the host is read-only: they run programs for our own tools, one after another.
+
+To make one takes longer than to search a repository in it. What runs there is ours, but reads what is hostile, so it is
+believed as little as a program of the agent's. One that was taken over could write to nothing, reach nothing, leave no
+process behind it (``guest/jobs.py``) and in its scratch nothing that another looks at: its answer alone is a lie.
+"""
+
+import contextlib
+import functools
+import json
+import math
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.model import GUEST, LimitName, Program
+from gloveport.sandbox.base import Kept, Walls
+from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.confined import Confined
+from gloveport.sandbox.console import Console
+from gloveport.workspace.running import Ran
+
+_AT_ONCE: Final = 4
+_MOST_JOBS: Final = 200
+_IDLE_SECONDS: Final = 60.0
+_HEAD_BYTES: Final = 4
+_MARK_BYTES: Final = 16
+_END_BYTES: Final = _MARK_BYTES + 1
+_STDERR_BYTES: Final = 64 << 10
+_VALUE_BYTES: Final = 256
+_VARIABLES: Final = {"HOME": "/"}
+_JOBS: Final = ("-I", "-S", "-B", f"{GUEST}/jobs.py")
+
+Make: TypeAlias = Callable[[tuple[Kept, ...]], AbstractAsyncContextManager[Confined]]
+"""Makes a sandbox that keeps what it is told to."""
+
+
+@dataclass(eq=False, kw_only=True)
+class _Ear:
+    """A ``sandbox.base.Sink`` for one stream of a reader: what the program at hand says, up to the mark.
+
+    Attributes:
+        tell: Called when it has come.
+        exit_code: What comes with it.
+    """
+
+    tell: Callable[[], None]
+    mark: bytes = b""
+    most: int = 0
+    data: bytearray = field(default_factory=bytearray)
+    exit_code: int | None = None
+
+    def listen(self, mark: bytes, most: int) -> None:
+        """Begin with the next program, of which at most so many bytes are wanted."""
+        self.mark, self.most, self.data, self.exit_code = mark, most, bytearray(), None
+
+    def write(self, data: bytes) -> None:
+        """See ``Sink``."""
+        self.data += data
+        end = len(self.data) - _END_BYTES
+        if self.exit_code is None and self.data[end:-1] == self.mark:
+            self.exit_code = self.data[-1]
+            del self.data[end:]
+            self.tell()
+
+    def full(self) -> bool:
+        """See ``Sink``."""
+        return len(self.data) > self.most + _END_BYTES
+
+
+@dataclass(eq=False, kw_only=True)
+class _Reader:
+    """One sandbox, from its first program to its last.
+
+    Attributes:
+        scope: Its life. Cancelled, it is over; its deadline is how long it may have nothing to do.
+        jobs: How many programs it was given.
+        walls: What is in force in it.
+        killed_by: The limit that has ended it.
+        failure: Why it is not to be had.
+    """
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    jobs: int = 0
+    walls: Walls | None = None
+    killed_by: LimitName | None = None
+    failure: Exception | None = None
+    is_gone: bool = False
+    stdout: _Ear = field(init=False)
+    stderr: _Ear = field(init=False)
+    _console: Console | None = None
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self.stdout, self.stderr = _Ear(tell=self._tell), _Ear(tell=self._tell)
+
+    async def live(self, make: Make, kept: tuple[Kept, ...]) -> None:
+        """Be there until the scope ends, or the sandbox does."""
+        clock = Clock()
+        try:
+            with self.scope:
+                async with make(kept) as child:
+                    self.walls = child.walls
+                    program = Program(name="jobs", argv=(child.plan.interpreter[0], *_JOBS))
+                    with clock.stopped():  # each job has a time of its own
+                        outcome = await child.run(
+                            program,
+                            value_bytes=_VALUE_BYTES,
+                            stdout=self.stdout,
+                            stderr=self.stderr,
+                            clock=clock,
+                            hand=self._begin,
+                        )
+                    self.killed_by = outcome.killed_by
+        except (SandboxError, OSError) as error:
+            self.failure = error
+        finally:
+            self.is_gone = True
+            self._tell()
+
+    async def do(self, job: Mapping[str, object], stdin: bytes, most_bytes: int) -> bool:
+        """Have a program run: whether it has ended, or the sandbox before it."""
+        mark = secrets.token_bytes(_MARK_BYTES)
+        self.stdout.listen(mark, most_bytes)
+        self.stderr.listen(mark, _STDERR_BYTES)
+        head = json.dumps({**job, "stdin": len(stdin), "mark": mark.hex()}).encode()
+        self.jobs += 1
+        await self._until(lambda: self._console is not None)
+        if self._console is not None:
+            with contextlib.suppress(BrokenPipeError):
+                await self._console.write(len(head).to_bytes(_HEAD_BYTES, "big") + head + stdin)
+        await self._until(self._has_ended)
+        return self._has_ended()
+
+    def _begin(self, console: Console) -> None:
+        self._console = console
+        self._tell()
+
+    def _has_ended(self) -> bool:
+        return self.stdout.exit_code is not None and self.stderr.exit_code is not None
+
+    def _tell(self) -> None:
+        self._changed.set()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        """Wait until it does, or this is gone."""
+        while not self.is_gone and not holds():
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+
+@dataclass(eq=False, kw_only=True)
+class Readers:
+    """Runs programs that only read.
+
+    Attributes:
+        make: Makes their sandboxes.
+        kept: All that those have of the host to write.
+        target: Where programs see the workspace.
+        tasks: In which the sandboxes live.
+        walls: What was in force in the last one.
+    """
+
+    make: Make
+    kept: tuple[Kept, ...]
+    target: str
+    tasks: TaskGroup
+    walls: Walls | None = None
+    _idle: list[_Reader] = field(default_factory=list)
+    _turns: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
+
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        directory: str = ".",
+        variables: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        seconds: float = 10.0,
+        most_bytes: int = 1 << 20,
+    ) -> Ran:
+        """See ``workspace.running.Run``."""
+        job = {
+            "argv": (_path_of(argv[0]), *argv[1:]),
+            "directory": self.target if directory == "." else f"{self.target}/{directory}",
+            "variables": {**_VARIABLES, **(variables or {})},
+        }
+        ran = None
+        async with self._turns:
+            while ran is None:
+                async with self._reader() as reader:
+                    ran = await _asked(reader, job, stdin, seconds, most_bytes)
+        return ran
+
+    @contextlib.asynccontextmanager
+    async def _reader(self) -> AsyncIterator[_Reader]:
+        """One that waits, or a new one. It is kept only where all has gone well."""
+        reader = self._idle.pop() if self._idle else _Reader()
+        if not reader.jobs:
+            self.tasks.start_soon(reader.live, self.make, self.kept)
+        reader.scope.deadline = math.inf
+        serves_on = False
+        try:
+            yield reader
+            serves_on = reader.stdout.exit_code is not None and reader.jobs < _MOST_JOBS
+        finally:
+            self.walls = reader.walls or self.walls
+            if serves_on:
+                reader.scope.deadline = anyio.current_time() + _IDLE_SECONDS
+                self._idle.append(reader)
+            else:
+                reader.scope.cancel()
+
+
+@functools.cache
+def _path_of(program: str) -> str:
+    """The path of a program of the system, which every sandbox shows; its name where it is none."""
+    return shutil.which(program, path="/usr/bin:/bin") or program
+
+
+async def _asked(
+    reader: _Reader, job: Mapping[str, object], stdin: bytes, seconds: float, most_bytes: int
+) -> Ran | None:
+    """What comes of a program; None where its sandbox has ended for what was there before it.
+
+    Raises:
+        WorkspaceError: SANDBOX_UNAVAILABLE.
+    """
+    has_ended = False
+    with anyio.move_on_after(seconds) as time:
+        has_ended = await reader.do(job, stdin, most_bytes)
+    is_full = reader.stdout.full() or reader.stderr.full()
+    if not (has_ended or is_full or time.cancelled_caught):
+        if reader.jobs > 1:
+            return None
+        if reader.killed_by is None:
+            hint = reader.failure.hint if isinstance(reader.failure, SandboxError) else "try again"
+            why = reader.failure or "the sandbox has ended"
+            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(why), hint=hint, retryable=True)
+    return Ran(
+        exit_code=reader.stdout.exit_code if has_ended else None,
+        stdout=bytes(reader.stdout.data[:most_bytes]),
+        stderr=bytes(reader.stderr.data[:_STDERR_BYTES]),
+        truncated=len(reader.stdout.data) > most_bytes,
+        timed_out=time.cancelled_caught,
+    )
