@@ -100,6 +100,7 @@ def ours(task: Task) -> Contender:
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
         with gloveport(scratch) as client:
+            await settled()  # its pool is full
             yield _asking(client, task)
 
     return opened

@@ -1,6 +1,6 @@
 """What is being written at this moment, in a directory of the server's own: no kill ends anything halfway.
 
-One file holds one record: what the last commit was about to do, on the disk before it began. The letter in front of it
+One file holds one record: what the last commit was about to do, written before it began. The letter in front of it
 tells how far it came. That letter turning to ``COMMITTED`` is the moment of the commit: before it everything is taken
 back, after it cleared away. A record that is torn was never acted upon. The file is never replaced, so a lock on it
 keeps other processes, and other threads, out; it is overwritten, which the disk takes in less time than a new one.
@@ -91,12 +91,16 @@ class Journal:
         return None if text is None else (content[:1], Record.model_validate_json(text))
 
     def begin(self, record: Record) -> None:
-        """Write down, and have on the disk, what is about to be done."""
+        """Write down, and have on the disk, what is about to be done.
+
+        With a single name the disk may learn it later: a power cut just then may leave behind a hidden file, no more.
+        """
         content = memoryview(BEGUN + sealed(record.model_dump_json().encode()))
         written = 0
         while written < len(content):
             written += os.pwrite(self.file, content[written:], written)
-        os.fdatasync(self.file)
+        if not record.simple:
+            os.fdatasync(self.file)
 
     def commit(self, record: Record) -> None:
         """Write down that all names are changed.

@@ -40,14 +40,22 @@ class Staging:
     stack: ExitStack
     targets: dict[str, Target] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
+    _asked: dict[str, Target] = field(default_factory=dict, init=False)
+    """By the name that was given, which may lead through a link."""
+
     _bytes: int = field(default=0, init=False)
 
     def target(self, path: str) -> Target:
-        """The file of a name, read when it is asked for first.
+        """The file of a name, found and read when it is asked for first.
 
         Raises:
             WorkspaceError: As ``Tree.place`` and ``Tree.file``; PATCH_FAILED for what is too large or too much.
         """
+        if path not in self._asked:
+            self._asked[path] = self._found(path)
+        return self._asked[path]
+
+    def _found(self, path: str) -> Target:
         with ExitStack() as held:
             place = held.enter_context(self.tree.place(path))
             if place.path in self.targets:
