@@ -7,7 +7,7 @@ down is an error to whoever waits for it. Where a person has to say, the run's c
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
-from gloveport.model import Action, Allow, Ask, Deny, Grant
+from gloveport.model import Action, Allow, Ask, Decision, Deny, Grant
 from gloveport.model.hub import CallTool
 from gloveport.model.workspace import RunCommand, WriteFiles
 from gloveport.policy.decide import decide
@@ -83,6 +83,14 @@ class Guard:
         """
         return _Admission(self, action)
 
+    def admit_now(self, action: Action) -> AbstractContextManager[Ending]:
+        """The same without waiting for anybody.
+
+        Raises:
+            Denied, AuditError: As ``admit``; also denied is what a person would be asked about.
+        """
+        return _Admission(self, action)
+
     def deny(self, kind: str, denial: Denied, facts: Mapping[str, JsonValue]) -> None:
         """Write down the refusal of what was meant to be an action of this kind, and is none.
 
@@ -104,19 +112,11 @@ class _Admission:
         self._ending = Ending()
         self._admitted = 0  # number of the record that says so
 
-    async def __aenter__(self) -> Ending:
-        facts = _facts(self._action)
-        match decide(self._guard.grant, self._action):
-            case Allow(rule=rule):
-                self._admitted = self._record("admitted", {**facts, "rule": rule})
-            case Deny(code=code, reason=reason, hint=hint):
-                self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
-                raise Denied(code, reason, hint=hint)
-            case Ask(rule=rule, question=question):
-                await self._ask(question, {**facts, "rule": rule})
+    def __enter__(self) -> Ending:
+        self._begin(decide(self._guard.grant, self._action), _facts(self._action))
         return self._ending
 
-    async def __aexit__(
+    def __exit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         fields = {"of": self._admitted, **self._ending.fields}
@@ -131,6 +131,30 @@ class _Admission:
                 self._record("ended", {**fields, "status": "failed", "error": type(error).__name__})
             case _:  # the caller has gone or cancelled: the sandbox is dead by now
                 self._record("ended", {**fields, "status": "cancelled"})
+
+    async def __aenter__(self) -> Ending:
+        facts, decision = _facts(self._action), decide(self._guard.grant, self._action)
+        if isinstance(decision, Ask):
+            await self._ask(decision.question, {**facts, "rule": decision.rule})
+        else:
+            self._begin(decision, facts)
+        return self._ending
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _begin(self, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
+        match decision:
+            case Allow(rule=rule):
+                self._admitted = self._record("admitted", {**facts, "rule": rule})
+            case Deny(code=code, reason=reason, hint=hint):
+                self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
+                raise Denied(code, reason, hint=hint)
+            case Ask(question=question):
+                self._record("denied", {**facts, "status": "denied", "code": "approval_denied"})
+                raise Denied("approval_denied", f"{question} Nobody can be asked here.", hint=FINAL)
 
     async def _ask(self, question: str, facts: Mapping[str, JsonValue]) -> None:
         verdict = _NOBODY

@@ -1,6 +1,11 @@
-"""What is answered without the SDK is what the SDK would have answered."""
+"""What is answered without the SDK is what the SDK would have answered, and is written down as it would have been."""
 
+import fcntl
 import json
+import shutil
+from pathlib import Path
+
+from gloveport.audit import read
 
 CALLS = (
     {"path": "short.txt"},
@@ -32,3 +37,86 @@ def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path):
             server.send("tools/call", {"name": "read_file", "arguments": arguments, **meta}, number)
             answers.append(json.loads(server.process.stdout.readline())["result"])
         assert answers[0] == answers[1], arguments
+
+
+PATCHES = (
+    "*** Update File: a.txt\n@@\n-one\n+ONE\n",
+    "*** Add File: new/b.txt\n+b\n*** Delete File: c.txt\n",
+    "*** Update File: a.txt\n*** Move to: d.txt\n@@\n two\n+three\n",
+    "*** Update File: a.txt\n@@\n-not there\n+x\n",
+    "*** Update File: missing.txt\n@@\n-x\n+y\n",
+    "*** Add File: .git/config\n+x\n",
+    "*** Add File: ../x\n+x\n",
+    "*** Add File: ignored.log\n+x\n",
+    "*** Add File: link\n+x\n",
+    "*** Frobnicate: a.txt\n",
+    f"*** Add File: long.txt\n{'+x' * 9000}\n",
+    "",
+)
+
+
+def test_both_ways_to_write_do_and_answer_the_same(stdio, tmp_path, environ):
+    """W3, W5, T6: and both leave the same in the audit log and in the workspace, nothing else in it."""
+    seen = []
+    for meta in ({}, {"_meta": {"example.com/x": 1}}):
+        root = tmp_path / "project"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir()
+        for name, text in (("a.txt", "one\ntwo\n"), ("c.txt", "c\n"), (".gitignore", "*.log\n")):
+            (root / name).write_text(text)
+        (root / "link").symlink_to("a.txt")
+        before = len(records(environ))
+        server = stdio("--workspace", str(root))
+        server.shake_hands()
+        trees = []
+        for number, patch in enumerate(PATCHES, 1):
+            given = f"*** Begin Patch\n{patch}*** End Patch"
+            server.send("tools/call", {"name": "apply_patch", "arguments": {"patch": given}, **meta}, number)
+            answer = json.loads(server.process.stdout.readline())["result"]
+            server.send("ping", {}, 100 + number)  # before that is answered, all of the write is done
+            server.answer(100 + number)
+            trees.append((answer, tree(root)))
+        assert server.end()[0] == 0
+        told = [(one.kind, told_of(one)) for one in records(environ)[before:] if one.kind.startswith("write.")]
+        seen.append((trees, told))
+    now, later = seen
+    for one, other in zip(now[0], later[0], strict=True):
+        assert one == other
+    assert now[1] == later[1]
+    assert [kind for kind, _ in now[1]].count("write.admitted") >= 3
+
+
+def told_of(record):
+    """What a record says, but for numbers."""
+    return {name: value for name, value in record.fields.items() if name != "of"}
+
+
+def records(environ):
+    """All that is written down so far."""
+    place = Path(environ["GLOVEPORT_STATE"]) / "audit"
+    return [*read.records(place)] if place.is_dir() else []
+
+
+def tree(root):
+    """All files of a directory, with what they hold."""
+    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_who_writes_while_another_server_does_waits_for_it_and_holds_up_nobody(stdio, tmp_path, environ):
+    """W3: reading goes on."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    server = stdio("--workspace", str(root))
+    server.shake_hands()
+    write = {"name": "apply_patch", "arguments": {"patch": f"*** Begin Patch\n{PATCHES[0]}*** End Patch"}}
+    server.send("tools/call", {"name": "apply_patch", "arguments": {**write["arguments"], "dry_run": True}}, 1)
+    server.answer(1)
+    (journal,) = Path(environ["GLOVEPORT_STATE"]).glob("workspaces/*/journal/journal")
+    with journal.open("r+b") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        server.send("tools/call", write, 2)
+        server.send("tools/call", {"name": "read_file", "arguments": {"path": "a.txt"}}, 3)
+        assert json.loads(server.process.stdout.readline())["id"] == 3
+    assert server.answer(2)["result"]["structuredContent"]["ok"] is True
+    assert (root / "a.txt").read_text() == "ONE\n"

@@ -1,8 +1,8 @@
 """Sandboxes in which all of the host is read-only: they run programs for our own tools, one after another.
 
 To make one takes longer than to search a repository in it. What runs there is ours, but reads what is hostile, so it is
-believed as little as a program of the agent's. One that was taken over could write to nothing, reach nothing, leave no
-process behind it (``guest/jobs.py``) and in its scratch nothing that another looks at: its answer alone is a lie.
+believed as little as a program of the agent's. One that was taken over could write to nothing, reach nothing, and leave
+nothing behind for the next one (``guest/jobs.py``): its answer alone is a lie.
 """
 
 import contextlib
@@ -125,8 +125,8 @@ class _Reader:
             self.is_gone = True
             self._tell()
 
-    async def do(self, job: Mapping[str, object], stdin: bytes, most_bytes: int) -> bool:
-        """Have a program run: whether it has ended, or the sandbox before it."""
+    async def do(self, job: Mapping[str, object], stdin: bytes, most_bytes: int) -> None:
+        """Have a program run until it has ended, or the sandbox has."""
         mark = secrets.token_bytes(_MARK_BYTES)
         self.stdout.listen(mark, most_bytes)
         self.stderr.listen(mark, _STDERR_BYTES)
@@ -136,15 +136,19 @@ class _Reader:
         if self._console is not None:
             with contextlib.suppress(BrokenPipeError):
                 await self._console.write(len(head).to_bytes(_HEAD_BYTES, "big") + head + stdin)
-        await self._until(self._has_ended)
-        return self._has_ended()
+        await self._until(self.has_ended)
 
     def _begin(self, console: Console) -> None:
         self._console = console
         self._tell()
 
-    def _has_ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether the last program has."""
         return self.stdout.exit_code is not None and self.stderr.exit_code is not None
+
+    def is_full(self) -> bool:
+        """Whether it has said too much."""
+        return self.stdout.full() or self.stderr.full()
 
     def _tell(self) -> None:
         self._changed.set()
@@ -192,24 +196,27 @@ class Readers:
             "directory": self.target if directory == "." else f"{self.target}/{directory}",
             "variables": {**_VARIABLES, **(variables or {})},
         }
-        ran = None
         async with self._turns:
-            while ran is None:
-                async with self._reader() as reader:
-                    ran = await _asked(reader, job, stdin, seconds, most_bytes)
-        return ran
+            ends = anyio.current_time() + seconds
+            while self._idle and self._idle[-1].is_gone:
+                self._idle.pop()
+            if self._idle:
+                async with self._kept_well(self._idle.pop()) as reader:
+                    ran = await _asked(reader, job, stdin, ends, most_bytes)
+                if ran is not None:
+                    return ran
+            async with self._kept_well(_Reader()) as reader:
+                self.tasks.start_soon(reader.live, self.make, self.kept)
+                return await _asked(reader, job, stdin, ends, most_bytes) or _nothing_came_of(reader)
 
     @contextlib.asynccontextmanager
-    async def _reader(self) -> AsyncIterator[_Reader]:
-        """One that waits, or a new one. It is kept only where all has gone well."""
-        reader = self._idle.pop() if self._idle else _Reader()
-        if not reader.jobs:
-            self.tasks.start_soon(reader.live, self.make, self.kept)
+    async def _kept_well(self, reader: _Reader) -> AsyncIterator[_Reader]:
+        """Keep it for the next one where all has gone well, else end it."""
         reader.scope.deadline = math.inf
         serves_on = False
         try:
             yield reader
-            serves_on = reader.stdout.exit_code is not None and reader.jobs < _MOST_JOBS
+            serves_on = reader.has_ended() and not reader.is_full() and reader.jobs < _MOST_JOBS
         finally:
             self.walls = reader.walls or self.walls
             if serves_on:
@@ -225,29 +232,32 @@ def _path_of(program: str) -> str:
     return shutil.which(program, path="/usr/bin:/bin") or program
 
 
-async def _asked(
-    reader: _Reader, job: Mapping[str, object], stdin: bytes, seconds: float, most_bytes: int
-) -> Ran | None:
-    """What comes of a program; None where its sandbox has ended for what was there before it.
-
-    Raises:
-        WorkspaceError: SANDBOX_UNAVAILABLE.
-    """
-    has_ended = False
-    with anyio.move_on_after(seconds) as time:
-        has_ended = await reader.do(job, stdin, most_bytes)
-    is_full = reader.stdout.full() or reader.stderr.full()
-    if not (has_ended or is_full or time.cancelled_caught):
-        if reader.jobs > 1:
-            return None
-        if reader.killed_by is None:
-            hint = reader.failure.hint if isinstance(reader.failure, SandboxError) else "try again"
-            why = reader.failure or "the sandbox has ended"
-            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(why), hint=hint, retryable=True)
+async def _asked(reader: _Reader, job: Mapping[str, object], stdin: bytes, ends: float, most_bytes: int) -> Ran | None:
+    """What comes of a program; None where its sandbox has ended, perhaps for what was there before it."""
+    with anyio.move_on_at(ends) as time:
+        await reader.do(job, stdin, most_bytes)
+    has_ended = reader.has_ended()
+    is_over = has_ended or reader.is_full() or time.cancelled_caught or reader.killed_by == "memory_bytes"
+    if not is_over:
+        return None
     return Ran(
         exit_code=reader.stdout.exit_code if has_ended else None,
         stdout=bytes(reader.stdout.data[:most_bytes]),
         stderr=bytes(reader.stderr.data[:_STDERR_BYTES]),
         truncated=len(reader.stdout.data) > most_bytes,
         timed_out=time.cancelled_caught,
+    )
+
+
+def _nothing_came_of(reader: _Reader) -> Ran:
+    """What came of the only program of a sandbox that has ended.
+
+    Raises:
+        WorkspaceError: SANDBOX_UNAVAILABLE.
+    """
+    if reader.killed_by is not None:
+        return Ran(exit_code=None, stdout=b"", stderr=b"", truncated=False, timed_out=False)
+    hint = reader.failure.hint if isinstance(reader.failure, SandboxError) else "try again"
+    raise WorkspaceError(
+        "SANDBOX_UNAVAILABLE", str(reader.failure or "the sandbox has ended"), hint=hint, retryable=True
     )

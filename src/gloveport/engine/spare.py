@@ -63,14 +63,12 @@ class Spares:
             SandboxError: It can't be made.
             WorkspaceError: Too much is to be kept.
         """
-        taken, self._next = self._next, None
-        if taken is not None and not await taken.fits(found):
-            taken.over.set()
-            taken = None
-        if taken is None:
-            taken = _Next(found=found)
-            self.tasks.start_soon(self._make, taken)
+        waiting, self._next = self._next, None
+        taken = waiting or self._begun(found)
         try:
+            if taken is waiting and not await taken.fits(found):
+                taken.over.set()
+                taken = self._begun(found)
             await taken.settled.wait()
             if taken.child is None:
                 raise taken.failure or SandboxError("the sandbox was ended before it was used")
@@ -80,6 +78,11 @@ class Spares:
             if taken.child is not None:
                 taken.child.end()
             taken.over.set()
+
+    def _begun(self, found: Found) -> _Next:
+        one = _Next(found=found)
+        self.tasks.start_soon(self._make, one)
+        return one
 
     async def _prepare(self, found: Found, over: anyio.Event) -> None:
         """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""

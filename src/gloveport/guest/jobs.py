@@ -6,8 +6,9 @@ On the standard input, for each: four bytes of length, most significant first, J
 ``stdin``, which the program is to read. It writes to the same standard output and error as this one. When it has ended,
 the ``mark`` of the job follows on both, 16 bytes that no program knows, and its exit code, one byte.
 
-A program can start no other and has no thread but its own, so nothing goes on when it has ended; and of this process,
-which is the same user's, it can read and write nothing. Standard library only.
+A program can start no other and has no thread but its own, so nothing goes on when it has ended. Of this process, which
+is the same user's, it can read and write nothing; and where it has changed its limits or its priority, or has left
+anything in the scratch, no other program comes after it. Standard library only.
 """
 
 import ctypes
@@ -20,10 +21,16 @@ PR_SET_DUMPABLE = 4
 HEAD_BYTES = 4
 NOT_THERE = 127
 THIS_AND_THE_PROGRAM = 2, 2  # processes and threads of the sandbox: a program finds them used up
+SCRATCH = "/tmp", "/dev/shm"
+LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
-def exit_code(job, text):
-    """Run the program: its exit code, 128 + the signal where one has ended it. Raises OSError where there is none."""
+def exit_code(job, text, streams):
+    """Run the program: its exit code, 128 + the signal where one has ended it. Raises OSError where there is none.
+
+    ``streams``: copies of our own. It gets what they lead to, opened anew: a flag, or who is sent signals, belongs to
+    what was opened, and would stay for the next program.
+    """
     with open(os.memfd_create("stdin", os.MFD_CLOEXEC), "wb") as memory:
         memory.write(text)
         memory.seek(0)
@@ -32,11 +39,20 @@ def exit_code(job, text):
             job["argv"][0],
             job["argv"],
             {**os.environ, **job["variables"]},
-            file_actions=[(os.POSIX_SPAWN_DUP2, memory.fileno(), 0)],
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, memory.fileno(), 0),
+                *((os.POSIX_SPAWN_OPEN, n, f"/proc/self/fd/{copy}", os.O_WRONLY, 0) for n, copy in streams.items()),
+            ],
             setsigdef=[signal.SIGPIPE],  # which Python ignores
         )
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
+
+
+def standing():
+    """What another process of this user could change of this one."""
+    limits = [resource.getrlimit(limit) for limit in LIMITS]
+    return limits, os.sched_getaffinity(0), os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def main():
@@ -44,17 +60,23 @@ def main():
     if ctypes.PyDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_DUMPABLE")
     resource.setrlimit(resource.RLIMIT_NPROC, THIS_AND_THE_PROGRAM)
+    streams = {number: os.dup(number) for number in (1, 2)}
+    before = standing()
     with open(0, "rb", closefd=False) as jobs:
         while head := jobs.read(HEAD_BYTES):
             job = json.loads(jobs.read(int.from_bytes(head, "big")))
             text = jobs.read(job["stdin"])
             try:
-                code = exit_code(job, text)
+                code = exit_code(job, text, streams)
             except (OSError, ValueError) as error:
                 os.write(2, f"{job['argv'][0]}: {getattr(error, 'strerror', error)}\n".encode())
                 code = NOT_THERE
-            for stream in (1, 2):
+            if standing() != before:
+                return
+            for stream in streams:
                 os.write(stream, bytes.fromhex(job["mark"]) + bytes([code]))  # less than a pipe takes at once
+            if any(map(os.listdir, SCRATCH)):
+                return
 
 
 if __name__ == "__main__":

@@ -246,5 +246,6 @@ def _need(gate: Gate, piece: str, why: str, instead: str) -> Need:
 
 def _distinct(needs: Iterable[Need]) -> tuple[Need, ...]:
     """Each once, in the order of the gates, the first few of each gate."""
-    every = list(dict.fromkeys(needs))
+    if not (every := list(dict.fromkeys(needs))):
+        return ()
     return tuple(need for gate in GATES for need in [one for one in every if one.gate == gate][:_MOST_NEEDS])

@@ -26,6 +26,7 @@ from gloveport.sandbox.confined import Confined, Streams, checked
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 
 _STATUS = struct.Struct("i")
+_ASK_SECONDS = 15.0
 # Of the fork server itself, which runs our code alone: far above what it needs.
 _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
@@ -51,7 +52,8 @@ class Zygote:
     _children: int = 0
     _child_ended: anyio.Event = field(default_factory=anyio.Event)
     _asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    _kept: tuple[Kept, ...] = ()
+    _kept: tuple[Kept, ...] | None = ()
+    """What its children keep, as far as that is known."""
 
     @contextlib.asynccontextmanager
     async def fork(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
@@ -112,13 +114,21 @@ class Zygote:
             self._child_ended.set()
 
     async def _ask(self, descriptors: tuple[int, ...], kept: tuple[Kept, ...]) -> None:
-        async with self._asking:  # what it is told to keep is for the next child
-            if kept != self._kept:
-                await frames.send_descriptors(self.spawned.channel)
-                await frames.send(self.spawned.channel, {"kept": kept})
-                await frames.expect(self.spawned.channel)
-                self._kept = kept
-            await frames.send_descriptors(self.spawned.channel, descriptors)
+        """Have a child forked that keeps this.
+
+        Raises:
+            TimeoutError, GuestError, OSError: It says nothing, or is dead.
+        """
+        # Who gives up between a question and its answer would leave the answer to the next one who asks.
+        with anyio.CancelScope(shield=True), anyio.fail_after(_ASK_SECONDS):
+            async with self._asking:  # what it is told to keep is for the next child
+                if kept != self._kept:
+                    self._kept = None
+                    await frames.send_descriptors(self.spawned.channel)
+                    await frames.send(self.spawned.channel, {"kept": kept})
+                    await frames.expect(self.spawned.channel)
+                    self._kept = kept
+                await frames.send_descriptors(self.spawned.channel, descriptors)
 
     @property
     def shown(self) -> tuple[tuple[int, int], ...]:

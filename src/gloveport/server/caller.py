@@ -31,12 +31,19 @@ class Caller:
 def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
     """Who calls."""
     params = ctx.session.client_params
-    name = f"{transport} (claims no name)"
-    if params is not None:
-        claim = f"{params.client_info.name} {params.client_info.version}"
-        name = f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})"
+    claim = "" if params is None else f"{params.client_info.name} {params.client_info.version}"
     share = share_of(ctx.request_context, transport)
-    return Caller(name=name, share=share, session="" if transport == "http" and share == transport else share)
+    session = "" if transport == "http" and share == transport else share
+    return Caller(name=_named(transport, claim), share=share, session=session)
+
+
+def caller_over_stdio(claim: str) -> Caller:
+    """Who is at the other end of the pipes, and claims to be this, by name and version."""
+    return Caller(name=_named("stdio", claim), share="stdio", session="stdio")
+
+
+def _named(transport: Transport, claim: str) -> str:
+    return f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})" if claim else f"{transport} (claims no name)"
 
 
 def share_of(ctx: ServerRequestContext[Any, Any], transport: Transport) -> str:

@@ -1,8 +1,8 @@
 """Calls that are answered at once, without the SDK: to pass through it takes ten times as long as to read a short file.
 
-Only in a session that was begun by a handshake whose results look as they do here, only for tools that only read and
-wait for nobody, and only for a call that is right and asks for nothing special. Whatever is otherwise goes the usual
-way, and so does whatever the tool can't do at once.
+Only in a session that was begun by a handshake whose results look as they do here, only for tools that wait for nobody
+but the disk, and only for a call that is right and asks for nothing special. Whatever is otherwise goes the usual way,
+and so does whatever the tool can't do at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,32 @@ import mcp_types as wire
 import pydantic_core
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
-AtOnce: TypeAlias = Callable[[Mapping[str, Any]], wire.CallToolResult | None]
-"""A tool that gets the arguments of a call; None where it can't answer at once, or they are not right."""
+from gloveport.server.caller import Caller, caller_over_stdio
+
+
+def nothing() -> None:
+    """Nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool, and whose it is."""
+
+    caller: Caller
+    request: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered, and what is left to do then, before anything else is."""
+
+    result: wire.CallToolResult
+    afterwards: Callable[[], object] = nothing
+
+
+AtOnce: TypeAlias = Callable[[Call], Answer | None]
+"""A tool; None where it can't answer at once, or the arguments are not right."""
 
 _VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})
 """Their results have structured content, and nothing that is not made here."""
@@ -30,10 +54,11 @@ class Shortcut:
 
     tools: Mapping[str, AtOnce]
     _version: object = field(default=None, init=False)
+    _caller: Caller | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
 
-    def answer(self, message: JSONRPCMessage) -> bytes | None:
-        """The line that answers a message; None where it goes the usual way."""
+    def answer(self, message: JSONRPCMessage) -> tuple[bytes, Callable[[], object]] | None:
+        """The line that answers a message, and what is left to do; None where it goes the usual way."""
         if isinstance(message, JSONRPCNotification):
             self._begun |= message.method == "notifications/initialized"
             return None
@@ -41,14 +66,23 @@ class Shortcut:
             return None
         params = message.params or {}
         if message.method == "initialize":
-            self._version = params.get("protocolVersion")
-        if not self._begun or self._version not in _VERSIONS or message.method != "tools/call":
+            self._version, self._caller = params.get("protocolVersion"), _caller(params.get("clientInfo"))
+        begun = self._begun and self._version in _VERSIONS
+        if not begun or self._caller is None or message.method != "tools/call":
             return None
         tool, arguments = self.tools.get(str(params.get("name"))), params.get("arguments", {})
         if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments"}:
             return None
-        result = tool(arguments)
-        if result is None:
+        answer = tool(Call(self._caller, str(message.id), arguments))
+        if answer is None:
             return None
-        told = result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
-        return pydantic_core.to_json({"jsonrpc": "2.0", "id": message.id, "result": told}) + b"\n"
+        told = answer.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
+        line = pydantic_core.to_json({"jsonrpc": "2.0", "id": message.id, "result": told}) + b"\n"
+        return line, answer.afterwards
+
+
+def _caller(info: object) -> Caller | None:
+    """Who begins a session; None where that is not said as it should be."""
+    if not isinstance(info, dict) or not all(isinstance(info.get(name), str) for name in ("name", "version")):
+        return None
+    return caller_over_stdio(f"{info['name']} {info['version']}")

@@ -72,8 +72,14 @@ class _Requests:
             answer = self.shortcut.answer(message)
             if answer is None:
                 return SessionMessage(message)
-            with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
-                await self.answers.write(answer)
+            line, afterwards = answer
+            try:
+                written = self.answers.write_now(line)
+            finally:
+                afterwards()
+            if not written:
+                with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
+                    await self.answers.write(line)
         raise anyio.EndOfStream
 
     async def _line(self) -> bytes:
@@ -124,6 +130,14 @@ class _Answers:
     async def send(self, item: SessionMessage, /) -> None:
         await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
 
+    def write_now(self, line: bytes) -> bool:
+        """Write a short line where there is room for it: whether there was."""
+        if self._turn.locked() or len(line) > select.PIPE_BUF or not self._has_room():
+            return False
+        with contextlib.suppress(OSError):  # the client does not read any more
+            self.file.write(line)
+        return True
+
     async def write(self, line: bytes) -> None:
         """Write a line, when those before are written.
 
@@ -146,10 +160,13 @@ class _Answers:
             await self._room()
 
     async def _room(self) -> None:
+        if not self._has_room():
+            await anyio.wait_writable(self.file)
+
+    def _has_room(self) -> bool:
         poll = select.poll()
         poll.register(self.file, select.POLLOUT)
-        if not poll.poll(0):
-            await anyio.wait_writable(self.file)
+        return bool(poll.poll(0))
 
     async def aclose(self) -> None:
         """Nothing to do: every line was written when its ``send`` returned."""

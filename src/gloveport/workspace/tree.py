@@ -28,6 +28,8 @@ from gloveport.errors import ConfigError, SandboxError, WorkspaceError
 from gloveport.policy.protected import protected_part
 
 OPENAT2: Final = 437
+OPEN_TREE: Final = 428
+_THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
 NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
@@ -55,6 +57,9 @@ _LIKE_AN_ESCAPE: Final = re.compile(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
 _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+_open_tree = ctypes.CDLL(None, use_errno=True).syscall
+_open_tree.restype = ctypes.c_long
+_open_tree.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,8 @@ class Tree:
         try:
             if (real := os.fsdecode(_lies_at(descriptor))) != str(root):
                 raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {real}")
+            if os.geteuid() == 0:
+                descriptor = _without_mounts(descriptor, root)
             tree = cls(root, exempt, descriptor)
             tree._probe()
             yield tree
@@ -280,7 +287,7 @@ class Tree:
         """The path that ``path`` leads to at this moment, without links."""
         descriptor = self._openat2(path, _NAME, BENEATH | NO_MAGICLINKS)
         try:
-            found = _lies_at(descriptor)
+            found = _lies_at(descriptor).rstrip(b"/")
         finally:
             os.close(descriptor)
         root = _lies_at(self._descriptor).rstrip(b"/")
@@ -353,6 +360,24 @@ def _demand_regular(status: os.stat_result, path: str) -> None:
         raise WorkspaceError("IS_DIRECTORY", f"{path} is a directory", hint="list_dir lists one")
     if not stat.S_ISREG(status.st_mode):
         raise WorkspaceError("NOT_A_FILE", f"{path} is a FIFO, a socket or a device")
+
+
+def _without_mounts(descriptor: int, root: Path) -> int:
+    """The same directory without what is mounted below it, in place of the descriptor.
+
+    So sandboxes have it that are started by root: what lies under a mount they see and may write, so it has to be seen.
+
+    Raises:
+        SandboxError: The kernel does not let us.
+    """
+    cloned: int = _open_tree(OPEN_TREE, descriptor, b"", _THIS_MOUNT)
+    if cloned < 0:
+        raise SandboxError(
+            f"{root} can't be opened as sandboxes have it: open_tree: {os.strerror(ctypes.get_errno())}",
+            hint="give the container CAP_SYS_ADMIN, or run as another user than root",
+        )
+    os.close(descriptor)
+    return cloned
 
 
 def _lies_at(descriptor: int) -> bytes:

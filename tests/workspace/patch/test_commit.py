@@ -55,7 +55,8 @@ def committed(writer: Writer, contents: dict[str, bytes | None], meanwhile) -> N
             staging.put(staging.target(path), content)
         meanwhile()
         targets = staging.settled()
-        commit(writer.tree, journal, targets, planned(targets, (0, 1)))
+        with commit(writer.tree, journal, targets, planned(targets, (0, 1))):
+            pass
 
 
 def replace(path: Path, content: str) -> None:

@@ -26,7 +26,7 @@ from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.permissions import GrantScope, Permit, detail, question
 from gloveport.server.workspace.replies import refusal, reply
 from gloveport.server.workspace.shell import CommandArguments, ShellTools
-from gloveport.server.workspace.tools import changed, patched
+from gloveport.server.workspace.writing import changed, patched
 from gloveport.workspace.ignoring import ignored_among
 from gloveport.workspace.patch.edits import Change
 

@@ -1,54 +1,107 @@
-"""The tools of a workspace that can answer at once: those that read a little, from a disk of this host."""
+"""The tools of a workspace that can answer at once: those that read or write a little, on a disk of this host."""
 
+import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
 from gloveport.errors import WorkspaceError
-from gloveport.server.shortcut import AtOnce
+from gloveport.server.shortcut import Answer, AtOnce, Call
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
-from gloveport.server.workspace.replies import refusal, reply
+from gloveport.server.workspace.replies import refusal, reply, unforeseen
 from gloveport.server.workspace.tools import FileTools
+from gloveport.server.workspace.writing import WriteTools
 from gloveport.workspace.reading import read_file
 
 _SHORT_BYTES: Final = 1 << 18
+_LONG_SECONDS, _REST_SECONDS = 0.02, 1.0
 _LOCAL: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 """File systems that answer for themselves; others may wait for another host, and everybody with them."""
+
+Parse: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+
+_log = logging.getLogger(__name__)
 
 
 def at_once(bench: Bench) -> Mapping[str, AtOnce]:
     """Those of its tools, by their names, that answer at once."""
     if _file_system(bench.tree.root) not in _LOCAL:
         return {}
-    return {"read_file": _reading(bench)}
+    tools: dict[str, AtOnce] = {"read_file": _reading(bench), "apply_patch": _patching(bench)}
+    return {name: _foreseen(name, tool) for name, tool in tools.items()}
 
 
-def _reading(bench: Bench) -> AtOnce:
-    tool = Tool.from_function(FileTools(bench=bench).read_file, structured_output=False)
-    known: frozenset[str] = frozenset(tool.parameters["properties"])
+def _foreseen(name: str, tool: AtOnce) -> AtOnce:
+    """The tool, whose fault ends no session."""
+
+    def answer(call: Call) -> Answer | None:
+        try:
+            return tool(call)
+        except Exception:  # noqa: BLE001 - as in ``offer``
+            _log.exception("%s has failed", name)
+            return Answer(unforeseen(name))
+
+    return answer
+
+
+def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -> Parse:
+    """Reads the arguments of a tool; None where they are not right, or others than ``names`` are among them."""
+    tool = Tool.from_function(function, structured_output=False)
+    known = names or frozenset(tool.parameters["properties"])
     parsed: Callable[[dict[str, Any]], dict[str, Any]] = tool.fn_metadata.validate_arguments
 
-    def read(arguments: Mapping[str, Any]) -> wire.CallToolResult | None:
+    def parse(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         if not arguments.keys() <= known:
             return None
         try:
-            given = parsed(dict(arguments))
+            return parsed(dict(arguments))
         except ValidationError:
+            return None
+
+    return parse
+
+
+def _reading(bench: Bench) -> AtOnce:
+    parse = _parser(FileTools(bench=bench).read_file)
+
+    def read(call: Call) -> Answer | None:
+        given = parse(call.arguments)
+        if given is None:
             return None
         given.pop("encoding", None)
         try:
             told = bench.clean(read_file(bench.tree, **given, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
-            return None if error.code == "OUTPUT_TOO_LARGE" else refusal(error)
-        return reply(told, texts.read_file(told))
+            return None if error.code == "OUTPUT_TOO_LARGE" else Answer(refusal(error))
+        return Answer(reply(told, texts.read_file(told)))
 
     return read
+
+
+def _patching(bench: Bench) -> AtOnce:
+    """Not for a while after the disk has taken long: everybody would wait for it."""
+    tools = WriteTools(bench=bench)
+    parse = _parser(tools.apply_patch, frozenset({"patch"}))
+    again = 0.0
+
+    def patch(call: Call) -> Answer | None:
+        nonlocal again
+        given = parse(call.arguments)
+        started = time.monotonic()
+        if given is None or started < again:
+            return None
+        answer = tools.patch_now(call.caller, call.request, given["patch"])
+        if time.monotonic() - started > _LONG_SECONDS:
+            again = time.monotonic() + _REST_SECONDS
+        return answer
+
+    return patch
 
 
 def _file_system(root: Path) -> str:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
 from pydantic import JsonValue
@@ -18,14 +19,14 @@ from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.decide import decide
-from gloveport.policy.gates import permission_details
+from gloveport.policy.gates import open_needs, permission_details
 from gloveport.policy.grant import reachable
 from gloveport.policy.hosts import parse_pattern
 from gloveport.policy.modes import stance
 from gloveport.policy.wildcards import matches
 from gloveport.server.caller import Caller, Transport, caller_of
 from gloveport.server.workspace.permissions import Permissions
-from gloveport.server.workspace.replies import Told
+from gloveport.server.workspace.replies import Told, refusal
 from gloveport.workspace.patch.writer import Outcome, Writer
 from gloveport.workspace.reading import read_file
 from gloveport.workspace.running import Run
@@ -73,6 +74,12 @@ class Bench:
         clean = scrubbed(dict(told), engine.clean)
         return clean if isinstance(clean, dict) else told
 
+    def refused(self, error: WorkspaceError | Denied) -> wire.CallToolResult:
+        """A refusal. Its details may show a piece of a file."""
+        answer = refusal(error)
+        answer.structured_content = dict(self.clean(answer.structured_content or {}))
+        return answer
+
     @contextlib.asynccontextmanager
     async def admitted(self, ctx: Context[Any, Any], action: WriteFiles) -> AsyncIterator[Ending]:
         """A write that is allowed, and written down.
@@ -81,10 +88,18 @@ class Bench:
             WorkspaceError: PERMISSION_REQUIRED.
             AuditError: It can't be written down.
         """
-        caller = self.caller(ctx)
-        guard = await self.guarded(caller, action, f"write-{ctx.request_id}")
+        guard = await self.guarded(self.caller(ctx), action, f"write-{ctx.request_id}")
         async with guard.admit(action) as ending:
             yield ending
+
+    def admitted_now(
+        self, caller: Caller, action: WriteFiles, request: str
+    ) -> contextlib.AbstractContextManager[Ending] | None:
+        """The same of what the policy alone allows; None where somebody would have to permit it."""
+        policy = self.config.workspace
+        if open_needs(policy, action.needs):
+            return None
+        return self._guard(policy, caller, f"write-{request}", action).admit_now(action)
 
     async def guarded(self, caller: Caller, action: RunCommand | WriteFiles, run_id: str) -> Guard:
         """The guard of an action that is allowed, with what a person has permitted of it.
@@ -93,13 +108,7 @@ class Bench:
             WorkspaceError: PERMISSION_REQUIRED: it is not, or somebody has to say first. That is written down.
         """
         policy = await self.permissions.applied(self.config.workspace, caller.share, action)
-        guard = Guard(
-            grant=Grant(workspace=policy, egress=self._egress(policy), limits=self.config.workspace.limits),
-            audit=self.workspace.engine.audit,
-            caller=caller.name,
-            run_id=run_id,
-            session=caller.session,
-        )
+        guard = self._guard(policy, caller, run_id, action)
         decision = decide(guard.grant, action)
         if isinstance(decision, Allow):
             return guard
@@ -114,6 +123,16 @@ class Bench:
             hint=_ASK if can_ask else "nobody can permit it here: do it another way",
             retryable=can_ask,
             details=details,
+        )
+
+    def _guard(self, policy: WorkspacePolicy, caller: Caller, run_id: str, action: RunCommand | WriteFiles) -> Guard:
+        egress = self._egress(policy) if isinstance(action, RunCommand) else Egress()
+        return Guard(
+            grant=Grant(workspace=policy, egress=egress, limits=self.config.workspace.limits),
+            audit=self.workspace.engine.audit,
+            caller=caller.name,
+            run_id=run_id,
+            session=caller.session,
         )
 
     def _egress(self, policy: WorkspacePolicy) -> Egress:

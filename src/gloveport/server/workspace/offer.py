@@ -16,6 +16,7 @@ from gloveport.server.workspace.information import InformationTools
 from gloveport.server.workspace.replies import unforeseen
 from gloveport.server.workspace.shell import ShellTools
 from gloveport.server.workspace.tools import FileTools
+from gloveport.server.workspace.writing import WriteTools
 
 Answer: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
 Function: TypeAlias = Callable[..., Awaitable[Answer]]
@@ -46,7 +47,7 @@ _FEEDS: Final = wire.ToolAnnotations(
 def describe(bench: Bench, version: str) -> list[Tool]:
     """The tools, in the order in which they are listed."""
     names: list[str] = []
-    files, shell = FileTools(bench=bench), ShellTools(bench=bench)
+    files, writes, shell = FileTools(bench=bench), WriteTools(bench=bench), ShellTools(bench=bench)
     asking = AskingTools(bench=bench, shell=shell)
     about = InformationTools(bench=bench, version=version, names=names)
     offered: list[tuple[Function, str, wire.ToolAnnotations]] = [
@@ -56,9 +57,9 @@ def describe(bench: Bench, version: str) -> list[Tool]:
         (files.list_dir, "List directory", _READS),
         (files.list_files, "List files", _READS),
         (files.search_text, "Search text", _READS),
-        (files.apply_patch, "Apply patch", _WRITES),
-        (files.apply_changes, "Apply changes", _WRITES),
-        (files.undo_patch, "Undo patch", _WRITES),
+        (writes.apply_patch, "Apply patch", _WRITES),
+        (writes.apply_changes, "Apply changes", _WRITES),
+        (writes.undo_patch, "Undo patch", _WRITES),
         (shell.exec_command, "Execute command", _RUNS),
         (shell.write_stdin, "Write stdin", _FEEDS),
         (shell.kill_command, "Kill command", _WRITES),

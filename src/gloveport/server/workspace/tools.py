@@ -1,21 +1,16 @@
 """The tools of files, git and pictures: one thin function each, with the names and fields of coding-tools-mcp."""
 
 import base64
-import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import mcp_types as wire
 from anyio import to_thread
-from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from gloveport.errors import Denied, WorkspaceError
-from gloveport.model.workspace import Change as PathChange
-from gloveport.model.workspace import WriteFiles
-from gloveport.policy.gates import write_action
+from gloveport.errors import WorkspaceError
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.replies import Told, Words, refusal, reply
@@ -25,25 +20,18 @@ from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log
 from gloveport.workspace.git.show import git_show
 from gloveport.workspace.git.status import git_status
-from gloveport.workspace.ignoring import ignored_among
-from gloveport.workspace.patch import grammar
-from gloveport.workspace.patch.edits import Change
-from gloveport.workspace.patch.writer import Order, Outcome
 from gloveport.workspace.pictures import view
 from gloveport.workspace.search import search_text
 from gloveport.workspace.search.engines import Question
 from gloveport.workspace.walking import Include
 
 Path: TypeAlias = Annotated[str, Field(min_length=1)]
-Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]
 Line: TypeAlias = Annotated[int, Field(ge=1)]
 Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
 Lines: TypeAlias = Annotated[int, Field(ge=0, le=20)]
 Globs: TypeAlias = Annotated[list[str] | None, Field(max_length=100)]
 
-_SHORT: Final = 1 << 13
 _DIFF_BYTES: Final = 262_144
-_PATCHED: Final = {grammar.Add: "create", grammar.Delete: "delete", grammar.Update: "edit"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,43 +150,6 @@ class FileTools:
             ),
             texts.search_text,
         )
-
-    async def apply_patch(
-        self,
-        ctx: Context[Any, Any],
-        patch: Path,
-        dry_run: bool = False,  # noqa: FBT001, FBT002
-        idempotency_key: Key = None,
-    ) -> wire.CallToolResult:
-        """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
-        `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
-        """
-        order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
-        return await self._written(
-            ctx, lambda: patched(patch), partial(self.bench.writer.apply_patch, patch, order), order, len(patch)
-        )
-
-    async def apply_changes(
-        self,
-        ctx: Context[Any, Any],
-        changes: Annotated[list[Change], Field(max_length=100)],
-        dry_run: bool = False,  # noqa: FBT001, FBT002
-        idempotency_key: Key = None,
-    ) -> wire.CallToolResult:
-        """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
-        Content is whole lines.
-        """
-        order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
-        return await self._written(
-            ctx,
-            lambda: changed(changes),
-            partial(self.bench.writer.apply_changes, changes, order),
-            order,
-        )
-
-    async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
-        """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
-        return await self._written(ctx, list, self.bench.writer.undo, Order())
 
     async def git_status(
         self,
@@ -333,64 +284,8 @@ class FileTools:
         try:
             told = self.bench.clean(await work)
         except WorkspaceError as error:
-            return self._refused(error)
+            return self.bench.refused(error)
         return reply(told, words(told))
-
-    def _refused(self, error: WorkspaceError | Denied) -> wire.CallToolResult:
-        """A refusal. Its details may show a piece of a file."""
-        answer = refusal(error)
-        answer.structured_content = dict(self.bench.clean(answer.structured_content or {}))
-        return answer
-
-    async def _written(
-        self,
-        ctx: Context[Any, Any],
-        changes: Callable[[], list[PathChange]],
-        work: Callable[[], Outcome],
-        order: Order,
-        size: float = math.inf,
-    ) -> wire.CallToolResult:
-        """What comes of a write, which is decided and written down first. ``size``: what there is to read for that."""
-        try:
-            short = size < _SHORT  # to change threads takes longer
-            action = self._action(changes) if short else await to_thread.run_sync(self._action, changes)
-            if order.dry_run:
-                outcome = await to_thread.run_sync(work)
-            else:
-                async with self.bench.admitted(ctx, action) as ending:
-                    outcome = await to_thread.run_sync(work)
-                    ending.fields["written"] = [*outcome.written]
-        except (WorkspaceError, Denied) as error:
-            return self._refused(error)
-        answer = self.bench.clean(await self.bench.hooked(outcome))
-        return reply(answer, texts.written(answer))
-
-    def _action(self, changes: Callable[[], list[PathChange]]) -> WriteFiles:
-        every = changes()
-        return write_action(every, ignored_among(self.bench.tree, [change.path for change in every]))
-
-
-def patched(patch: str) -> list[PathChange]:
-    """What a patch does with which path. One that can't be read is told when it is to be applied."""
-    try:
-        operations = grammar.parse(patch)
-    except WorkspaceError:
-        return []
-    moved = [
-        PathChange(operation="move", path=one.destination)
-        for one in operations
-        if isinstance(one, grammar.Update) and one.destination
-    ]
-    return [
-        PathChange.model_validate({"operation": _PATCHED[type(one)], "path": one.path}) for one in operations
-    ] + moved
-
-
-def changed(changes: Sequence[Change]) -> list[PathChange]:
-    """What changes do with which path. A copy only reads the first of its two."""
-    left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
-    made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
-    return left + made
 
 
 def _globs(several: list[str] | None, one: str | None) -> tuple[str, ...]:

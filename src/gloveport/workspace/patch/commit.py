@@ -11,8 +11,8 @@ goes. A change of a single name does without the last two: it may be taken back 
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -74,8 +74,9 @@ def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[
     )
 
 
-def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Record) -> list[str]:
-    """Do it, after ``recover`` has put the tree in order.
+@contextmanager
+def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Record) -> Iterator[list[str]]:
+    """Do it, after ``recover`` has put the tree in order. On leaving, what is hidden goes.
 
     Args:
         tree: Of the targets.
@@ -83,7 +84,7 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Reco
         targets: Those without a change are only seen to be what they were.
         record: What was planned for them.
 
-    Returns:
+    Yields:
         Warnings: what could not be kept of files.
 
     Raises:
@@ -105,9 +106,11 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Reco
             if isinstance(error, Changed | OSError):
                 raise _explained(error) from error
             raise
-        with suppress(OSError):  # what refuses to go is tried again before the next change
-            _clear(record, directories.descriptors, journal)
-    return warnings
+        try:
+            yield warnings
+        finally:
+            with suppress(OSError):  # what refuses to go is tried again before the next change
+                _clear(record, directories.descriptors, journal)
 
 
 def recover(tree: Tree, journal: Journal) -> Recovery:

@@ -68,12 +68,26 @@ class Update:
 Operation: TypeAlias = Add | Delete | Update
 
 
+def demand_unicode(text: str) -> None:
+    """Refuse what can't be written.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise WorkspaceError("INVALID_ARGUMENT", "the text holds half of a surrogate pair") from error
+
+
 def parse(patch: str) -> tuple[Operation, ...]:
     """Read a patch.
 
     Raises:
         WorkspaceError: PATCH_FAILED: too large, no envelope, a line that the grammar has no place for, no operation.
+            INVALID_ARGUMENT: no Unicode.
     """
+    demand_unicode(patch)
     if len(patch) > MAX_CHARACTERS:
         raise WorkspaceError("PATCH_FAILED", f"the patch is longer than {MAX_CHARACTERS} characters", hint="split it")
     lines = patch.replace("\r\n", "\n").strip("\n \t").split("\n")

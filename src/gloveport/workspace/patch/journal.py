@@ -65,10 +65,11 @@ class Journal:
 
     @classmethod
     @contextmanager
-    def locked(cls, path: Path) -> Iterator["Journal"]:
+    def locked(cls, path: Path, *, waits: bool = True) -> Iterator["Journal"]:
         """Wait until nobody else writes. Make the directory where it is not there.
 
         Raises:
+            BlockingIOError: Somebody does, and it ``waits`` for nobody.
             WorkspaceError: RUNTIME_DIR_UNWRITABLE where it can't be made, or is not ours alone.
         """
         try:
@@ -78,7 +79,7 @@ class Journal:
                 "RUNTIME_DIR_UNWRITABLE", f"{path} can't be used: {error.strerror}", hint="name another directory"
             ) from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield cls(directory, file)
         finally:
             os.close(file)

@@ -34,12 +34,14 @@ class Staging:
         stack: Closes their places.
         targets: By path.
         report: What is told of them.
+        most_bytes: Of all of them, before and after.
     """
 
     tree: Tree
     stack: ExitStack
     targets: dict[str, Target] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
+    most_bytes: int = MAX_TOTAL_BYTES
     _asked: dict[str, Target] = field(default_factory=dict, init=False)
     """By the name that was given, which may lead through a link."""
 
@@ -119,11 +121,11 @@ class Staging:
 
     def _weigh(self, path: str, size: int) -> None:
         self._bytes += size
-        if size > MAX_BYTES or self._bytes > MAX_TOTAL_BYTES:
+        if size > MAX_BYTES or self._bytes > self.most_bytes:
             what = f"{path} is larger than {MAX_BYTES >> 20} MiB" if size > MAX_BYTES else "the files are too large"
             raise WorkspaceError(
                 "PATCH_FAILED",
-                f"{what}; together they may have {MAX_TOTAL_BYTES >> 20} MiB, before and after",
+                f"{what}; together they may have {self.most_bytes >> 20} MiB, before and after",
                 hint="change it with a command",
                 details={"path": path},
             )

@@ -4,8 +4,8 @@ Each call waits for the others, also of other processes with the same state dire
 end, stages in memory, and commits.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from json import dumps
 from pathlib import Path
@@ -13,9 +13,11 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from gloveport.errors import WorkspaceError
-from gloveport.workspace.patch import edits, grammar, operations, undo
+from gloveport.workspace.patch import edits, undo
+from gloveport.workspace.patch import operations as applying
 from gloveport.workspace.patch.commit import Recovery, commit, planned, recover, undoable
 from gloveport.workspace.patch.edits import Change
+from gloveport.workspace.patch.grammar import Operation, demand_unicode, parse
 from gloveport.workspace.patch.idempotency import Slots
 from gloveport.workspace.patch.journal import Journal
 from gloveport.workspace.patch.staging import Staging, mismatch
@@ -70,13 +72,27 @@ class Writer:
         Raises:
             WorkspaceError: What is wrong with it, or why it does not fit.
         """
-        _demand_unicode(patch)
+        demand_unicode(patch)
         return self._once(
             "apply_patch",
             {"patch": patch, "dry_run": order.dry_run},
             order,
-            lambda staging: operations.patch(staging, grammar.parse(patch)),
+            lambda staging: applying.patch(staging, parse(patch)),
         )
+
+    @contextmanager
+    def staged_now(self, operations: Sequence[Operation], most_bytes: int) -> Iterator[Callable[[], Outcome]]:
+        """What applies a patch that fits; it waits for nobody. Nobody else writes until this is left.
+
+        Raises:
+            BlockingIOError: Somebody else writes at this moment.
+            WorkspaceError: It does not fit; or it is about more bytes, before and after, than ``most_bytes``.
+        """
+        with Journal.locked(self.journal, waits=False) as journal, ExitStack() as stack:
+            recover(self.tree, journal)
+            staging = Staging(self.tree, stack, most_bytes=most_bytes)
+            applying.patch(staging, operations)
+            yield lambda: self._committed(journal, staging, Order(), stack)
 
     def apply_changes(self, changes: Sequence[Change], order: Order = Order()) -> Outcome:
         """Make changes that name lines by number, all or nothing.
@@ -87,10 +103,10 @@ class Writer:
 
         def stage(staging: Staging) -> None:
             edits.check(changes)
-            operations.change(staging, changes)
+            applying.change(staging, changes)
 
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
-        _demand_unicode(dumps(plain, ensure_ascii=False))
+        demand_unicode(dumps(plain, ensure_ascii=False))
         return self._once("apply_changes", {"changes": plain, "dry_run": order.dry_run}, order, stage)
 
     def undo(self) -> Outcome:
@@ -110,7 +126,7 @@ class Writer:
                 _restore(staging, kept, content)
             targets = staging.settled()
             record = planned(targets, (last, last - 1), tuple(reversed(entry.made)))
-            staging.report.warnings += commit(self.tree, journal, targets, record)
+            staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
             return _outcome(staging, Order())
 
     def adopt(self, number: int, revisions: Mapping[str, str]) -> None:
@@ -147,18 +163,21 @@ class Writer:
             recover(self.tree, journal)
             staging = Staging(self.tree, stack)
             stage(staging)
-            targets = staging.settled()
-            last = undoable(journal)
-            record = planned(targets, (last, last + 1))
-            if record.steps and not order.dry_run:
-                changing = [target for target in targets if target.changes]
-                try:
-                    undo.keep(journal.directory, last + 1, changing, record.made)
-                except OSError as error:
-                    staging.report.warnings.append(f"this change can't be taken back: {error.strerror}")
-                staging.report.warnings += commit(self.tree, journal, targets, record)
-                return replace(_outcome(staging, order), number=last + 1)
-            return _outcome(staging, order)
+            return self._committed(journal, staging, order, stack)
+
+    def _committed(self, journal: Journal, staging: Staging, order: Order, stack: ExitStack) -> Outcome:
+        targets = staging.settled()
+        last = undoable(journal)
+        record = planned(targets, (last, last + 1))
+        if record.steps and not order.dry_run:
+            changing = [target for target in targets if target.changes]
+            try:
+                undo.keep(journal.directory, last + 1, changing, record.made)
+            except OSError as error:
+                staging.report.warnings.append(f"this change can't be taken back: {error.strerror}")
+            staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
+            return replace(_outcome(staging, order), number=last + 1)
+        return _outcome(staging, order)
 
 
 def _restore(staging: Staging, kept: undo.Kept, content: bytes | None) -> None:
@@ -179,10 +198,3 @@ def _outcome(staging: Staging, order: Order) -> Outcome:
     answer = staging.report.answer(dry_run=order.dry_run, already_applied=not changed)
     written = () if order.dry_run else tuple(each.place.path for each in changed if each.content is not None)
     return Outcome(answer, written)
-
-
-def _demand_unicode(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise WorkspaceError("INVALID_ARGUMENT", "the text holds half of a surrogate pair") from error
