@@ -30,9 +30,16 @@ CALL = CallTool(
 )
 NEED = Need(gate="network", piece="pip", why="'pip' needs the network.", instead="Do without.")
 COMMAND = RunCommand(
-    command=f"echo {'x' * 3000}", workdir="src", tty=True, variables=("WORD",), hosts=("pypi.org",), needs=(NEED,)
+    command=f"echo {'x' * 3000}",
+    workdir="src",
+    tty=True,
+    stdin_bytes=3,
+    stdin_sha256="1" * 64,
+    variables=("WORD",),
+    hosts=("pypi.org",),
+    needs=(NEED,),
 )
-WRITE = WriteFiles(changes=(Change(operation="edit", path="a.py"),))
+WRITE = WriteFiles(changes=(Change(operation="edit", path="a.py"),), bytes=7, sha256="2" * 64)
 SAMPLE = Sample(model="small", prompt_bytes=10, max_tokens=100)
 GRANT = Grant(
     languages={"python"},
@@ -120,6 +127,7 @@ async def test_a_command_is_written_down_with_what_it_came_to(guard, tmp_path):
         "hosts": ["pypi.org"],
         "needs": ["network"],
     }
+    assert (before["stdin_bytes"], before["stdin_sha256"]) == (3, "1" * 64)
     assert before["bytes"] == len(COMMAND.command)
     assert before["sha256"] == hashlib.sha256(COMMAND.command.encode()).hexdigest()
 
@@ -130,6 +138,21 @@ async def test_a_write_is_written_down_with_its_paths(guard, tmp_path):
         pass
     before = written(tmp_path)[0]
     assert (before["kind"], before["changes"]) == ("write.admitted", [{"operation": "edit", "path": "a.py"}])
+    assert (before["bytes"], before["sha256"]) == (7, "2" * 64)
+
+
+async def test_by_which_permission_a_command_passes_is_written_down_and_what_it_asks_for_has_its_own_rule(
+    guard, tmp_path
+):
+    """A1, W5: of the command itself and of nothing that it does on its way."""
+    permitted = dataclasses.replace(guard, permits=("grant-1",))
+    for action in (COMMAND, WRITE, FETCH):
+        async with permitted.admit(action):
+            pass
+    async with guard.admit(COMMAND):
+        pass
+    admitted = [record for record in written(tmp_path) if record["kind"].endswith(".admitted")]
+    assert [record.get("permission") for record in admitted] == [["grant-1"], ["grant-1"], None, None]
 
 
 async def test_of_a_calls_arguments_the_log_has_size_and_digest_alone(guard, tmp_path):

@@ -61,6 +61,7 @@ class Guard:
     Attributes:
         session: Whose approvals count; opaque.
         asker: Who asks a person; without one, what would be asked about is denied.
+        permits: Ids of the permissions without which the grant would not allow the command or write.
         clock: The execution's.
     """
 
@@ -70,6 +71,7 @@ class Guard:
     run_id: str
     session: str = ""
     asker: Asker | None = None
+    permits: tuple[str, ...] = ()
     clock: Clock = field(default_factory=Clock)
 
     def admit(self, action: Action) -> AbstractAsyncContextManager[Ending]:
@@ -148,13 +150,18 @@ class _Admission:
     def _begin(self, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
         match decision:
             case Allow(rule=rule):
-                self._admitted = self._record("admitted", {**facts, "rule": rule})
+                self._admitted = self._record("admitted", {**facts, **self._permitted(), "rule": rule})
             case Deny(code=code, reason=reason, hint=hint):
                 self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
             case Ask(question=question):
                 self._record("denied", {**facts, "status": "denied", "code": "approval_denied"})
                 raise Denied("approval_denied", f"{question} Nobody can be asked here.", hint=FINAL)
+
+    def _permitted(self) -> dict[str, JsonValue]:
+        # What a permitted command does on its way, such as requests, has rules of its own.
+        ours = self._guard.permits and isinstance(self._action, RunCommand | WriteFiles)
+        return {"permission": [*self._guard.permits]} if ours else {}
 
     async def _ask(self, question: str, facts: Mapping[str, JsonValue]) -> None:
         verdict = _NOBODY

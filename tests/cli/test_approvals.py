@@ -17,7 +17,8 @@ from gloveport.approvals.store import Store
 from gloveport.cli.approvals import app
 from gloveport.errors import GloveportError
 from gloveport.model.hub import CallTool
-from gloveport.policy.subjects import detail_of, subject_of
+from gloveport.model.workspace import RunCommand
+from gloveport.policy.subjects import detail_of, permission_subject, subject_of
 
 GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202edenied\u2028\ud800\x9b31m[bold red]\x7f"
@@ -261,3 +262,46 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:
         return b""
+
+
+def test_without_a_command_the_questions_are_printed(store):
+    """O1: as the documentation has it."""
+    assert gloveport(store) == "Nothing waits for an answer.\n"
+    question = put(store)
+    assert gloveport(store).startswith(f"{question.id}  waits for ")
+
+
+def test_what_was_cancelled_is_not_said_to_be_cancelled_by_cancelled(store):
+    """O1."""
+    question = put(store)
+    store.settle(question.id, "cancelled", Verdict(allowed=False, by="cancelled"))
+    assert gloveport(store, "list", "--all").splitlines()[0] == f"{question.id}  cancelled"
+
+
+def test_the_help_tells_what_longer_approvals_hold_for(store, monkeypatch):
+    """H8, O1: of a permission, and of a pattern of commands."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    said = " ".join(gloveport(store, "approve", "--help").replace("│", " ").split())
+    assert "this very call alone" in said
+    assert "In a command * stands for none of ; | &" in said
+
+
+def test_a_pattern_is_approved_for_what_stands_in_it_and_not_for_what_is_appended(store):
+    """H8, W5: the attack of the review; the hint says what `*` does not stand for."""
+    store.create()
+    now = datetime.now(UTC)
+    action = RunCommand(command="git clean -n; rm -rf src")
+    asked = Question(
+        id="apr-00000000000000aa",
+        run="run-1",
+        caller="test",
+        session="",
+        subject=permission_subject("destructive_command", action),
+        text="May it?",
+        asked=now,
+        expires=now + timedelta(seconds=60),
+    )
+    store.put(asked, in_queue=True)
+    pattern = "permit destructive_command command *: git%20clean*"
+    assert "none of `; | & # < >`" in refusal(store, "approve", "--yes", asked.id, "--always", pattern)
+    assert gloveport(store, "approve", "--yes", asked.id, "--always", f"{pattern}%3B%20rm*").endswith(f"({asked.id})\n")

@@ -164,7 +164,7 @@ def test_a_fault_says_where_what_was_expected_what_was_found_and_what_to_do(text
         ("sandbox = 2024-01-01T00:00:00Z", "expected a table, found 2024-01-01 00:00:00+00:00"),
         ("sandbox.landlock_abi = 0", "at least 1, at most 64, found 0"),
         ("sandbox.first_uid = 0", "at least 1000"),
-        ("sandbox.bubblewrap = {}", "expected an absolute path, found a table"),
+        ("sandbox.bubblewrap = {}", "expected an absolute path below /, found a table"),
         ("audit.max_file_bytes = 1", "expected a size, at least 4096, found 1"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_value_of_the_wrong_shape_is_never_converted(text, found):
 )
 def test_a_path_is_absolute_and_has_one_spelling(key, path):
     line = fault(f'{key} = "{path}"')
-    assert line.startswith(f"1: {key}: expected an absolute path, found ")
+    assert line.startswith(f"1: {key}: expected an absolute path below /, found ")
     assert 'hint: write the whole path from "/" on' in line
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.config.mounts import _homes, mount_faults
+from gloveport.config.mounts import home_directories, mount_faults
 from gloveport.model import Mount
 
 
@@ -95,7 +95,7 @@ def test_a_source_that_holds_something_of_everybodys_is_refused(source):
 
 
 def test_a_whole_home_directory_is_refused():
-    homes = _homes()
+    homes = home_directories()
     assert Path(pwd.getpwuid(0).pw_dir).resolve() in homes
     for home in homes:
         assert source_problem(home).startswith("expected")

@@ -56,6 +56,17 @@ def test_a_new_configuration_with_a_fault_is_refused_whole(home):
         again(home, old)
 
 
+def test_a_new_secret_is_refused_where_a_toolchain_of_before_shows_it(home):
+    """T4: commands that begin now still see the old toolchain."""
+    home.user_file.write_text(ONE)
+    old = loaded(home)
+    workspace = old.config.workspace.model_copy(update={"toolchains": (home.base / "tools",)})
+    old = old.model_copy(update={"config": old.config.model_copy(update={"workspace": workspace})})
+    home.user_file.write_text(f"{ONE}[[api.one.auth]]\nkind = 'bearer'\nsecret = 'file:{home.base}/tools/key'\n")
+    with pytest.raises(ConfigError, match=r"until Gloveport is restarted: .*workspace\.toolchains"):
+        again(home, old)
+
+
 def test_a_new_secret_is_refused_where_a_mount_of_before_shows_it(home):
     """T4: sandboxes that are made now still have the old mount."""
     shown = home.base / "shown"

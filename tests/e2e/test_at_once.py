@@ -14,6 +14,9 @@ CALLS = (
     {"path": "binary"},
     {"path": "missing"},
     {"path": "../x"},
+    {"path": "away"},
+    {"path": "n" * 300},
+    {"path": "d/" * 3000},
     {"path": "."},
     {"path": ""},
     {"path": "short.txt", "start": 1},
@@ -29,6 +32,7 @@ def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path):
     (root / "short.txt").write_text("one\ntwo\r\nthrée\n")
     (root / "long.txt").write_text("0123456789abcdef\n" * 20_000)
     (root / "binary").write_bytes(b"\0\1")
+    (root / "away").symlink_to("/etc/passwd")
     server = stdio("--workspace", str(root))
     server.shake_hands()
     for place, arguments in enumerate(CALLS):
@@ -49,6 +53,10 @@ PATCHES = (
     "*** Add File: ../x\n+x\n",
     "*** Add File: ignored.log\n+x\n",
     "*** Add File: link\n+x\n",
+    f"*** Add File: d/{'n' * 300}\n+x\n",
+    f"*** Add File: {'d/' * 1000}x\n+x\n",
+    f"*** Add File: {'e/' * 30}x\n+x\n",
+    f"*** Add File: {'d/' * 3000}x\n+x\n",
     "*** Frobnicate: a.txt\n",
     f"*** Add File: long.txt\n{'+x' * 9000}\n",
     "",

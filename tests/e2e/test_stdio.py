@@ -151,6 +151,43 @@ def test_what_is_no_json_or_no_unicode_does_not_end_the_server(stdio):
     assert "still here" in server.answer(4)["result"]["content"][0]["text"]
 
 
+@pytest.mark.parametrize(
+    ("line", "asked", "code"),
+    [
+        ("no json", None, -32700),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": ' + "[" * 100_000, None, -32700),
+        ("[1]", None, -32600),
+        ('{"id": 7}', 7, -32600),
+        ('{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "\\ud83d"}}', "a", -32600),
+        ('{"jsonrpc": "2.0", "id": true, "method": 7}', None, -32600),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {}, "x": "' + "x" * (17 << 20) + '"}', None, -32600),
+    ],
+    ids=["no json", "too deep", "no object", "no method", "no Unicode", "no id", "too long"],
+)
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(stdio, line, asked, code):
+    """P2: nobody waits for ever, and no line takes more memory than a message may."""
+    server = stdio()
+    server.shake_hands()
+    server.process.stdin.write(line + "\n")
+    server.process.stdin.flush()
+    told = json.loads(server.process.stdout.readline())
+    assert (told["id"], told["error"]["code"]) == (asked, code)
+    server.send("ping", {}, 8)
+    assert server.answer(8)["result"] == {}
+
+
+@pytest.mark.parametrize(
+    "line", ['{"jsonrpc": "2.0", "method": 7}', '{"jsonrpc": "2.0", "id": 7, "result": "\\ud83d"}']
+)
+def test_what_nobody_waits_for_is_not_answered(stdio, line):
+    """P2"""
+    server = stdio()
+    server.shake_hands()
+    server.process.stdin.write(line + "\n")
+    server.send("ping", {}, 8)
+    assert json.loads(server.process.stdout.readline())["id"] == 8
+
+
 def test_a_client_that_reads_late_gets_every_answer_whole(stdio, records, eventually):
     """A4: answers wait in turn; they neither hold up other runs nor run into each other."""
     server = stdio()

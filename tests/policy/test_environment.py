@@ -1,5 +1,7 @@
 """Which variables a command gets, name by name and value by value."""
 
+import time
+
 import pytest
 
 from gloveport.model.workspace import WorkspacePolicy
@@ -191,3 +193,64 @@ OURS = {
 def test_of_the_servers_own_variables_commands_get_those_that_are_named(inherit, names):
     """W6: `inherit`. A secret only by its full name."""
     assert list(inherited(WorkspacePolicy(inherit=inherit), OURS)) == names
+
+
+def test_what_looks_like_the_beginning_of_a_token_is_searched_in_little_time():
+    """W6, CT-R6: quadratic, 40 of these held the server for 8 s."""
+    value = ("-eyJ" * 16_383)[:65_000] + ".eyJ"
+    began = time.process_time()
+    list(refused_variables({f"X{number}": value for number in range(200)}))
+    assert time.process_time() - began < 0.2
+
+
+def test_names_and_all_values_together_are_bounded():
+    """W6: what is not searched does not pass."""
+    assert refused("N" * 257, "1") == ["N" * 257]
+    assert refused("N" * 256, "1") == []
+    many = {f"X{number}": "a" * 1024 for number in range(200)}
+    ((name, why, _),) = refused_variables(many)
+    assert name == sorted(many)[128]
+    assert "131072 characters" in why
+    assert list(refused_variables({"X": "a" * 131_072})) == []
+
+
+def test_a_signed_web_token_is_found_after_other_letters():
+    """W6."""
+    for prefix in ("", "Bearer ", "x-", "a_b-c-", "k=", "-"):
+        assert refused("X", prefix + SECRETS["a signed web token"]) == ["X"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "postgres://me:hunter2hunter2@localhost:5432/x"),
+        ("DATABASE_URL", "postgres://me:hunter2hunter2@localhost"),
+        ("DATABASE_URL", "mysql://me:hunter2hunter2@127.0.0.1/x"),
+        ("DATABASE_URL", "postgres://me:hunter2hunter2@[::1]:5432/x"),
+        ("ENV", "test"),
+        ("ENV", "production"),
+        ("ENV", ""),
+        ("BROWSER", "none"),
+        ("PYTHONSTARTUP", ""),
+        ("PYTHONBREAKPOINT", "0"),
+    ],
+)
+def test_variables_that_only_look_dangerous_pass(name, value):
+    """CT-G2: a false alarm is a fault."""
+    assert refused(name, value) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "postgres://me:hunter2hunter2@localhost.example.com/x"),
+        ("DATABASE_URL", "postgres://me:hunter2hunter2@127.0.0.1.example.com/x"),
+        ("ENV", "./x"),
+        ("ENV", "$HOME"),
+        ("ENV", "x.sh"),
+        ("PYTHONSTARTUP", "x"),
+    ],
+)
+def test_their_dangerous_values_are_at_the_gate(name, value):
+    """W6."""
+    assert refused(name, value) == [name]

@@ -82,7 +82,7 @@ def decide(command, policy=SAFE, **asked):
         "git stash && git stash pop",
         "git clean -ndx",
         "git rm --cached x",
-        "git branch -D topic",
+        "git branch -d topic",
         "git log --hard 2>/dev/null",
         "git clone ./a b",
         "git clone /workspace/a b",

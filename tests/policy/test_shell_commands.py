@@ -68,7 +68,9 @@ def test_every_simple_command_is_found(text, meant):
         ("d=src; rm $d", ["src"]),
         ('d=src; rm "$d" ${d}/x', ["src", "src/x"]),
         ("for d in a 'b c'; do rm -r \"$d\"; done", ["-r", "a", "b c"]),
-        ("d=(a b); rm $d", ["(a b)"]),
+        ("d=(a b); rm $d", ["a", "b"]),
+        ('d=(a "b c"); rm "${d[@]}"', ["a", "b c"]),
+        ("d='a b'; rm $d", ["a", "b"]),
     ],
 )
 def test_a_variable_that_the_text_sets_is_known(text, arguments):

@@ -10,6 +10,7 @@ from gloveport.errors import Denied
 from gloveport.model import Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.workspace import Change, RunCommand, WriteFiles
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, detail_of, is_about, subject_of
 
@@ -22,9 +23,33 @@ def fetch(path="/", *, method="GET", scheme="https", host="api.example", port=44
     return Fetch(method=method, scheme=scheme, host=host, port=port, path=path)
 
 
+def command(text="make", workdir=".", *, variables="", stdin="", more="no"):
+    return RunCommand(
+        command=text,
+        workdir=workdir,
+        variables_sha256=variables,
+        stdin_bytes=len(stdin),
+        stdin_sha256=stdin,
+        tty=more == "terminal",
+        keeps_stdin=more != "no",
+    )
+
+
+def write(*changes, sha256="0" * 64):
+    every = (Change(operation=operation, path=path) for operation, path in changes)
+    return WriteFiles(changes=tuple(every), sha256=sha256)
+
+
 @pytest.mark.parametrize(
     ("action", "subject"),
     [
+        (command("make all", "src"), "command src: make%20all"),
+        (command(variables="a1"), "command . a1: make"),
+        (command(variables="a1", stdin="b2"), "command . a1 stdin=2,b2: make"),
+        (command(more="pipe"), "command . stdin+: make"),
+        (command(stdin="b2", more="terminal"), "command . stdin=2,b2 tty: make"),
+        (write(("edit", "a b,c"), ("delete", "d"), sha256="e3"), "write edit:a%20b%2Cc,delete:d e3"),
+        (write(("delete", "d"), sha256=""), "write delete:d"),
         (call("create_issue", "github"), "call github/create_issue"),
         (call("a/b.c-d", "s"), "call s/a/b.c-d"),
         (fetch("/items", method="POST"), "fetch POST https://api.example/items"),
@@ -55,6 +80,45 @@ ACTIONS = (
 def test_different_actions_have_different_subjects(one, other):
     """H8, P23: no approval is good for something else."""
     assert (subject_of(one) == subject_of(other)) is (one == other)
+
+
+DIGESTS = st.sampled_from(["a" * 64, "b" * 64])
+PLACES = st.sampled_from(["a", "b", "a,delete:b", "a b", "tty", ":", "stdin+:"]) | HOSTILE
+COMMANDS = st.builds(
+    command,
+    PLACES,
+    PLACES,
+    variables=st.just("") | DIGESTS,
+    stdin=st.just("") | DIGESTS,
+    more=st.sampled_from(["no", "pipe", "terminal"]),
+)
+CHANGES = st.lists(st.tuples(st.sampled_from(["edit", "delete"]), PLACES | PLACES.map("{:>300}".format)), max_size=3)
+WRITES = CHANGES.flatmap(lambda changes: DIGESTS.map(lambda digest: write(*changes, sha256=digest)))
+
+
+@given(one=COMMANDS | WRITES, other=COMMANDS | WRITES)
+def test_different_commands_and_writes_have_different_subjects(one, other):
+    """H8, P36, CT-G6: neither what is read nor what is written is left out, and no path makes up another change."""
+    assert (subject_of(one) == subject_of(other)) is (one == other)
+
+
+@given(action=COMMANDS | WRITES)
+def test_a_subject_of_a_command_or_write_is_bounded_printable_ascii_without_a_star(action):
+    """H8"""
+    subject = subject_of(action)
+    assert subject.isascii()
+    assert subject.isprintable()
+    assert "*" not in subject
+    assert len(subject) < 1400
+
+
+def test_a_pattern_for_a_write_means_its_operations_and_paths_and_no_others():
+    """H8, W5: whatever the content, and nothing besides."""
+    pattern = "write edit:package-lock.json *"
+    edit, delete = ("edit", "package-lock.json"), ("delete", "package-lock.json")
+    assert is_about(pattern, subject_of(write(edit)))
+    for changes in ([delete], [edit, delete], [delete, edit], [("edit", "package-lock.json x")]):
+        assert not is_about(pattern, subject_of(write(*changes)))
 
 
 @given(action=ACTIONS)

@@ -4,7 +4,7 @@ import mcp_types as wire
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
-from gloveport.server.shortcut import Shortcut
+from gloveport.server.shortcut import Answer, Shortcut
 
 RESULT = wire.CallToolResult(
     content=[wire.TextContent(type="text", text="é")], structured_content={"ok": True, "x": None}
@@ -19,29 +19,51 @@ def call(**more):
     return request("tools/call", {"name": "look", "arguments": {"a": 1}, **more})
 
 
-def begun(version="2025-11-25", result=RESULT):
-    asked = []
+def begun(version="2025-11-25", result=RESULT, **more):
+    asked, left = [], []
 
-    def look(arguments):
-        asked.append(arguments)
-        return result
+    def look(call):
+        asked.append(call)
+        return result and Answer(result, lambda: left.append("done"))
 
     shortcut = Shortcut(tools={"look": look})
-    assert shortcut.answer(request("initialize", {"protocolVersion": version}, 1)) is None
+    start = {"protocolVersion": version, "clientInfo": {"name": "me", "version": "1"}, **more}
+    assert shortcut.answer(request("initialize", start, 1)) is None
     assert shortcut.answer(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")) is None
-    return shortcut, asked
+    return shortcut, asked, left
 
 
 def test_a_call_that_can_be_answered_at_once_is():
     """W1, O4: a line of the protocol."""
-    shortcut, asked = begun()
-    line = shortcut.answer(call())
+    shortcut, asked, left = begun()
+    line, afterwards = shortcut.answer(call())
     assert (line.endswith(b"\n"), line.count(b"\n")) == (True, 1)
     answer = jsonrpc_message_adapter.validate_json(line)
     assert (answer.id, answer.result["isError"]) == (7, False)
     assert answer.result["structuredContent"] == {"ok": True, "x": None}
     assert answer.result["content"] == [{"type": "text", "text": "é"}]
-    assert asked == [{"a": 1}]
+    assert [(one.caller.name, one.request, one.arguments) for one in asked] == [
+        ("stdio (claims to be me 1)", "7", {"a": 1})
+    ]
+    assert left == []
+    afterwards()
+    assert left == ["done"]
+
+
+def test_what_is_left_to_do_is_done_also_where_the_answer_can_not_be_sent():
+    """W3: else nobody could write any more."""
+    shortcut, _, left = begun(result=RESULT.model_copy(update={"structured_content": {"x": object()}}))
+    with pytest.raises(ValueError, match="serialize"):
+        shortcut.answer(call())
+    assert left == ["done"]
+
+
+@pytest.mark.parametrize("claim", [None, "me", {}, {"name": 5, "version": "1"}])
+def test_who_does_not_say_who_they_are_goes_the_usual_way(claim):
+    """O4, T6: the log names whoever calls, and the SDK says what is wrong."""
+    shortcut, asked, _ = begun(clientInfo=claim)
+    assert shortcut.answer(call()) is None
+    assert asked == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +79,7 @@ def test_a_call_that_can_be_answered_at_once_is():
 )
 def test_what_is_anything_else_goes_the_usual_way(message):
     """O4"""
-    shortcut, asked = begun()
+    shortcut, asked, _ = begun()
     assert shortcut.answer(message) is None
     assert asked == []
 
@@ -65,7 +87,7 @@ def test_what_is_anything_else_goes_the_usual_way(message):
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2026-07-28", None, 5])
 def test_a_session_whose_results_look_otherwise_goes_the_usual_way(version):
     """O4"""
-    shortcut, _ = begun(version)
+    shortcut, _, _ = begun(version)
     assert shortcut.answer(call()) is None
 
 
@@ -73,12 +95,14 @@ def test_a_session_that_has_not_begun_goes_the_usual_way():
     """O4: the SDK says what is wrong."""
     shortcut = Shortcut(tools={"look": lambda _: RESULT})
     assert shortcut.answer(call()) is None
-    shortcut.answer(request("initialize", {"protocolVersion": "2025-11-25"}))
+    shortcut.answer(
+        request("initialize", {"protocolVersion": "2025-11-25", "clientInfo": {"name": "me", "version": "1"}})
+    )
     assert shortcut.answer(call()) is None
 
 
 def test_what_the_tool_can_not_do_at_once_goes_the_usual_way():
     """W1"""
-    shortcut, asked = begun(result=None)
+    shortcut, asked, _ = begun(result=None)
     assert shortcut.answer(call()) is None
-    assert asked == [{"a": 1}]
+    assert len(asked) == 1

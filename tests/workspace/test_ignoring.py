@@ -1,10 +1,11 @@
 """Rules of .gitignore files, read without git."""
 
 import os
+import time
 
 import pytest
 
-from gloveport.workspace.ignoring import MAX_BYTES, MAX_RULES, ignored, read_ignore
+from gloveport.workspace.ignoring import MAX_BYTES, MAX_RULES, MOST_RULES, ignored, ignored_among, read_ignore
 
 
 def kept(tree, root, rules: bytes, paths: str) -> str:
@@ -86,3 +87,87 @@ def test_rules_that_are_no_file_do_not_count(tree, root, wrong):
     path = root / ".gitignore"
     {"fifo": os.mkfifo, "directory": os.mkdir, "link": lambda path: path.symlink_to("/etc/passwd")}[wrong](path)
     assert read_ignore(tree, ".") is None
+
+
+def seconds_for(tree, paths: list[str]) -> float:
+    """Processor time of this thread: the machine may be busy."""
+    before = time.thread_time()
+    ignored_among(tree, paths)
+    return time.thread_time() - before
+
+
+class TestAmong:
+    def test_the_rules_of_all_directories_above_count(self, tree, root):
+        """W5: a rule below takes back what one above says, but not for what lies in a directory that is left out."""
+        (root / "d/e").mkdir(parents=True)
+        (root / "out").mkdir()
+        (root / ".gitignore").write_text("*.log\nout/\n/d/x/\n")
+        (root / "d/.gitignore").write_text("!keep.log\n")
+        (root / "out/.gitignore").write_text("!*\n")
+        asked = [
+            "a.log",
+            "d/keep.log",
+            "d/e/./a.log",
+            "out/a",
+            "out",
+            "d/x/y/z",
+            "b",
+            ".",
+            "d/dist/a",
+            "../a.log",
+            "/a.log",
+        ]
+        assert ignored_among(tree, asked) == {"a.log", "d/e/./a.log", "out/a", "d/x/y/z", "d/dist/a"}
+
+    @pytest.mark.parametrize(
+        "path", ["a/" * 1000 + "f", "a/" * 6000 + "f", "n" * 12_000, "\0" + "a/" * 6000, "\ud800/a"]
+    )
+    def test_a_path_of_many_parts_takes_no_time(self, tree, path):
+        """CT-R4, W5: whoever asks with it holds up everybody else."""
+        assert seconds_for(tree, [path] * 4) < 0.3
+
+    def test_neither_do_many_directories_with_rules(self, tree, root):
+        """CT-R4, W5."""
+        here = root
+        for _ in range(200):
+            here /= "d"
+            here.mkdir()
+            (here / ".gitignore").write_text("".join(f"**/*{'a' * number}b*c\n" for number in range(40)))
+        assert seconds_for(tree, ["d/" * 200 + ("a" * 250 + "/") * 10 + "f"]) < 1.5
+
+    def test_hostile_rules_are_compiled_once_and_not_beyond_a_bound(self, tree, root):
+        """CT-R4, W5."""
+        here = root
+        for number in range(9):
+            (here / ".gitignore").write_text(
+                "".join(f"x{number}/**/[a-z]*{n:015d}?\n" for n in range(2000))[:MAX_BYTES]
+            )
+            here /= "d"
+            here.mkdir()
+        first = seconds_for(tree, ["d/" * 9 + "f"])
+        assert first < 1.0
+        assert seconds_for(tree, ["d/" * 9 + "f"]) < first / 3
+
+    def test_rules_beyond_the_bound_of_one_call_do_not_count(self, tree, root):
+        """CT-R4, W5."""
+        (root / "d").mkdir()
+        (root / "d/.gitignore").write_text("*.log\n")
+        (root / ".gitignore").write_text("#" * (MOST_RULES - 100))
+        assert ignored_among(tree, ["d/a.log"]) == {"d/a.log"}
+        (root / ".gitignore").write_text("#" * MOST_RULES)
+        assert ignored_among(tree, ["d/a.log"]) == frozenset()
+
+    def test_a_rule_that_the_bound_cuts_is_none(self, tree, root):
+        """CT-R4, W5: it would be another one."""
+        (root / ".gitignore").write_text("#" * (MAX_BYTES - 5) + "\n*.c\nabc\n")
+        assert ignored_among(tree, ["x.c", "abc", "a"]) == {"x.c"}
+        (root / ".gitignore").write_text("#" * (MAX_BYTES - 6) + "\n*.c\nabc\n")
+        assert ignored_among(tree, ["x.c", "abc", "a"]) == {"x.c"}
+
+    def test_rules_that_change_count_at_once(self, tree, root):
+        """W5: also where size and times stay the same."""
+        rules = root / ".gitignore"
+        for name in ("a", "b"):
+            rules.write_text(name)
+            os.utime(rules, (1, 1))
+            assert ignored_among(tree, ["a", "b"]) == {name}

@@ -57,6 +57,31 @@ class TestPaths:
         """W2."""
         assert refusal(tree, kind, path) == code
 
+    @pytest.mark.parametrize("path", ["a/" * 3000, "x" * 256, "d/" + "é" * 128, "\\xff" * 256, "/" + "y" * 5000])
+    @pytest.mark.parametrize("kind", ["file", "directory", "place"])
+    def test_what_no_file_system_takes_is_refused_in_a_short_message_whatever_is_there(self, tree, kind, path):
+        """W2, CT-G6: the directory that is missing here would have been made before the name was seen."""
+        with pytest.raises(WorkspaceError) as caught, getattr(tree, kind)(path):
+            pass
+        assert caught.value.code == "INVALID_ARGUMENT"
+        assert len(str(caught.value.args[0])) < 400
+
+    @pytest.mark.parametrize("path", ["d/" * 1000 + "f", "d" * 250 + "/" + "e" * 250, "../" + "d" * 250, "d/" * 400])
+    @pytest.mark.parametrize("kind", ["file", "directory", "place"])
+    def test_a_long_path_is_cut_in_messages(self, tree, root, kind, path):
+        """CT-G6: a model has to read them."""
+        (root / "d").touch()
+        (root / ("d" * 250)).touch()
+        with pytest.raises(WorkspaceError) as caught, getattr(tree, kind)(path):
+            pass
+        assert len(str(caught.value.args[0])) < 400
+
+    @pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "\\xff" * 255])
+    def test_the_longest_names_are_taken(self, tree, root, name):
+        """W2."""
+        (Path(os.fsdecode(os.fsencode(root) + b"/" + raw(name)))).write_bytes(b"text")
+        assert content(tree, name) == b"text"
+
     @pytest.mark.parametrize("path", ["a/b", "./a/b", "a//b/", "a/./b/."])
     def test_a_path_has_one_spelling(self, tree, path):
         """W2."""
@@ -275,3 +300,32 @@ def write(tree: Tree, path: str) -> bytes:
         except OSError:  # a link since: ELOOP
             return b"SYMLINK_ESCAPE"
         return b"inside"
+
+
+class TestOneMount:
+    """Of the machine's own root: there is no need to mount anything."""
+
+    @pytest.fixture
+    def machine(self):
+        descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY)
+        yield Tree(Path("/"), frozenset(), descriptor)
+        os.close(descriptor)
+
+    def test_what_lies_in_another_mount_is_not_opened(self, machine):
+        """W1, CT-R5: a file system that never answers is not even asked."""
+        assert content(machine, "proc/version").startswith(b"Linux")
+        within = machine.within_one_mount()
+        for kind in ("file", "directory", "place"):
+            assert refusal(within, kind, "proc/version") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(within, "place", "proc/no/such") == "PATH_OUTSIDE_WORKSPACE"
+        assert content(machine, "proc/version").startswith(b"Linux")
+
+    def test_what_lies_in_the_same_mount_is_the_same(self, tree, root):
+        """W1."""
+        (root / "d").mkdir()
+        (root / "d/file").write_bytes(b"text")
+        (root / "link").symlink_to("d")
+        within = tree.within_one_mount()
+        assert content(within, "link/file") == b"text"
+        with within.place("link/new/file") as place:
+            assert place.path == "d/new/file"

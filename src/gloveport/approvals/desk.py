@@ -18,10 +18,10 @@ from typing import Literal, TypeAlias, TypeVar
 import anyio
 from anyio import to_thread
 
+from gloveport.approvals.patterns import means
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Status, Store, require_about
 from gloveport.errors import ConfigError, Denied
-from gloveport.policy.subjects import is_about
 from gloveport.policy.wording import printable
 
 Channel: TypeAlias = Literal["client", "queue"]
@@ -163,7 +163,7 @@ class Desk:
             ConfigError: The queue can't be used.
         """
         _, patterns = await self._in_thread(partial(self.store.news, ()))
-        return any(is_about(pattern, subject) for pattern in patterns)
+        return any(means(pattern, subject) for pattern in patterns)
 
     async def ask(self, pending: Pending) -> Verdict:
         """Put a question, and wait until it has a verdict. For ``Asker``."""
@@ -299,5 +299,5 @@ def _settle(pending: Pending, verdict: Verdict) -> None:
 
 
 def _remembered(patterns: Iterable[str], question: Question) -> Verdict | None:
-    found = (pattern for pattern in patterns if is_about(pattern, question.subject))
+    found = (pattern for pattern in patterns if means(pattern, question.subject))
     return next((Verdict(allowed=True, by=f"remembered: {pattern}") for pattern in found), None)

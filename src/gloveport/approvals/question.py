@@ -30,6 +30,11 @@ class Question(Value):
     asked: AwareDatetime
     expires: AwareDatetime
 
+    @property
+    def is_permission(self) -> bool:
+        """Whether it is about one call of a tool of the workspace, all that is said in it included."""
+        return self.subject.startswith("permit ")
+
 
 class Verdict(Value):
     """An answer."""
@@ -39,4 +44,4 @@ class Verdict(Value):
     """Who says so: ``queue``, ``client``, ``remembered``, ``timeout``; with a name where there is one."""
     scope: Scope = "once"
     pattern: str = ""
-    """With scope ``pattern``: what subjects it holds for, ``*`` for any characters."""
+    """With scope ``pattern``: what subjects it holds for, as ``approvals.patterns`` reads it."""

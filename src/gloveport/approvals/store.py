@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeAlias
 from pydantic import AwareDatetime
 
 from gloveport.approvals.database import create, transaction
+from gloveport.approvals.patterns import means
 from gloveport.approvals.process import birth_of
 from gloveport.approvals.question import Question, Verdict
 from gloveport.errors import Denied
 from gloveport.model import Value
-from gloveport.policy.subjects import is_about
 from gloveport.policy.wording import shown
 
 Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelled", "gone"]
@@ -197,11 +197,12 @@ def require_about(verdict: Verdict, question: Question) -> None:
     Raises:
         Denied: It is so.
     """
-    if verdict.scope == "pattern" and not is_about(verdict.pattern, question.subject):
+    if verdict.scope == "pattern" and not means(verdict.pattern, question.subject):
         raise Denied(
             "pattern_does_not_match",
             f"The pattern {shown(verdict.pattern)} does not mean this question.",
-            hint=f"Change this, with * for any characters, but not its first word: {question.subject}",
+            hint=f"Change this, with * for any characters (in a command for none of `; | & # < >`, an end of a line, a "
+            f"backtick and `$(`), but not its first word: {question.subject}",
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gloveport.approvals.question import Verdict
     from gloveport.approvals.store import Entry, Person, Store
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 
 Identifiers: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Of `list`; their first digits are enough.")
@@ -40,9 +40,11 @@ class Holds(StrEnum):
     SESSION = "session"
 
 
-@app.callback()
-def approvals() -> None:
-    """Answer what programs wait for. Without an answer in time, the answer is no."""
+@app.callback(invoke_without_command=True)
+def approvals(context: typer.Context) -> None:
+    """Answer what programs wait for; without a command, print it. Without an answer in time, the answer is no."""
+    if context.invoked_subcommand is None:
+        list_()
 
 
 @app.command("list")
@@ -65,12 +67,21 @@ def list_(
 def approve(
     identifiers: Identifiers,
     holds: Annotated[
-        Holds, typer.Option("--for", help="Also for the same tool or address again, WHATEVER the arguments are.")
+        Holds,
+        typer.Option(
+            "--for",
+            help="Also for the same again: the tool or address, WHATEVER the arguments are; of a permission (`permit`) "
+            "this very call alone, until its time is over, if one for the session was asked for.",
+        ),
     ] = Holds.ONCE,
     pattern: Annotated[
         str,
         typer.Option(
-            "--always", metavar="PATTERN", help='For all that it means, such as "call files/*", until it is forgotten.'
+            "--always",
+            metavar="PATTERN",
+            help='For all that it means of the line `about`, such as "call files/*", until it is forgotten. In a '
+            "command * stands for none of ; | & # < >, an end of a line, a backtick, $( ${ $[: what is appended is "
+            "asked about. Of a change of several files each has to be meant.",
         ),
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
@@ -189,7 +200,7 @@ def _standing(entry: "Entry") -> str:
         case "gone":
             return "its server has ended"
         case status:
-            return f"{status} by {entry.verdict.by}" if entry.verdict else status
+            return f"{status} by {entry.verdict.by}" if entry.verdict and entry.verdict.by != status else status
 
 
 def _moment(moment: datetime) -> str:

@@ -22,7 +22,7 @@ def serve(
         int | None, typer.Option(min=0, max=65_535, help="Port for --http; 0 takes a free one.", show_default="8080")
     ] = None,
     workspace: Annotated[
-        Path | None,
+        str | None,  # of an empty one a Path would make the working directory
         typer.Option("--workspace", metavar="DIR", help="Offer tools that read, change and run what is in DIR."),
     ] = None,
     toolsets: Annotated[
@@ -75,7 +75,7 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     async with contextlib.AsyncExitStack() as stack:
         engine = await stack.enter_async_context(app.assemble(config, os.environ, connected))
         require(await inspect(config, os.environ))
-        bench = await stack.enter_async_context(opened(engine, config, os.environ, transport))
+        bench = await stack.enter_async_context(opened(engine, config, os.environ, transport, found.believed))
         server = make_server(engine, config, os.environ, transport, bench)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
         gc.collect()

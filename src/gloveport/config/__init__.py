@@ -13,7 +13,9 @@ kinds      what a key takes, in words
 wording    keys and values in words
 misplaced  what to do where a secret, or its place, is written wrong
 faults     wrong keys and values in words
+mounts     which paths of the host may be shown in a sandbox, and where
 rules      what the shape of a value can't say: mounts, keys that bound each other
+root       which directory can be a workspace
 parts      keys of one table, each by itself
 order      rules of an API that never decide
 apis       the same as rules, for APIs
@@ -28,9 +30,9 @@ reference  docs/config.md, with the words of chapters
 """
 
 from gloveport.config.load import Loaded, load
-from gloveport.config.mounts import refuse_as_workspace
 from gloveport.config.places import audit_directory, state_directory
 from gloveport.config.reload import Reloaded, reload
+from gloveport.config.root import refuse_as_workspace
 from gloveport.config.schema import Admission, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.trust import Trusted, trust
 from gloveport.config.watch import changes

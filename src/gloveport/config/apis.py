@@ -72,6 +72,18 @@ def api_faults(data: Table) -> Iterator[Fault]:
 
 def secret_files(data: Table) -> Iterator[Path]:
     """Yield the files that secrets are read from, wherever the data of APIs, servers or sampling names one."""
+    for text in _texts_of_secrets(data):
+        if found := re.fullmatch(r"(?:file:(/[^\x00]+)|json:(/[^\x00#]+)#/.+)", text):
+            yield Path(found[1] or found[2])
+
+
+def secret_commands(data: Table) -> Iterator[str]:
+    """Yield the command lines that print secrets, from the same data."""
+    return (text.removeprefix("command:") for text in _texts_of_secrets(data) if text.startswith("command:"))
+
+
+def _texts_of_secrets(data: Table) -> Iterator[str]:
+    """Yield the texts among which the places of all secrets are."""
     pending: list[object] = [data.get("api"), data.get("sampling")]
     servers = data.get("servers")
     for server in servers.values() if isinstance(servers, dict) else ():
@@ -83,8 +95,8 @@ def secret_files(data: Table) -> Iterator[Path]:
                 pending += table.values()
             case list() as array:
                 pending += array
-            case str() as text if found := re.fullmatch(r"(?:file:(/[^\x00]+)|json:(/[^\x00#]+)#/.+)", text):
-                yield Path(found[1] or found[2])
+            case str() as text:
+                yield text
             case _:
                 pass
 

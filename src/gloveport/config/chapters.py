@@ -231,7 +231,8 @@ empty is an error that names it.
 variable in the client's own configuration (its `env`), or use `file:` or `command:`. Nobody but you should be able to
 read the file of a secret: give it the mode 0600.
 
-A file of a secret must not lie in a directory that `policy.mounts` shows to programs.
+A file of a secret must not lie in a directory that `policy.mounts` or `workspace.toolchains` shows to programs, nor in
+the workspace; the latter holds for the program of a `command:` as well.
 """
 
 CODEFORGE = """\

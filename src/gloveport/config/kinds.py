@@ -64,7 +64,7 @@ _PLAIN: dict[object, Kind] = {
     ),
     int: Kind(expected="a whole number", hint="write it without quotes, unit or decimal point"),
     float: Kind(expected="a number", hint="write it without quotes or unit"),
-    Path: _PATH,
+    Path: _PATH.model_copy(update={"expected": "an absolute path below /"}),
     SecretStr: _TEXT,
     JsonValue: Kind(expected="any value", hint="write it as TOML has it"),
     IPvAnyAddress: Kind(expected="an IP address", hint='write it in quotes: "10.0.0.5", "fd00::5"'),

@@ -28,6 +28,10 @@ class Loaded(Value):
     origins: Mapping[str, str]
     """For each key of ``leaves(config)``, with dots: ``default``, ``file:line``, or ``file`` where that is no TOML."""
 
+    believed: tuple[Path, ...]
+    """What counts whatever it says: the operator's file, and the directory of APIs with the files in it. A project file
+    is not among them: it counts with the content alone that a person has trusted."""
+
 
 def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
     """Load the configuration.
@@ -54,6 +58,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
         config=config,
         files=tuple(layer.path for layer in layers),
         origins={dotted(key): where(layers, key) or "default" for key, _ in leaves(config)},
+        believed=(found.operator, found.apis, *(layer.path for layer in apis)),
     )
 
 

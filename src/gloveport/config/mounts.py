@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.config.faults import Fault
-from gloveport.config.places import config_directory, state_directory
-from gloveport.config.schema import is_canonical
-from gloveport.config.wording import printable, shown
-from gloveport.errors import ConfigError
+from gloveport.config.schema import KeyPath, is_canonical
+from gloveport.config.wording import dotted, printable, shown
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
 """Interfaces to the kernel and sockets of services: ``/proc/1/root`` is the whole host, ``/run`` has docker.sock."""
@@ -37,6 +35,12 @@ _SYSTEM = tuple(
 )
 """What every sandbox is made of."""
 
+_SHOWN = tuple(Path("/usr", name) for name in ("bin", "include", "lib", "lib32", "lib64", "libexec", "share"))
+"""What every sandbox of a workspace shows of ``/usr``."""
+
+_TAKEN = (*_SHOWN, *(path for path in _SYSTEM if path != Path("/usr")))
+"""Where a toolchain, whose target is its source, can't be shown: what lies in ``/usr/local`` can."""
+
 
 def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]) -> Iterator[Fault]:
     """Name what is wrong with mounts.
@@ -45,57 +49,73 @@ def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Se
         mounts: Source and target by their index in the configuration; None for one that is at fault already.
         own: Gloveport's own directories, which none may show.
     """
-    private, homes = [*own, *map(_real, own)], _homes()
-    targets: dict[int, Path] = {}
+    private, homes = [*own, *map(real, own)], home_directories()
+    targets: dict[KeyPath, Path] = {}
     for index, (source, target) in mounts.items():
+        key: KeyPath = ("policy", "mounts", index)
         if source is not None and (refused := _source_refusal(source, private, homes)):
-            yield _fault(index, "source", *refused)
+            yield _fault((*key, "source"), *refused)
         if target is not None:
             if refused := _target_refusal(target, targets):
-                yield _fault(index, "target", *refused)
-            targets[index] = Path(target)
+                yield _fault((*key, "target"), *refused)
+            targets[key] = Path(target)
+
+
+def toolchain_faults(
+    toolchains: Mapping[int, str], mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]
+) -> Iterator[Fault]:
+    """Name what is wrong with toolchains, which are mounts whose target is their source.
+
+    Args:
+        toolchains: By their index in the configuration, those that are at fault already left out.
+        mounts: As for ``mount_faults``.
+        own: As for ``mount_faults``.
+    """
+    private, homes = [*own, *map(real, own)], home_directories()
+    targets: dict[KeyPath, Path] = {
+        ("policy", "mounts", index): Path(target) for index, (_, target) in mounts.items() if target is not None
+    }
+    for index, toolchain in toolchains.items():
+        key: KeyPath = ("workspace", "toolchains", index)
+        if refused := _source_refusal(toolchain, private, homes) or _toolchain_refusal(Path(toolchain), targets):
+            yield _fault(key, *refused)
+        targets[key] = Path(toolchain)
 
 
 def exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path]:
     """Yield those of the files that a mount of one of the sources shows."""
-    shown_paths = [_real(Path(source)) for source in sources]
-    return (file for file in files if any(_overlap(_real(file), path) for path in shown_paths))
+    shown_paths = [real(Path(source)) for source in sources]
+    return (file for file in files if any(_overlap(real(file), path) for path in shown_paths))
 
 
-def refuse_as_workspace(root: Path, environ: Mapping[str, str]) -> None:
-    """Refuse a directory that can't be a workspace: what holds more than one project, or what is Gloveport's own.
-
-    Raises:
-        ConfigError: It is such a one.
-    """
-    own = [_real(path) for path in (state_directory(environ), config_directory())]
-    refused = _content_refusal(root, own, _homes())
-    if refused is None and not root.is_dir():
-        refused = f"expected a directory, found {shown(str(root))}", "name the directory of a project"
-    if refused is not None:
-        problem, hint = refused
-        raise ConfigError(f"workspace: {problem}", hint=hint)
+def real(path: Path) -> Path:
+    """The path without symbolic links."""
+    return Path(os.path.realpath(path))
 
 
-def _fault(index: int, key: str, problem: str, hint: str) -> Fault:
-    return Fault(keys=(("policy", "mounts", index, key),), problem=problem, hint=hint)
+def _fault(key: KeyPath, problem: str, hint: str) -> Fault:
+    return Fault(keys=(key,), problem=problem, hint=hint)
 
 
 def _source_refusal(source: str, own: Sequence[Path], homes: Sequence[Path]) -> tuple[str, str] | None:
     if not is_canonical(source):
         return _spelling(source)
     path = Path(source)
-    return _content_refusal(path, own, homes) or _file_refusal(path)
+    return _own_refusal(path, own) or content_refusal(path, homes) or _file_refusal(path)
 
 
-def _content_refusal(path: Path, own: Sequence[Path], homes: Sequence[Path]) -> tuple[str, str] | None:
+def _own_refusal(path: Path, own: Sequence[Path]) -> tuple[str, str] | None:
+    if (private := _first_overlap(path, own)) is None:
+        return None
+    return (
+        f"expected nothing of Gloveport's own, found {shown(str(path))}, which overlaps {printable(str(private))}",
+        "a program must not read secrets, the configuration, the audit log or the state: choose another place",
+    )
+
+
+def content_refusal(path: Path, homes: Sequence[Path]) -> tuple[str, str] | None:
+    """Say what is wrong with what lies at a path, whoever it is shown to, and what to do; None where nothing is."""
     found = shown(str(path))
-    for private in own:
-        if _overlap(path, private):
-            return (
-                f"expected nothing of Gloveport's own, found {found}, which overlaps {printable(str(private))}",
-                "a program must not read secrets, the configuration, the audit log or the state: choose another place",
-            )
     if any(_overlap(path, kernel) for kernel in _KERNEL):
         return f"expected ordinary files, found {found}, where the kernel or services answer", "copy what is needed"
     if path in _COLLECTIONS:
@@ -112,39 +132,57 @@ def _content_refusal(path: Path, own: Sequence[Path], homes: Sequence[Path]) -> 
 def _file_refusal(path: Path) -> tuple[str, str] | None:
     found = shown(str(path))
     try:
-        real = path.resolve(strict=True)
-        mode = real.stat().st_mode
+        resolved = path.resolve(strict=True)
+        mode = resolved.stat().st_mode
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
         reason = getattr(error, "strerror", None) or "a loop of symbolic links"
         return f"expected an existing directory or file, found {found} ({reason})", "correct the path, or create it"
-    if real != path:
+    if resolved != path:
         # A link can be turned elsewhere after the review.
         return (
             f"expected a path without symbolic links, found {found}",
-            f"write what it leads to: {printable(str(real))}",
+            f"write what it leads to: {printable(str(resolved))}",
         )
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         return f"expected a directory or a regular file, found {found}", "sockets, devices and FIFOs can't be shown"
     return None
 
 
-def _target_refusal(target: str, others: Mapping[int, Path]) -> tuple[str, str] | None:
+def _target_refusal(target: str, others: Mapping[KeyPath, Path]) -> tuple[str, str] | None:
     if not is_canonical(target):
         return _spelling(target)
     path = Path(target)
-    for system in _SYSTEM:
-        if _overlap(path, system):
-            return (
-                f"expected a place of its own, found {shown(target)}, which overlaps {system}",
-                "choose one such as /data",
-            )
-    for index, other in others.items():
+    if (system := _first_overlap(path, _SYSTEM)) is not None:
+        return (
+            f"expected a place of its own, found {shown(target)}, which overlaps {system}",
+            "choose one such as /data",
+        )
+    return _nesting(path, others)
+
+
+def _toolchain_refusal(path: Path, others: Mapping[KeyPath, Path]) -> tuple[str, str] | None:
+    if not path.is_dir():
+        return f"expected a directory, found {shown(str(path))}", "name the directory that it is in"
+    if (system := _first_overlap(path, _TAKEN)) is not None:
+        return (
+            f"expected a place that no sandbox has, found {shown(str(path))}, which overlaps {system}",
+            "leave it out if commands see it anyway; else keep it elsewhere, such as in /opt or /usr/local",
+        )
+    return _nesting(path, others)
+
+
+def _first_overlap(path: Path, places: Sequence[Path]) -> Path | None:
+    return next((place for place in places if _overlap(path, place)), None)
+
+
+def _nesting(path: Path, others: Mapping[KeyPath, Path]) -> tuple[str, str] | None:
+    for key, other in others.items():
         # Bubblewrap before 0.12 makes a mount point through a symbolic link planted beneath another mount, on the
         # host (CVE-2026-87766).
         if _overlap(path, other):
             return (
-                f"expected a place of its own, found {shown(target)}, which overlaps that of policy.mounts[{index}]",
-                "mounts lie side by side: choose another target",
+                f"expected a place of its own, found {shown(str(path))}, which overlaps that of {dotted(key)}",
+                "mounts lie side by side: choose another place, or leave one of them out",
             )
     return None
 
@@ -160,12 +198,8 @@ def _overlap(one: Path, other: Path) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
-def _homes() -> list[Path]:
+def home_directories() -> list[Path]:
     """Home directories of this user, of root, and of whoever has one under /home."""
     homes = {Path(user.pw_dir) for user in pwd.getpwall() if user.pw_uid in {0, os.geteuid()} or user.pw_uid >= 1000}
     # Service accounts name "/" or a directory that does not exist.
-    return sorted(_real(home) for home in homes if home.is_absolute() and home != Path("/"))
+    return sorted(real(home) for home in homes if home.is_absolute() and home != Path("/"))

@@ -42,7 +42,7 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
     _refuse_exposed(config)
     origins = {dotted(key): (new if key[0] in _LIVE else old).origins[dotted(key)] for key, _ in leaves(config)}
     return Reloaded(
-        loaded=Loaded(config=config, files=new.files, origins=origins),
+        loaded=Loaded(config=config, files=new.files, origins=origins, believed=new.believed),
         postponed=tuple(dict.fromkeys(dotted(_named(key)) for key in _changed(config, new.config))),
     )
 
@@ -62,8 +62,10 @@ def _named(key: KeyPath) -> KeyPath:
 def _refuse_exposed(config: Config) -> None:
     # The new files are sound by themselves. But they may put a secret where the mounts of before still show it.
     files = secret_files(config.model_dump(mode="json", include={"api"}))
-    if file := next(exposed([mount.source for mount in config.policy.mounts], files), None):
+    sources = [*(mount.source for mount in config.policy.mounts), *map(str, config.workspace.toolchains)]
+    if file := next(exposed(sources, files), None):
         raise ConfigError(
-            f"programs can read {printable(str(file))} until Gloveport is restarted: policy.mounts shows it",
+            f"programs can read {printable(str(file))} until Gloveport is restarted: policy.mounts, or "
+            "workspace.toolchains, shows it",
             hint="restart Gloveport, or keep the secret elsewhere",
         )

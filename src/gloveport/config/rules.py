@@ -13,14 +13,15 @@ from typing import Any
 from gloveport.config.apis import api_faults, secret_files
 from gloveport.config.faults import Fault, validated
 from gloveport.config.layers import Table
-from gloveport.config.mounts import mount_faults
-from gloveport.config.schema import Config, KeyPath
+from gloveport.config.mounts import mount_faults, toolchain_faults
+from gloveport.config.schema import Config, KeyPath, is_canonical
 from gloveport.config.servers import sampling_faults, server_faults
 from gloveport.config.wording import dotted, printable
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
 _MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")
 _MOUNTS: KeyPath = ("policy", "mounts")
+_TOOLCHAINS: KeyPath = ("workspace", "toolchains")
 _FIRST_UID: KeyPath = ("sandbox", "first_uid")
 _UID_COUNT: KeyPath = ("sandbox", "uid_count")
 _RUNS: KeyPath = ("admission", "concurrent_runs")
@@ -41,8 +42,8 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
 
     Args:
         data: What the files say; it may have faults of shape as well.
-        own: Gloveport's own directories, which no mount may show; a configured audit directory is one more, and so is
-            every file that a secret is read from.
+        own: Gloveport's own directories, which neither a mount nor a toolchain may show; a configured audit
+            directory is one more, and so is every file that a secret is read from.
     """
     yield from _wall_faults(data)
     yield from _uid_faults(data)
@@ -51,7 +52,9 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     yield from sampling_faults(data)
     audit = _sound(data, _AUDIT)
     private = [*own, *secret_files(data), *([audit] if audit else [])]
-    yield from mount_faults(_sound_mounts(data), own=private)
+    mounts = _sound_mounts(data)
+    yield from mount_faults(mounts, own=private)
+    yield from toolchain_faults(_sound_toolchains(data), mounts, own=private)
 
 
 def _wall_faults(data: Table) -> Iterator[Fault]:
@@ -99,6 +102,16 @@ def _sound_mounts(data: Table) -> dict[int, tuple[str | None, str | None]]:
         index: (_sound_side(element, "source"), _sound_side(element, "target"))
         for index, element in enumerate(written if isinstance(written, list) else [])
         if isinstance(element, dict)
+    }
+
+
+def _sound_toolchains(data: Table) -> dict[int, str]:
+    """The toolchains that have the right shape by themselves, by their place in the file."""
+    written = _written(data, _TOOLCHAINS)
+    return {
+        index: element
+        for index, element in enumerate(written if isinstance(written, list) else [])
+        if isinstance(element, str) and is_canonical(element)
     }
 
 

@@ -7,14 +7,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ByteSize, Field
 
 from gloveport.model import MIB, Limits, Policy, Seconds, Value
 from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
 from gloveport.model.hub import Sampling, Server, ServerName
-from gloveport.model.workspace import WorkspacePolicy
+from gloveport.model.workspace import HostPattern, WorkspacePolicy
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and indexes into arrays."""
@@ -154,6 +154,13 @@ class CommandLimits(Limits):
     scratch_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(512 * MIB)
     """Size of its private /tmp."""
 
+    # What only programs have is no key: output of commands is kept and shown by sizes of its own.
+    output_bytes: ClassVar[ByteSize] = Limits().output_bytes  # type: ignore[misc]
+    stored_output_bytes: ClassVar[ByteSize] = Limits().stored_output_bytes  # type: ignore[misc]
+    code_bytes: ClassVar[ByteSize] = Limits().code_bytes  # type: ignore[misc]
+    tool_calls: ClassVar[int] = Limits().tool_calls  # type: ignore[misc]
+    tool_bytes: ClassVar[ByteSize] = Limits().tool_bytes  # type: ignore[misc]
+
 
 class Hook(Value):
     """A command that runs in the sandbox after files were written by a patch or by changes."""
@@ -172,9 +179,10 @@ class Workspace(WorkspacePolicy):
     """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
 
     root: AbsolutePath | None = None
-    """The directory. Default: that of `--workspace`; without either those tools are not offered."""
+    """The directory. It may hold nothing that Gloveport runs, keeps or reads secrets from, and nothing of the system's.
+    Default: that of `--workspace`; without either those tools are not offered."""
 
-    toolsets: tuple[Literal["code", "workspace"], ...] = ("code", "workspace")
+    toolsets: Annotated[tuple[Literal["code", "workspace"], ...], Field(min_length=1)] = ("code", "workspace")
     """Which tools are offered where there is a workspace: a client pays for each with every request. `--toolsets`
     says it on the command line."""
 
@@ -184,7 +192,7 @@ class Workspace(WorkspacePolicy):
 
     toolchains: tuple[AbsolutePath, ...] = ()
     """Directories of compilers and interpreters besides the system's, shown read-only at their own paths. Where one has
-    a `bin`, commands are found there."""
+    a `bin`, commands are found there. What a mount of `policy.mounts` may not show, a toolchain may not either."""
 
     caches: bool = True
     """Whether what package managers download is kept from command to command, in the state directory."""
@@ -193,7 +201,13 @@ class Workspace(WorkspacePolicy):
     """Commands that format or check what was written. What one says when it fails is among the answer's warnings."""
 
     orphan_seconds: Seconds = 900
-    """A command goes on for so long after the last call of the client that began it."""
+    """A command goes on for so long after the last call of the client that began it. This counts over HTTP only: over
+    stdio a client is there as long as the server is."""
+
+    hosts: tuple[HostPattern, ...] = ()
+    """Patterns of the names of hosts that commands may reach, with `*` for any characters. They grant nothing by
+    themselves: a command may use an active `[api.NAME]` all of whose hosts they name, as programs do. Such hosts don't
+    come to the gate `network`."""
 
     limits: CommandLimits = CommandLimits()
     """What each command may use at most."""

@@ -26,6 +26,7 @@ from gloveport.guard import Guard
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand
+from gloveport.policy.modes import stance
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.confined import Confined
 from gloveport.workspace import keeping
@@ -93,6 +94,9 @@ class Workspace:
             WorkspaceError: SANDBOX_UNAVAILABLE.
             AuditError: It can't be written down.
         """
+        policy = guard.grant.workspace
+        command.has_all_time = wanted.seconds >= self.limits.wall_seconds
+        command.can_ask_for_network = policy is not None and stance(policy, "network") == "ask"
         async with guard.admit(wanted.action) as ending:
             program = Program(
                 name="command",

@@ -70,6 +70,12 @@ class RunCommand(Value):
     workdir: str = "."
     """Relative to the workspace."""
     tty: bool = False
+    stdin_bytes: int = 0
+    """Of what it reads first."""
+    stdin_sha256: str = ""
+    """Digest of that; empty where there is none."""
+    keeps_stdin: bool = False
+    """Whether its input stays open, so that anything may follow."""
     variables: tuple[str, ...] = ()
     """Names of the variables that the caller sets, sorted."""
     variables_sha256: str = ""
@@ -93,4 +99,8 @@ class WriteFiles(Value):
 
     kind: Literal["write"] = "write"
     changes: tuple[Change, ...]
+    bytes: int = 0
+    """Of the patch, or of the changes as JSON."""
+    sha256: str = ""
+    """Digest of that; empty where a change is only taken back."""
     needs: tuple[Need, ...] = ()

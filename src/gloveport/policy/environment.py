@@ -14,6 +14,7 @@ PYTHONPATH, NODE_OPTIONS for memory, GIT_AUTHOR_NAME and the like are daily work
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gloveport.model.workspace import WorkspacePolicy
@@ -58,7 +59,7 @@ _OPTIONS_ALSO: Final = {"_JAVA_OPTIONS": "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"
 
 _PROGRAMS: Final = frozenset({"EDITOR", "GIT_EDITOR", "GIT_PAGER", "GIT_SEQUENCE_EDITOR", "PAGER", "VISUAL", "BROWSER"})
 _HARMLESS_PROGRAMS: Final = frozenset(
-    {"", ":", "true", "false", "cat", "more", "less", "vi", "vim", "nano", "ed", "echo"}
+    {"", ":", "true", "false", "cat", "more", "less", "vi", "vim", "nano", "ed", "echo", "none"}
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -81,17 +82,44 @@ _SECRET_VALUE: Final = (
     ("a token of Slack", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
     ("an API key of Google", re.compile(r"\bAIza[A-Za-z0-9_-]{30,}")),
     ("a token of npm", re.compile(r"\bnpm_[A-Za-z0-9]{30,}")),
-    ("a signed web token", re.compile(r"\beyJ[\w-]{8,1024}\.eyJ[\w-]{8,4096}\.[\w-]{8}")),
-    ("a URL with a password", re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{1,256}:(?!\*)[^\s/@]{8,256}@")),
+    (
+        "a signed web token",  # from where letters begin: at each eyJ in them, the time would grow with their square
+        re.compile(r"(?<![\w-])(?:[\w-]{0,64}-)?eyJ[\w-]{8,1024}\.eyJ[\w-]{8,4096}\.[\w-]{8}"),
+    ),
+    (
+        "a URL with a password",
+        re.compile(
+            r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{1,256}:(?!\*)[^\s/@]{8,256}@"
+            r"(?!(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?:[:/?#\s]|\Z))"
+        ),
+    ),
 )
 _MOST_SEARCHED: Final = 65_536
+_LONGEST_NAME: Final = 256
+_MOST_CHARACTERS: Final = 131_072
+"""Of all values together: each is searched for several kinds of secrets."""
+_SHELL_FILE = re.compile(r"[/.$`]")
+_HARMLESS_VALUES: Final[Mapping[str, AbstractSet[str]]] = {
+    "BASH_ENV": {""},
+    "LD_PRELOAD": {""},
+    "PYTHONBREAKPOINT": {"", "0"},
+    "PYTHONINSPECT": {""},
+    "PYTHONSTARTUP": {""},
+}
 
 
 def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """The variables of a caller that are at the gate: the name, why, and what to do instead. Never a value."""
+    room = _MOST_CHARACTERS
     for name in sorted(env):
         value = env[name]
-        if secret := secret_in(name, value):
+        if (room := room - len(value)) < 0:
+            why = f"The variables together hold more than {_MOST_CHARACTERS} characters."
+            yield name, why, "Put the values into files, and name those."
+            return
+        if len(name) > _LONGEST_NAME:
+            yield name, f"{shown(name)} is too long for a name of a variable.", "Use a shorter name."
+        elif secret := secret_in(name, value):
             yield (
                 name,
                 f"The variable {shown(name)} holds what looks like {secret}.",
@@ -136,6 +164,10 @@ def _runs_something(name: str, value: str) -> bool:
     options = _OPTIONS.get(_OPTIONS_ALSO.get(name, name))
     if options is not None:
         return bool(options.search(value))
+    if name == "ENV":  # of production or test in most programs, of a file in sh
+        return bool(_SHELL_FILE.search(value))
+    if value in _HARMLESS_VALUES.get(name, ()):
+        return False
     if name in _PROGRAMS:
         return value not in _HARMLESS_PROGRAMS
     lowered = name.lower()

@@ -5,20 +5,23 @@ script, and an alarm that is false is a fault.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from posixpath import join, normpath
+from posixpath import normpath
 from typing import Final
 
 from pydantic import JsonValue
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.workspace import GATES, Change, Gate, Need, RunCommand, WorkspacePolicy, WriteFiles
-from gloveport.policy.destruction import MADE_ANEW, Place, destroys, script_destroys
+from gloveport.policy.commands import Scope
+from gloveport.policy.destruction import destroys, script_destroys
 from gloveport.policy.environment import refused_variables
 from gloveport.policy.modes import stance
-from gloveport.policy.programs import Facts, Run, facts_of, options
+from gloveport.policy.places import MADE_ANEW, Place, moved
+from gloveport.policy.programs import Facts, Run, Script, facts_of, options
 from gloveport.policy.remote import UNNAMED, hosts_needed
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, listed, printable, shown
@@ -27,6 +30,7 @@ PRIVILEGED: Final = frozenset(
     {"chroot", "doas", "insmod", "losetup", "modprobe", "mount", "pkexec", "poweroff", "reboot", "shutdown"}
     | {"su", "sudo", "swapoff", "swapon", "umount"}
 )
+_IS_OPTION = re.compile(r"-[LPe@]+|--")
 _MOST_NEEDS: Final = 16
 _ASKS_ABOUT: Final = frozenset({"--help", "--version"})
 _PIECE: Final = 160
@@ -49,6 +53,7 @@ class Asked:
         workdir: Relative to it.
         seconds: How long it may run.
         env: The variables that the caller sets.
+        stdin: What it is given to read, with the call.
     """
 
     command: str
@@ -57,11 +62,12 @@ class Asked:
     seconds: float = 0
     tty: bool = False
     env: Mapping[str, str] | None = None
+    stdin: str = ""
 
 
 def command_action(policy: WorkspacePolicy, asked: Asked) -> RunCommand:
     """Make what was asked for an action: with the gates that it comes to, and why. Raises nothing."""
-    facts = facts_of(asked.command)
+    facts = facts_of(asked.command, asked.stdin or None)
     hosts = {host: run for run in facts.runs for host in hosts_needed(run)}
     needs = [
         *_network(policy, hosts),
@@ -155,33 +161,33 @@ def _network(policy: WorkspacePolicy, hosts: Mapping[str, Run]) -> Iterator[Need
 
 
 def _destructive(policy: WorkspacePolicy, asked: Asked, facts: Facts) -> Iterator[Need]:
-    place = Place(asked.root, normpath(asked.workdir), MADE_ANEW.union(policy.disposable))
-    for run in facts.runs:
+    start = Place(asked.root, normpath(asked.workdir), MADE_ANEW.union(policy.disposable))
+    places: dict[Scope | None, Place] = {}
+    scripts: dict[int, list[Script]] = {}
+    for script in facts.scripts:
+        scripts.setdefault(script.run, []).append(script)
+    for number, run in enumerate(facts.runs):
+        place = _place_of(run.scope, places) or start
         if what := destroys(run, place):
             yield _destroyed(run.text, f"{shown(run.program)} {what}.")
         elif run.program == "cd":
-            place = _moved(run, place)
-    for script in facts.scripts:
-        if what := script_destroys(script, place):
-            yield _destroyed(script.text, f"A {script.interpreter} program {what}.")
+            place = moved(place, next((word for word in run.arguments if not _IS_OPTION.fullmatch(word.text)), None))
+        places[run.scope] = place
+        for script in scripts.get(number, ()):
+            if what := script_destroys(script, place):
+                yield _destroyed(script.text, f"A {script.interpreter} program {what}.")
+
+
+def _place_of(scope: Scope | None, places: Mapping[Scope | None, Place]) -> Place | None:
+    """Where a scope is: where it was last, or, in the beginning, what it stands in."""
+    while scope is not None and scope not in places:
+        scope = scope.outer
+    return places.get(scope)
 
 
 def _destroyed(piece: str, why: str) -> Need:
     instead = "Name single files, or what is made anew (build, node_modules); or commit or stash first."
     return _need("destructive_command", piece, why, instead)
-
-
-def _moved(run: Run, place: Place) -> Place:
-    """Where a command is after ``cd``. In a subshell it comes back, which is not followed."""
-    target = run.arguments[0] if run.arguments else None
-    if target is None or target.text.startswith("~"):
-        return Place(place.root, "/home", place.disposable)
-    if target.text.startswith("/tmp/") or target.known:  # noqa: S108 - the sandbox's own
-        here = place.directory
-        moved = normpath(target.text if here is None else join(here, target.text))
-        known = here is not None or target.text.startswith("/")
-        return Place(place.root, moved if known else None, place.disposable)
-    return Place(place.root, None, place.disposable)
 
 
 def _long(policy: WorkspacePolicy, asked: Asked) -> Iterator[Need]:

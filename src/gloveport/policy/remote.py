@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from gloveport.policy.programs import Run, operands, options
-from gloveport.policy.shell import Word
+from gloveport.policy.commands import Word
+from gloveport.policy.programs import Run, git_command, operands, options
 
 UNNAMED: Final = ""
 """A host that the text does not name: an index of packages, a remote of git."""
@@ -43,8 +43,14 @@ _INSTALLS: Final = {
     "yarn": {"add", "install"},
     "yum": {"install", "update", "upgrade"},
 }
+_NEAR = re.compile(r"\.{1,2}(?:/|\Z)|[/~]|file:")
+_HERE: Final = {
+    ("bundle", "install"): {"--local"},
+    ("cargo", "install"): {"--path"},
+    ("uv", "lock"): {"--check"},
+}
+"""Options with which nothing is fetched, or nothing that is certain."""
 _GIT_REMOTE = frozenset({"clone", "fetch", "ls-remote", "pull", "push"})
-_GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 
 
 def hosts_needed(run: Run) -> frozenset[str]:
@@ -61,8 +67,14 @@ def hosts_needed(run: Run) -> frozenset[str]:
     installs = _PIP.fullmatch(run.program) or (run.program == "uv" and texts[:1] == ["pip"])
     if installs or (_PYTHON.fullmatch(run.program) and texts[:2] == ["-m", "pip"]):
         return _of_pip(run.arguments[texts.index("pip") + 1 :] if "pip" in texts[:2] else run.arguments)
-    verbs = {word.text for word in operands(run.arguments)[:1]}
-    return frozenset({UNNAMED} if verbs & _INSTALLS.get(run.program, set()) else ())
+    return _of_installing(run)
+
+
+def _of_installing(run: Run) -> frozenset[str]:
+    verb, *wanted = [word.text for word in operands(run.arguments)] or [""]
+    here = options(run.arguments) & _HERE.get((run.program, verb), frozenset())
+    near = bool(wanted) and all(_NEAR.match(each) for each in wanted)
+    return frozenset({UNNAMED} if verb in _INSTALLS.get(run.program, ()) and not here and not near else ())
 
 
 def _of_urls(words: Sequence[Word]) -> frozenset[str]:
@@ -88,10 +100,8 @@ def _of_reaching(run: Run) -> frozenset[str]:
 
 
 def _of_git(arguments: Sequence[Word]) -> frozenset[str]:
-    at = 0
-    while at < len(arguments) and arguments[at].text.startswith("-"):
-        at += 2 if arguments[at].text in _GIT_VALUES else 1
-    name, words = (arguments[at].text if at < len(arguments) else ""), operands(arguments[at + 1 :])
+    _, name, rest = git_command(arguments)
+    words = operands(rest)
     if name not in _GIT_REMOTE:
         return frozenset()
     far = words[0].text if words else ""

@@ -1,13 +1,14 @@
 """What an action would do, in one line that approvals are compared by, and in detail for the person who approves it.
 
-Two actions have the same subject only if they are the same, arguments and bodies aside, and no program can write one
-that a pattern takes for another: what is not plain is escaped, ``%`` and ``*`` among it, and a path that servers may
-read in two ways, or too long to be shown, is not written as a path.
+Two actions have the same subject only if they are the same, arguments and bodies aside (what a command reads and
+what a write puts into files are in it by their digests), and no program can write one that a pattern takes for another:
+what is not plain is escaped, ``%`` and ``*`` among it, and a path that servers may read in two ways, or too long to be
+shown, is not written as a path.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -16,7 +17,7 @@ from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
-from gloveport.model.workspace import Gate, RunCommand, WriteFiles
+from gloveport.model.workspace import Change, Gate, RunCommand, WriteFiles
 from gloveport.policy.hosts import DEFAULT_PORTS
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.wildcards import matches
@@ -31,7 +32,11 @@ MOST_LINES = 200
 
 
 def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
-    """``call server/tool``, ``fetch METHOD scheme://host[:port]/path``, ``connect host:port``. Printable ASCII."""
+    """What would be done, in printable ASCII.
+
+    ``call server/tool``, ``fetch METHOD scheme://host[:port]/path``, ``connect host:port``,
+    ``command DIRECTORY …: TEXT`` with the digests of variables and input, ``write OPERATION:PATH,… DIGEST``.
+    """
     match action:
         case CallTool():
             return f"call {_plain(action.server)}/{_plain(action.tool)}"
@@ -46,10 +51,9 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
         case Execute():
             return f"execute {action.language}"
         case RunCommand():
-            where = f"{_plain(action.workdir)} {action.variables_sha256}".rstrip()
-            return f"command {where}: {_plain(action.command)}"
+            return f"command {' '.join(_how(action))}: {_plain(action.command)}"
         case WriteFiles():
-            return f"write {_plain(','.join(change.path for change in action.changes))}"
+            return f"write {_changes(action.changes)} {action.sha256}".rstrip()
 
 
 def permission_subject(gate: Gate, action: RunCommand | WriteFiles) -> str:
@@ -87,6 +91,25 @@ def detail_of(action: Action) -> str:
 def _plain(text: str) -> str:
     escaped = quote(text, safe=_PLAIN, errors="surrogatepass")
     return escaped if len(escaped) <= _LONGEST else _digest(text)
+
+
+def _how(action: RunCommand) -> Iterator[str]:
+    """Where a command runs, with which variables, and what it reads: each a word of its own shape."""
+    yield _plain(action.workdir)
+    if action.variables_sha256:
+        yield action.variables_sha256
+    if action.stdin_sha256:
+        yield f"stdin={action.stdin_bytes},{action.stdin_sha256}"
+    if action.tty:
+        yield "tty"
+    elif action.keeps_stdin:
+        yield "stdin+"
+
+
+def _changes(changes: Iterable[Change]) -> str:
+    """What is done with which path. A comma of a path is escaped: none hides a change, or makes up one."""
+    every = ",".join(f"{change.operation}:{_plain(change.path).replace(',', '%2C')}" for change in changes)
+    return every if len(every) <= _LONGEST else _digest(every)
 
 
 def _path(path: str) -> str:

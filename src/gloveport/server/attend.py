@@ -29,6 +29,11 @@ Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
 _Asked: TypeAlias = Question | Need
 
 _BY = "client"
+_SAME_TOOL = "For this once, or for the same again, whatever the arguments are"
+_SAME_CALL = (
+    "For this once, or for this very call again, until its time is over, where a permission for the session was asked "
+    "for; with `session` it is not asked about again in this session either"
+)
 _CAN_NOT_ASK = Verdict(allowed=False, by="the client can't ask, and there is no queue")
 _TOO_FAST_SECONDS = 1.0
 """Nobody reads a question and declines it in less: it was the client that did."""
@@ -235,7 +240,7 @@ def _form(question: Question) -> dict[str, Any]:
             "remember": {
                 "type": "string",
                 "title": "Remember",
-                "description": "For this once, or for the same again, whatever the arguments are",
+                "description": _SAME_CALL if question.is_permission else _SAME_TOOL,
                 "enum": scopes,
                 "default": "once",
             },

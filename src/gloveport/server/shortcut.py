@@ -76,8 +76,12 @@ class Shortcut:
         answer = tool(Call(self._caller, str(message.id), arguments))
         if answer is None:
             return None
-        told = answer.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
-        line = pydantic_core.to_json({"jsonrpc": "2.0", "id": message.id, "result": told}) + b"\n"
+        try:
+            told = answer.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
+            line = pydantic_core.to_json({"jsonrpc": "2.0", "id": message.id, "result": told}) + b"\n"
+        except BaseException:
+            answer.afterwards()
+            raise
         return line, answer.afterwards
 
 

@@ -6,9 +6,10 @@ error, so that neither a child process nor a stray print gets at the protocol.
 """
 
 import contextlib
+import logging
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 from signal import Signals
@@ -20,10 +21,13 @@ import mcp_types as wire
 from mcp.server import MCPServer
 from mcp.shared.message import SessionMessage
 
-from gloveport.server.shortcut import AtOnce, Shortcut
+from gloveport.server import garbled
+from gloveport.server.shortcut import AtOnce, Shortcut, nothing
 from gloveport.server.signals import on_end_signal
 
 _CHUNK_BYTES = 1 << 16
+
+_log = logging.getLogger(__name__)
 
 
 async def serve_stdio(server: MCPServer[Any], tools: Mapping[str, AtOnce] = MappingProxyType({})) -> list[Signals]:
@@ -56,6 +60,9 @@ class _Requests:
     shortcut: Shortcut
     answers: "_Answers"
     _rest: bytes = b""
+    _cut: bool = False
+    """Whether the last line was longer than what is read."""
+
     _ended: bool = False
 
     def end(self) -> None:
@@ -65,33 +72,47 @@ class _Requests:
 
     async def receive(self) -> SessionMessage | Exception:
         while line := await self._line():
+            if self._cut:
+                await self._answer(garbled.too_long())
+                continue
             try:
                 message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
             except ValueError as error:
-                return error
+                _log.warning("a line of the client is no message: %s", str(error)[:200])
+                await self._answer(garbled.answer_to(line))
+                continue
             answer = self.shortcut.answer(message)
             if answer is None:
                 return SessionMessage(message)
-            line, afterwards = answer
-            try:
-                written = self.answers.write_now(line)
-            finally:
-                afterwards()
-            if not written:
-                with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
-                    await self.answers.write(line)
+            await self._answer(*answer)
         raise anyio.EndOfStream
 
+    async def _answer(self, line: bytes | None, afterwards: Callable[[], object] = nothing) -> None:
+        """Send an answer, before what is left to do where that holds up nobody."""
+        try:
+            written = line is None or self.answers.write_now(line)
+        finally:
+            afterwards()
+        if line is not None and not written:
+            with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
+                await self.answers.write(line)
+
     async def _line(self) -> bytes:
-        """The next line; what comes after the last newline is one too. Empty at the end."""
-        parts, rest = [], self._rest
+        """The next line; what comes after the last newline is one too. Empty at the end.
+
+        Of one that is too long only the beginning comes back.
+        """
+        parts, rest, size = [], self._rest, 0
         while b"\n" not in rest:
-            parts.append(rest)
+            if size <= garbled.MAX_LINE_BYTES:
+                parts.append(rest)
+            size += len(rest)
             rest = await self._read()
             if not rest:
                 break
         line, newline, self._rest = rest.partition(b"\n")
-        return b"".join((*parts, line, newline))
+        self._cut = size + len(line) > garbled.MAX_LINE_BYTES
+        return b"".join((*parts, newline)) if self._cut else b"".join((*parts, line, newline))
 
     async def _read(self) -> bytes:
         with contextlib.suppress(PermissionError):  # a plain file: epoll takes none, and reading it does not wait

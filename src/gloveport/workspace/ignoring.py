@@ -7,8 +7,9 @@ are bounded in number and size, and matched in bounded time (globs.py). Names ar
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from gloveport.errors import WorkspaceError
@@ -31,6 +32,18 @@ MAX_RULES: Final = 2000
 
 _MAX_PATTERN: Final = 1 << 10
 """Of one rule; a longer one is passed over. A match costs no more than the length of a path times this."""
+
+MOST_RULES: Final = 1 << 16
+"""Bytes of all .gitignore files that count in one call of ``ignored_among``: the event loop may wait for it."""
+
+_DEEPEST: Final = 64
+"""Levels of directories that are asked for rules then."""
+
+_MOST_STEPS: Final = 1 << 27
+"""Bytes of rules times bytes of paths that are compared with them then: a fraction of a second, at the very worst."""
+
+_CACHED: Final = 16
+"""How many .gitignore files' rules are kept, once compiled: that takes a hundred times longer than to read them."""
 
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
 
@@ -80,15 +93,17 @@ class Ignore:
         return next((rules.leaves_out for rules in self._rules if rules.match(below, name, kind)), None)
 
 
-def read_ignore(tree: Tree, directory: str) -> Ignore | None:
-    """Read the rules of a directory; None where there are none, or where they can't be read."""
+def read_ignore(tree: Tree, directory: str, most: int = MAX_BYTES) -> Ignore | None:
+    """Read the rules of a directory, ``most`` bytes of them; None where there are none, or where they can't be read."""
     try:
         with tree.file(f"{directory}/.gitignore") as opened:
-            text = os.read(opened.descriptor, MAX_BYTES)
+            text = os.read(opened.descriptor, min(most, MAX_BYTES))
+            whole = opened.status.st_size <= len(text)
     except WorkspaceError:
         return None
     above = 0 if directory == "." else len(raw(directory)) + 1
-    return Ignore(above, len(text), _parsed(text))
+    # A rule that is cut would be another one.
+    return Ignore(above, len(text), _parsed(text if whole else text[: text.rfind(b"\n") + 1]))
 
 
 def ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
@@ -107,8 +122,9 @@ def ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
     return next((verdict for verdict in verdicts if verdict is not None), False)
 
 
+@lru_cache(_CACHED)  # by the text itself: times of a file may stay the same while it is changed
 def _parsed(text: bytes) -> Sequence[_Rules]:
-    """The rules, the last first: of several that match the last one decides."""
+    """The rules, the last first: of several that match the last one decides. Nobody changes them."""
     runs: list[_Rules] = []
     for line in text.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")[:MAX_RULES]:
         rule = _unpadded(line.removesuffix("\r"))
@@ -141,25 +157,53 @@ def _add(pattern: str, patterns: _Patterns) -> None:
 
 
 def ignored_among(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
-    """Those of some paths that rules of .gitignore leave out, or that lie in what they leave out."""
-    known: dict[str, Ignore | None] = {}
+    """Those of some paths that rules of .gitignore leave out, or that lie in what they leave out.
 
-    def rules(directory: str) -> Ignore | None:
-        if directory not in known:
-            known[directory] = read_ignore(tree, directory)
-        return known[directory]
-
-    return frozenset(path for path in paths if _is_ignored(path, rules))
+    It waits for no other file system than that of the root: rules that lie below a mount do not count. Nor do those
+    beyond the bounds of one call. Who could write such rules could as well have removed them.
+    """
+    asking = _Asking(tree.within_one_mount())
+    return frozenset(path for path in paths if asking.is_ignored(path))
 
 
-def _is_ignored(path: str, rules: Callable[[str], Ignore | None]) -> bool:
-    parts = [part for part in path.split("/") if part not in {"", "."}]
-    if ".." in parts or "\0" in path:
-        return False
-    for number in range(1, len(parts) + 1):
-        here = raw("/".join(parts[:number]))
-        above = [rules("/".join(parts[:count]) or ".") for count in range(number - 1, -1, -1)]
-        kind: Kind = "file" if number == len(parts) else "directory"
-        if ignored((found for found in above if found is not None), here, kind):
-            return True
-    return False
+@dataclass(slots=True)
+class _Asking:
+    """One call of ``ignored_among``."""
+
+    tree: Tree
+    _rules: int = 0
+    _steps: int = 0
+    _known: dict[str, tuple[Ignore, ...] | None] = field(default_factory=dict)
+    """By the path of a directory: the rules for what lies in it, the nearest first; None where it is left out."""
+
+    def is_ignored(self, path: str) -> bool:
+        try:
+            *above, name = self.tree.checked(path).split("/")
+        except WorkspaceError:
+            return False  # nothing can be written there
+        here, ignores = "", self._below(".", (), 0)
+        for depth, part in enumerate(above, 1):
+            here += part
+            ignores = self._below(here, ignores, depth)
+            if ignores is None:
+                return True
+            here += "/"
+        return ignores is not None and self._is_left_out(here + name, ignores, "file")
+
+    def _below(self, directory: str, above: tuple[Ignore, ...] | None, depth: int) -> tuple[Ignore, ...] | None:
+        if directory not in self._known:
+            left_out = above is None or (depth > 0 and self._is_left_out(directory, above, "directory"))
+            self._known[directory] = None if above is None or left_out else (*self._rules_of(directory, depth), *above)
+        return self._known[directory]
+
+    def _rules_of(self, directory: str, depth: int) -> tuple[Ignore, ...]:
+        if depth >= _DEEPEST or self._rules >= MOST_RULES:
+            return ()
+        rules = read_ignore(self.tree, directory, MOST_RULES - self._rules)
+        self._rules += rules.size if rules else 0
+        return (rules,) if rules else ()
+
+    def _is_left_out(self, path: str, ignores: tuple[Ignore, ...], kind: Kind) -> bool:
+        name = raw(path)
+        self._steps += sum(ignore.size * (len(name) - ignore.above) for ignore in ignores)
+        return ignored(ignores if self._steps <= _MOST_STEPS else (), name, kind)

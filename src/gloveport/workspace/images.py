@@ -68,7 +68,7 @@ def read_image(
         head = os.read(opened.descriptor, _PIECE)
         if _kind(head) is None:
             raise _no_picture(opened.path)
-        data = head + _rest(opened, MAX_SOURCE_BYTES - len(head))
+        data = _whole(opened, head)
     return picture_of(opened.path, data, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
 
 
@@ -103,11 +103,12 @@ def _kind(magic: bytes) -> str | None:
     return None
 
 
-def _rest(opened: Opened, room: int) -> bytes:
-    pieces = []
+def _whole(opened: Opened, head: bytes) -> bytes:
+    """All of a file, of which the beginning was read."""
+    pieces, size = [head], len(head)
     while piece := os.read(opened.descriptor, _PIECE):
-        room -= len(piece)
-        if room < 0:
+        size += len(piece)
+        if size > MAX_SOURCE_BYTES:
             raise _too_large(opened.path)  # somebody writes to it
         pieces.append(piece)
     return b"".join(pieces)

@@ -2,7 +2,8 @@
 
 from typing import Final, TypedDict
 
-from anyio import to_thread
+from anyio import Semaphore, to_thread
+from anyio.lowlevel import RunVar
 from pydantic import JsonValue
 
 from gloveport.errors import WorkspaceError
@@ -14,6 +15,12 @@ from gloveport.workspace.tree import Tree
 _RESIZE: Final = ("python3", "-I", "-B", f"{GUEST}/python/resize_image.py")
 _SECONDS: Final = 10.0
 _NO_PILLOW: Final = 3
+
+_AT_ONCE: Final = 2
+"""So many pictures are held and made smaller at a time. Each may have 32 MiB; whoever else asks waits without one."""
+
+_turns: Final = RunVar[Semaphore]("gloveport.workspace.pictures")
+"""Of each event loop."""
 
 
 class Original(TypedDict):
@@ -53,15 +60,26 @@ async def view(tree: Tree, run: Run, path: str, *, most: tuple[int, int, int], r
             ``Tree.file``, ``Run``.
     """
     max_bytes, max_width, max_height = most
-    picture = await to_thread.run_sync(
-        lambda: read_image(tree, path, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
-    )
-    if not picture.needs_resize or (not resizes and len(picture.data) <= max_bytes):
-        return _told(picture, picture), picture.data
-    if not resizes:
-        raise _too_large(picture, "auto_resize is off")
-    smaller = await _smaller(run, picture, most)
-    return _told(smaller, picture), smaller.data
+    async with _turn():
+        picture = await to_thread.run_sync(
+            lambda: read_image(tree, path, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
+        )
+        if not picture.needs_resize or (not resizes and len(picture.data) <= max_bytes):
+            return _told(picture, picture), picture.data
+        if not resizes:
+            raise _too_large(picture, "auto_resize is off")
+        smaller = await _smaller(run, picture, most)
+        return _told(smaller, picture), smaller.data
+
+
+def _turn() -> Semaphore:
+    """Entered by whoever holds a picture."""
+    try:
+        return _turns.get()
+    except LookupError:
+        turns = Semaphore(_AT_ONCE)
+        _turns.set(turns)
+        return turns
 
 
 async def _smaller(run: Run, picture: Picture, most: tuple[int, int, int]) -> Picture:

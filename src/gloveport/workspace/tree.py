@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,16 @@ from gloveport.policy.protected import protected_part
 OPENAT2: Final = 437
 OPEN_TREE: Final = 428
 _THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
-NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08
+NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
+
+MAX_PATH_BYTES: Final = 4096
+"""Of a path that is asked for: PATH_MAX. What is done for each of its parts, or for a message, is bounded by that."""
+
+MAX_NAME_BYTES: Final = 255
+"""Of each of its parts: NAME_MAX."""
+
+_SHOWN: Final = 200
+"""Characters of a path in a message; ``details`` have all of it."""
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
 # among the files must not become the server's.
@@ -128,6 +137,7 @@ class Tree:
     root: Path
     exempt: AbstractSet[str]
     _descriptor: int
+    _resolve: int = BENEATH | NO_MAGICLINKS
 
     @classmethod
     @contextmanager
@@ -155,27 +165,37 @@ class Tree:
         finally:
             os.close(descriptor)
 
+    def within_one_mount(self) -> "Tree":
+        """This tree without what is mounted below its root, for those who can't wait for another file system.
+
+        What lies there is refused as if it lay outside: as PATH_OUTSIDE_WORKSPACE or SYMLINK_ESCAPE. It is to be used
+        no longer than this one.
+        """
+        return replace(self, _resolve=self._resolve | NO_XDEV)
+
     def checked(self, path: str) -> str:
         """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
 
         Raises:
             WorkspaceError: INVALID_ARGUMENT, ABSOLUTE_PATH_DENIED, PATH_OUTSIDE_WORKSPACE.
         """
+        _demand_short(path)
         if not path or "\0" in path:
             raise WorkspaceError("INVALID_ARGUMENT", "a path is empty or holds a NUL", hint='the root is "."')
         if _ABSOLUTE.match(path):
             raise WorkspaceError(
-                "ABSOLUTE_PATH_DENIED", f"{path} is absolute", hint="write it relative to the root of the workspace"
+                "ABSOLUTE_PATH_DENIED",
+                f"{_cut(path)} is absolute",
+                hint="write it relative to the root of the workspace",
             )
         parts = [part for part in path.split("/") if part not in {"", "."}]
         if ".." in parts:
             raise WorkspaceError(
-                "PATH_OUTSIDE_WORKSPACE", f"{path} has a part ..", hint="write the path from the root of the workspace"
+                "PATH_OUTSIDE_WORKSPACE",
+                f"{_cut(path)} has a part ..",
+                hint="write the path from the root of the workspace",
             )
-        try:
-            return shown(raw("/".join(parts))) or "."
-        except UnicodeEncodeError as error:
-            raise WorkspaceError("INVALID_ARGUMENT", "a path holds half of a surrogate pair") from error
+        return shown(raw("/".join(parts))) or "."
 
     @contextmanager
     def file(self, path: str) -> Iterator[Opened]:
@@ -229,7 +249,7 @@ class Tree:
             status = _status(parent, first, resolved)
             if status is not None and stat.S_ISLNK(status.st_mode):
                 raise WorkspaceError(
-                    "SYMLINK_ESCAPE", f"{first} in {asked} is a symbolic link, which is not written to"
+                    "SYMLINK_ESCAPE", f"{_cut(first)} in {_cut(asked)} is a symbolic link, which is not written to"
                 )
             if missing:
                 status = None
@@ -243,7 +263,7 @@ class Tree:
         if part := protected_part(path, self.exempt):
             raise WorkspaceError(
                 "PROTECTED_PATH",
-                f"{part} is protected: what is written there runs later, outside of the sandbox",
+                f"{_cut(part)} is protected: what is written there runs later, outside of the sandbox",
                 hint="ask the operator to exempt it, or leave it to a person",
                 details={"path": path, "protected": part},
             )
@@ -273,7 +293,7 @@ class Tree:
         path = asked
         for _ in range(_TRIES):
             try:
-                return self._openat2(path, flags, BENEATH | NO_MAGICLINKS | NO_SYMLINKS), path
+                return self._openat2(path, flags, NO_SYMLINKS), path
             except OSError as error:
                 # A link on the way; a lease; or what a link led to a moment ago lies elsewhere by now.
                 moved = error.errno == errno.ENOENT and path is not asked
@@ -285,7 +305,7 @@ class Tree:
 
     def _target(self, path: str) -> str:
         """The path that ``path`` leads to at this moment, without links."""
-        descriptor = self._openat2(path, _NAME, BENEATH | NO_MAGICLINKS)
+        descriptor = self._openat2(path, _NAME)
         try:
             found = _lies_at(descriptor).rstrip(b"/")
         finally:
@@ -297,8 +317,8 @@ class Tree:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         return shown(found[len(root) + 1 :])
 
-    def _openat2(self, path: str, flags: int, resolve: int) -> int:
-        how = struct.pack("=QQQ", flags, 0, resolve)
+    def _openat2(self, path: str, flags: int, resolve: int = 0) -> int:
+        how = struct.pack("=QQQ", flags, 0, self._resolve | resolve)
         # The path is a C string: ``checked`` has refused a NUL, with which the kernel would see another path.
         descriptor: int = _syscall(OPENAT2, self._descriptor, raw(path), how, len(how))
         if descriptor < 0:
@@ -308,7 +328,7 @@ class Tree:
 
     def _probe(self) -> None:
         try:
-            os.close(self._openat2(".", _NAME, BENEATH | NO_MAGICLINKS | NO_SYMLINKS))
+            os.close(self._openat2(".", _NAME, NO_SYMLINKS))
         except OSError as error:
             raise SandboxError(
                 f"the kernel can't keep paths inside of the workspace: openat2: {error.strerror}",
@@ -318,27 +338,45 @@ class Tree:
     def _refusal(self, path: str, error: OSError) -> WorkspaceError:
         if error.errno == errno.EXDEV:
             code = "SYMLINK_ESCAPE" if self._is_link(path) else "PATH_OUTSIDE_WORKSPACE"
-            return WorkspaceError(code, f"{path} leads out of the workspace", details={"path": path})
+            return WorkspaceError(code, f"{_cut(path)} leads out of the workspace", details={"path": path})
         if error.errno == errno.EAGAIN:
             return WorkspaceError(
                 "PATH_OUTSIDE_WORKSPACE",
-                f"{path} changed at each of {_TRIES} tries, so that nobody can say whether it lies in the workspace",
+                f"{_cut(path)} changed at each of {_TRIES} tries: nobody can say whether it lies in the workspace",
                 hint="end the program that changes it, and try again",
                 retryable=True,
             )
         code, text = _REFUSALS.get(error.errno or 0, ("INTERNAL_ERROR", f"can't be opened: {error.strerror}"))
-        return WorkspaceError(code, f"{path} {text}", details={"path": path})
+        return WorkspaceError(code, f"{_cut(path)} {text}", details={"path": path})
 
     def _is_link(self, path: str) -> bool:
         """Whether the last part is a link. Words of an error hang on it, nothing else."""
         try:
-            descriptor = self._openat2(path, _NAME | os.O_NOFOLLOW, BENEATH | NO_MAGICLINKS)
+            descriptor = self._openat2(path, _NAME | os.O_NOFOLLOW)
         except OSError:
             return False
         try:
             return stat.S_ISLNK(os.fstat(descriptor).st_mode)
         finally:
             os.close(descriptor)
+
+
+def _demand_short(path: str) -> None:
+    try:
+        name = raw(path)
+    except UnicodeEncodeError as error:
+        raise WorkspaceError("INVALID_ARGUMENT", "a path holds half of a surrogate pair") from error
+    if len(name) > MAX_PATH_BYTES or any(len(part) > MAX_NAME_BYTES for part in name.split(b"/")):
+        raise WorkspaceError(
+            "INVALID_ARGUMENT",
+            f"{_cut(path)} is longer than {MAX_PATH_BYTES} bytes, or a name in it is longer than {MAX_NAME_BYTES}",
+            hint="no file system takes it: choose a shorter one",
+        )
+
+
+def _cut(path: str) -> str:
+    """A path, as far as a message shows it."""
+    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
 
 
 def _native(name: str) -> str:
@@ -352,14 +390,14 @@ def _status(parent: int, name: str, path: str) -> os.stat_result | None:
         return None
     except OSError as error:
         code = "INVALID_ARGUMENT" if error.errno == errno.ENAMETOOLONG else "INTERNAL_ERROR"
-        raise WorkspaceError(code, f"{path} can't be written: {error.strerror}") from error
+        raise WorkspaceError(code, f"{_cut(path)} can't be written: {error.strerror}") from error
 
 
 def _demand_regular(status: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise WorkspaceError("IS_DIRECTORY", f"{path} is a directory", hint="list_dir lists one")
+        raise WorkspaceError("IS_DIRECTORY", f"{_cut(path)} is a directory", hint="list_dir lists one")
     if not stat.S_ISREG(status.st_mode):
-        raise WorkspaceError("NOT_A_FILE", f"{path} is a FIFO, a socket or a device")
+        raise WorkspaceError("NOT_A_FILE", f"{_cut(path)} is a FIFO, a socket or a device")
 
 
 def _without_mounts(descriptor: int, root: Path) -> int:

@@ -195,14 +195,17 @@ async def test_a_client_that_can_not_ask_leaves_it_to_the_queue(safe, server, er
     safe.git("checkout", "-q", "--", "tests")
 
 
-async def test_a_pattern_of_the_owner_holds_until_it_is_forgotten(server, approvals):
-    """H8: for what it means and nothing else."""
+async def test_a_pattern_of_the_owner_holds_until_it_is_forgotten(safe, server, approvals):
+    """H8, A1: for what it means and nothing else; the log says that it was that."""
+    count = len(safe.records())
     async with Client(server()) as client:
         told = await asked(client, cmd="git stash drop one")
         (identifier,) = re.findall(r"apr-[0-9a-f]+", told["message"])
         pattern = "permit destructive_command command .: git%20stash%20drop*"
         approvals("approve", identifier, "--always", pattern, "--yes")
         assert [await outcome(client, cmd=f"git stash drop {name}") for name in ("one", "two")] == ["ran", "ran"]
+        ran = since(safe, {"command.admitted"}, count)
+        assert [one.fields["permission"] for one in ran] == [["remembered"]] * 2
         assert await outcome(client, cmd="git stash clear") == "destructive_command"
         (remembered,) = json.loads(approvals("remembered", "--json").stdout)
         assert remembered["pattern"] == pattern
@@ -225,6 +228,7 @@ OTHERS = [
     {"cmd": "git clean  -f"},
     {"cmd": "git clean -f", "workdir": "tests"},
     {"cmd": "git clean -f", "env": {"A": "1"}},
+    {"cmd": "git clean -f", "stdin": "nobody has seen this"},
     {"cmd": "git clean -f; curl -s https://example.org"},
 ]
 
@@ -234,7 +238,7 @@ async def test_other_arguments_are_not_covered_and_use_nothing_up(safe, server):
     async with Client(server(), mode="legacy", elicitation_callback=Dialogs([YES])) as client:
         await asked(client, cmd="git clean -f")
         assert {await outcome(client, **one) for one in OTHERS} == {"destructive_command", "network"}
-        assert await outcome(client, cmd="git clean -f", stdin="input is no other command") == "ran"
+        assert await outcome(client, cmd="git clean -f") == "ran"
 
 
 async def test_who_permits_ten_minutes_has_not_permitted_an_hour(server):
@@ -404,7 +408,7 @@ async def test_a_write_that_the_owner_permits_is_made_once(safe, server, era):
     other = {"action": "create", "path": target, "content": "x"}
     async with Client(server(), mode=era, elicitation_callback=Dialogs([YES])) as client:
         told = await asked(client, WROTE, "apply_changes", changes=[move])
-        assert told["constraints"]["subject"] == f"permit {WROTE} write from.log,{target}"
+        assert told["constraints"]["subject"].startswith(f"permit {WROTE} write move:from.log,move:{target} ")
         assert await outcome(client, "apply_changes", changes=[other]) == WROTE
         assert await outcome(client, "apply_changes", changes=[move]) == "ran"
         assert await outcome(client, "apply_changes", changes=[other]) == WROTE

@@ -99,6 +99,42 @@ async def test_a_name_that_was_not_found_is_pointed_out_where_it_failed(command)
     assert [one["code"] for one in told(command)["diagnostics"]] == ["DNS_RESOLUTION_FAILED"]
 
 
+@pytest.mark.parametrize(
+    ("can_ask", "says", "says_not"),
+    [(True, "ask for the permission network", "no API"), (False, "no API of the operator's", "permission network")],
+)
+async def test_who_can_not_open_the_network_is_not_sent_to_ask_for_it(command, can_ask, says, says_not):
+    """W4, W5: or it asks, is told that it needs no permission, and tries again for ever."""
+    command.can_ask_for_network = can_ask
+    command.heard["stderr"].write(b"curl: (6) Could not resolve host: example.com\n")
+    end(command, exit_code=6)
+    (one,) = told(command)["diagnostics"]
+    assert says in one["suggested_fix"]
+    assert says_not not in one["suggested_fix"]
+
+
+@pytest.mark.parametrize(
+    ("has_all", "evidence", "says"),
+    [(False, "timeout_ms", "give it more time"), (True, "wall_seconds", "no command gets more time")],
+)
+async def test_who_can_have_no_more_time_is_not_told_to_give_it_more(command, has_all, evidence, says):
+    """W4, R1: the operator's limit, not the caller's timeout."""
+    command.has_all_time = has_all
+    end(command, exit_code=None, killed_by="wall_seconds")
+    (one,) = told(command)["diagnostics"]
+    assert (one["code"], evidence in one["evidence"], says in one["suggested_fix"]) == ("COMMAND_TIMED_OUT", True, True)
+
+
+async def test_what_is_left_out_is_counted_from_what_was_told_last(command):
+    """W4: and what is gone of that, not of all."""
+    command.heard["stdout"].write(b"x" * 1_000_000)
+    first = told(command, most_bytes=1000)
+    assert first["diagnostics"][0]["evidence"] == "stdout: 999000 bytes are left out, 475712 of them for good"
+    command.heard["stdout"].write(b"y" * 5000)
+    second = told(command, most_bytes=1000)
+    assert second["diagnostics"][0]["evidence"] == "stdout: 4000 bytes are left out"
+
+
 async def test_a_page_in_the_gap_moves_to_its_end(command):
     """W4"""
     command.heard["stderr"].write(b"x" * 1_000_000)

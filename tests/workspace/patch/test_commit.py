@@ -23,6 +23,7 @@ from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.patch.steps import Changed, Step
 from gloveport.workspace.patch.text import revision
 from gloveport.workspace.patch.writer import Order, Writer
+from gloveport.workspace.tree import Tree
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
@@ -354,8 +355,18 @@ def test_a_name_that_is_too_long_gives_a_plain_error_and_nothing_is_written(root
     (root / "a").write_text("1\n")
     with pytest.raises(WorkspaceError) as refusal:
         writer.apply_patch(patch("*** Add File: a", "+2", f"*** Add File: d/{'x' * 300}", "+2"))
-    assert refusal.value.code in {"INVALID_ARGUMENT", "PATCH_FAILED"}
+    assert refusal.value.code == "INVALID_ARGUMENT"
+    assert "longer" in str(refusal.value.args[0])
     assert (names(root), (root / "a").read_text()) == ({"a"}, "1\n")
+
+
+@pytest.mark.parametrize("paths", [["d/" * 2000 + "x"], ["d/" * 201 + "x"], [f"{a}/{'d/' * 60}x" for a in "abcd"]])
+def test_a_change_that_would_make_very_many_directories_is_refused(root, writer, paths):
+    """CT-R4, CT-G6: each takes a descriptor of the server, and time of everybody who waits."""
+    with pytest.raises(WorkspaceError, match="more than 200 directories") as refusal:
+        writer.apply_patch(patch(*(line for path in paths for line in (f"*** Add File: {path}", "+x"))))
+    assert refusal.value.code == "PATCH_FAILED"
+    assert not names(root)
 
 
 def test_a_disk_that_takes_no_more_gives_a_plain_error_and_nothing_is_written(root, writer):
@@ -374,8 +385,9 @@ def test_a_disk_that_takes_no_more_gives_a_plain_error_and_nothing_is_written(ro
     assert (names(root), (root / "a").read_text()) == ({"a", "b"}, "1\n")
 
 
-def test_a_directory_that_is_closed_gives_a_plain_error_and_nothing_is_written(root, writer):
+def test_a_directory_that_is_closed_gives_a_plain_error_and_nothing_is_written(root, directory, tmp_path):
     """W3: to root none is, so for root this one is on a file system of its own that nobody may write to."""
+    writer = Writer(Tree(root, frozenset(), directory), tmp_path / "state")  # as who is not root has it, with mounts
     for name in "ab":
         (root / name).mkdir()
     (root / "b").chmod(0o500)

@@ -1,13 +1,16 @@
 """W3: the journal is this user's alone, and what is torn in it was never acted upon."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gloveport.errors import WorkspaceError
+from gloveport.workspace.patch.grammar import parse
 from gloveport.workspace.patch.journal import BEGUN, DONE, Journal, Record
 from gloveport.workspace.patch.steps import Step
 from gloveport.workspace.patch.writer import Writer
+from gloveport.workspace.tree import Tree
 
 STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
 RECORD = Record(steps=(STEP,), made=("d",), emptied=(), undo=(3, 4))
@@ -86,3 +89,33 @@ def test_what_was_moved_away_after_a_crash_is_told(root, tree, state):
     assert (recovery.outcome, recovery.left) == ("old", ("d/f",))
     assert Writer(tree, state).recover().outcome == "nothing"
     assert [path.name for path in (root / "elsewhere").iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("path", ["proc/sys/new", "proc/version"])
+def test_who_can_not_wait_writes_to_no_other_mount(state, path):
+    """W3, CT-R5: a file system that never answers would hold up everybody. Here it is the machine's own."""
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    try:
+        writer = Writer(Tree(Path("/"), frozenset(), root), state)
+        operations = parse(f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch")
+        with pytest.raises(WorkspaceError) as refusal, writer.staged_now(operations, 1000):
+            pass
+        assert refusal.value.code == "PATH_OUTSIDE_WORKSPACE"
+    finally:
+        os.close(root)
+
+
+def test_who_can_not_wait_leaves_what_was_interrupted_to_others(root, tree, state):
+    """W3: it may be in another mount, and would be taken for gone."""
+    operations = parse("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
+    with Journal.locked(state) as journal:
+        journal.begin(RECORD)
+    writer = Writer(tree, state)
+    with pytest.raises(BlockingIOError), writer.staged_now(operations, 1000):
+        pass
+    with Journal.locked(state) as journal:
+        assert journal.last() == (BEGUN, RECORD)
+    writer.recover()
+    with writer.staged_now(operations, 1000) as apply:
+        apply()
+    assert (root / "a").read_text() == "x\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from gloveport.errors import WorkspaceError
-from gloveport.workspace.patch import undo
+from gloveport.workspace.patch import grammar, undo
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.writer import Writer
 
@@ -99,3 +99,89 @@ def test_an_entry_that_is_torn_is_none(root, writer):
     entry.write_bytes(whole)
     writer.undo()
     assert (root / "a").read_text() == "1\n"
+
+
+def power_cut(writer: Writer, journal: bytes) -> None:
+    """The disk has all but the journal, which is as it was."""
+    (writer.journal / "journal").write_bytes(journal)
+
+
+@pytest.fixture
+def behind(root, writer) -> Writer:
+    """A writer whose journal is older than its last change."""
+    (root / "a").write_text("0\n")
+    (root / "b").write_text("0\n")
+    writer.apply_patch(patch("*** Update File: a", "-0", "+1"))
+    journal = (writer.journal / "journal").read_bytes()
+    writer.apply_patch(patch("*** Update File: b", "-0", "+1"))
+    power_cut(writer, journal)
+    return writer
+
+
+def contents(root) -> tuple[str, str]:
+    return (root / "a").read_text(), (root / "b").read_text()
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_the_last_change_is_the_last_also_where_the_journal_is_older(root, behind, starts):
+    """W3: after a power cut; the older one would have been taken back beneath it."""
+    if starts:
+        behind.recover()
+    assert behind.undoing() == [("edit", "b")]
+    assert behind.undo().written == ("b",)
+    assert contents(root) == ("1\n", "0\n")
+    assert behind.undo().written == ("a",)
+    assert contents(root) == ("0\n", "0\n")
+    assert behind.undoing() == []
+
+
+def test_a_change_that_the_disk_has_not_learnt_of_is_none(root, behind):
+    """W3: it was taken back as a whole by the power cut."""
+    (root / "b").write_text("0\n")
+    behind.recover()
+    assert behind.undo().written == ("a",)
+    (root / "b").write_text("1\n")  # by hand
+    assert behind.undoing() == []
+
+
+def test_changes_go_on_where_the_tree_is_and_not_where_the_journal_was(root, behind):
+    """W3."""
+    behind.recover()
+    behind.apply_patch(patch("*** Update File: a", "-1", "+2"))
+    for left in (("1\n", "1\n"), ("1\n", "0\n"), ("0\n", "0\n")):
+        behind.undo()
+        assert contents(root) == left
+
+
+def test_what_was_taken_back_and_then_made_by_hand_is_nothing_to_take_back(root, writer):
+    """W3: it is somebody else's."""
+    (root / "a").write_text("0\n")
+    writer.apply_patch(patch("*** Update File: a", "-0", "+1"))
+    writer.undo()
+    (root / "a").write_text("1\n")
+    writer.recover()
+    assert writer.undoing() == []
+
+
+def test_what_did_not_come_about_and_was_then_made_by_hand_neither(root, writer):
+    """W3."""
+    (root / "a").write_text("0\n")
+    with writer.staged_now(grammar.parse(patch("*** Update File: a", "-0", "+1")), 1000) as apply:
+        (root / "a").write_text("00\n")
+        with pytest.raises(WorkspaceError, match="somebody else"):
+            apply()
+    (root / "a").write_text("1\n")
+    assert writer.undoing() == []
+
+
+def test_what_undo_would_do_is_told_and_what_it_has_done(root, writer):
+    """W5, T6: for the log, before and after."""
+    assert writer.undoing() == []
+    (root / "a").write_text("1\n")
+    (root / "b").write_text("1\n")
+    done = writer.apply_patch(patch("*** Update File: a", "-1", "+2", "*** Delete File: b", "*** Add File: d/c", "+1"))
+    assert (done.written, done.deleted) == (("a", "d/c"), ("b",))
+    assert sorted(writer.undoing()) == [("create", "b"), ("delete", "d/c"), ("edit", "a")]
+    back = writer.undo()
+    assert (sorted(back.written), back.deleted) == (["a", "b"], ("d/c",))
+    assert writer.undoing() == []

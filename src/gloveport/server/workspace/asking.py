@@ -1,7 +1,7 @@
 """``request_permissions``: the owner is asked whether something may pass a gate, in their client or in the queue."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -10,42 +10,56 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from gloveport.approvals.question import Verdict
 from gloveport.engine.runs import Run
 from gloveport.errors import Denied, WorkspaceError
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
-from gloveport.policy.gates import open_needs, write_action
+from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
 from gloveport.policy.subjects import permission_subject
 from gloveport.server.attend import Attendance, State
-from gloveport.server.caller import Caller
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
-from gloveport.server.workspace.permissions import GrantScope, Permit, detail, question
+from gloveport.server.workspace.permissions import GrantScope, Permit, Wish, command_detail, question, write_detail
 from gloveport.server.workspace.replies import refusal, reply
 from gloveport.server.workspace.shell import CommandArguments, ShellTools
-from gloveport.server.workspace.writing import changed, patched
-from gloveport.workspace.ignoring import ignored_among
-from gloveport.workspace.patch.edits import Change
+from gloveport.server.workspace.writing import Key, Text, changes_action, patch_action, written_out
+from gloveport.workspace.patch.edits import MAX_CHANGES, Change
 
 Target: TypeAlias = Literal["exec_command", "apply_patch", "apply_changes"]
 _Status: TypeAlias = Literal["granted", "denied", "waiting", "unsupported"]
 _WAIT_SECONDS: Final = 50.0
 _MOST_ASKING: Final = 64
-_CHANGES: Final = TypeAdapter(list[Change])
+
+
+class _PatchArguments(BaseModel):
+    """What ``apply_patch`` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    patch: Text
+    dry_run: bool = False
+    idempotency_key: Key = None
+
+
+class _ChangesArguments(BaseModel):
+    """What ``apply_changes`` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    changes: Annotated[list[Change], Field(max_length=MAX_CHANGES)]
+    dry_run: bool = False
+    idempotency_key: Key = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """One request for a permission."""
+class _Call:
+    """The call that is asked about: what it would do, and what a person is shown of it."""
 
-    owner: str
-    gate: Gate
-    subject: str
-    scope: GrantScope
-    seconds: float
+    action: RunCommand | WriteFiles
+    detail: Callable[[], str]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -53,13 +67,13 @@ class _Asking:
     """A run that asks. ``permit``: what came of it, once, however many calls have waited for it."""
 
     run: Run
-    asked: _Asked
+    wish: Wish
     permit: Permit | None = None
 
     @property
     def is_stale(self) -> bool:
         """Whether the answer came so long ago that it holds no more, though nobody has come for it."""
-        return self.run.is_over and time.monotonic() - self.run.ended > self.asked.seconds
+        return self.run.is_over and time.monotonic() - self.run.ended > self.wish.seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,68 +102,71 @@ class AskingTools:
         if ctx.request_state is not None:
             state = State.read(ctx.request_state)
             known = self._asking.get(state.run_id)
-            if known is None or known.asked.owner != caller.share:
+            if known is None or known.wish.owner != caller.share:
                 return refusal(WorkspaceError("NOT_FOUND", "nothing is asked for under this name any more"))
             return await self._attended(ctx, known, state)
         try:
-            action = await self._action(tool_name, arguments)
+            call = await self._call(tool_name, arguments)
         except (WorkspaceError, ValidationError) as error:
             return refusal(error if isinstance(error, WorkspaceError) else _invalid(error))
-        asked = _Asked(
+        wish = Wish(
             owner=caller.share,
+            caller=caller.name,
+            session=caller.session,
             gate=permission,
-            subject=permission_subject(permission, action),
+            subject=permission_subject(permission, call.action),
             scope=scope,
             seconds=ttl_seconds,
         )
         policy = self.bench.config.workspace
-        if permission not in {need.gate for need in open_needs(policy, action.needs)}:
-            return _told(asked, "granted", "It needs no such permission.")
+        if permission not in {need.gate for need in open_needs(policy, call.action.needs)}:
+            return _told(wish, "granted", "It needs no such permission.")
         if stance(policy, permission) == "deny":
-            return _told(asked, "denied", "Nobody can permit it here.")
+            self.bench.permissions.deny(wish, "policy")
+            return _told(wish, "denied", "Nobody can permit it here.")
         if not self.bench.permissions.desk.channels:
-            return _told(asked, "unsupported", "There is nobody who could be asked.")
-        if permit := self._held(asked):
-            return _told(asked, "granted", "It is permitted already.", permit)
+            self.bench.permissions.deny(wish, "nobody to ask")
+            return _told(wish, "unsupported", "There is nobody who could be asked.")
+        if permit := self._held(wish):
+            return _told(wish, "granted", "It is permitted already.", permit)
         try:
-            asking = self._known(asked) or self._begun(asked, action, reason, caller)
+            asking = self._known(wish) or self._begun(wish, call, reason)
         except Denied as denial:
+            self.bench.permissions.deny(wish, denial.code)
             return _refused(denial)
         return await self._attended(ctx, asking)
 
-    def _held(self, asked: _Asked) -> Permit | None:
+    def _held(self, wish: Wish) -> Permit | None:
         """A permission that holds for this, and for as long."""
-        held = [one for one in self.bench.permissions.held(asked.owner) if one.subject == asked.subject]
-        return next((one for one in held if one.scope in {asked.scope, "session"}), None)
+        held = [one for one in self.bench.permissions.held(wish.owner) if one.subject == wish.subject]
+        return next((one for one in held if one.scope in {wish.scope, "session"}), None)
 
-    def _known(self, asked: _Asked) -> _Asking | None:
+    def _known(self, wish: Wish) -> _Asking | None:
         """The run that asks for this already."""
         for asking in [*self._asking.values()]:
-            if (asking.asked.owner, asking.asked.subject) == (asked.owner, asked.subject):
+            if (asking.wish.owner, asking.wish.subject) == (wish.owner, wish.subject):
                 if not asking.is_stale:
                     return asking
                 del self._asking[asking.run.id]
         return None
 
-    def _begun(self, asked: _Asked, action: RunCommand | WriteFiles, reason: str, caller: Caller) -> _Asking:
+    def _begun(self, wish: Wish, call: _Call, reason: str) -> _Asking:
         work = partial(
             self.bench.permissions.ask,
-            text=question([asked.gate], action, reason),
-            subject=asked.subject,
-            caller=caller.name,
-            session=caller.session,
-            detail=detail(action),
+            wish=wish,
+            text=question([wish.gate], call.action, reason),
+            detail=call.detail(),
         )
         if len(self._asking) >= _MOST_ASKING:
             self._asking.pop(next(iter(self._asking))).run.cancel()
-        asking = _Asking(run=self.bench.workspace.engine.runs.begin(caller.share, "shell", work), asked=asked)
+        asking = _Asking(run=self.bench.workspace.engine.runs.begin(wish.owner, "shell", work), wish=wish)
         self._asking[asking.run.id] = asking
         return asking
 
     async def _attended(
         self, ctx: Context[Any, Any], asking: _Asking, state: State | None = None
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        run, asked = asking.run, asking.asked
+        run, wish = asking.run, asking.wish
         run.handed_out = True  # it goes on when the request is over: the queue is for those who take their time
         desk = self.bench.permissions.desk
         needed = await Attendance(ctx=ctx, run=run, desk=desk, state=state).attend(_WAIT_SECONDS)
@@ -158,7 +175,7 @@ class AskingTools:
         if not run.is_over:
             ids = " ".join(one.id for one in desk.pending(run.id))
             return _told(
-                asked,
+                wish,
                 "waiting",
                 f"The owner has to say: gloveport approvals approve {ids}. Tell them, then call this again.",
             )
@@ -168,48 +185,49 @@ class AskingTools:
         if run.failure is not None:
             raise run.failure
         if run.result is None:
-            return _told(asked, "denied", "The question was withdrawn.")
+            return _told(wish, "denied", "The question was withdrawn.")
         verdict = Verdict.model_validate(run.result.value)
         if not verdict.allowed:
-            return _told(asked, "denied", f"The owner has not permitted it ({verdict.by}).")
-        asking.permit = asking.permit or self.bench.permissions.grant(
-            asked.owner, asked.gate, asked.subject, verdict, scope=asked.scope, seconds=asked.seconds, run=run.id
-        )
-        words = f"Call the tool again within {asked.seconds:g} s; scope {asking.permit.scope}."
-        return _told(asked, "granted", words, asking.permit)
+            return _told(wish, "denied", f"The owner has not permitted it ({verdict.by}).")
+        asking.permit = asking.permit or self.bench.permissions.grant(wish, verdict, run.id)
+        words = f"Call the tool again within {wish.seconds:g} s; scope {asking.permit.scope}."
+        return _told(wish, "granted", words, asking.permit)
 
-    async def _action(self, tool: Target, arguments: Mapping[str, Any]) -> RunCommand | WriteFiles:
+    async def _call(self, tool: Target, arguments: Mapping[str, Any]) -> _Call:
         """What would be done.
 
         Raises:
             WorkspaceError, ValidationError: The arguments are not that tool's.
         """
         if tool == "exec_command":
-            return (await self.shell.action(CommandArguments.model_validate(arguments)))[0]
+            asked = CommandArguments.model_validate(arguments)
+            command, _ = await self.shell.action(asked)
+            return _Call(action=command, detail=partial(command_detail, command, asked.env or {}, asked.stdin))
         if tool == "apply_patch":
-            changes = patched(str(arguments.get("patch", "")))
-        else:
-            changes = changed(_CHANGES.validate_python(arguments.get("changes")))
-        ignored = await to_thread.run_sync(ignored_among, self.bench.tree, [change.path for change in changes])
-        return write_action(changes, ignored)
+            patch = _PatchArguments.model_validate(arguments).patch
+            write = await to_thread.run_sync(patch_action, self.bench.tree, patch)
+            return _Call(action=write, detail=partial(write_detail, write, patch))
+        changes = _ChangesArguments.model_validate(arguments).changes
+        write = await to_thread.run_sync(changes_action, self.bench.tree, changes)
+        return _Call(action=write, detail=lambda: write_detail(write, written_out(changes)))
 
 
-def _told(asked: _Asked, status: _Status, message: str, permit: Permit | None = None) -> wire.CallToolResult:
+def _told(wish: Wish, status: _Status, message: str, permit: Permit | None = None) -> wire.CallToolResult:
     """What became of a request. A refusal has the shape of every refusal, besides."""
     expires = datetime.now(UTC) + timedelta(seconds=permit.expires - time.monotonic() if permit else 0)
-    scope = permit.scope if permit else asked.scope
+    scope = permit.scope if permit else wish.scope
     told: dict[str, JsonValue] = {
         "status": status,
         "message": message,
         "grant_id": permit.id if permit else None,
         "expires_at": expires.isoformat(timespec="seconds") if permit else None,
-        "constraints": {"permission": asked.gate, "scope": scope, "subject": asked.subject},
+        "constraints": {"permission": wish.gate, "scope": scope, "subject": wish.subject},
         "warnings": [],
     }
     if status in {"granted", "waiting"}:
         return reply(told, texts.permission(told))
     code = "ELICITATION_UNSUPPORTED" if status == "unsupported" else "PERMISSION_REQUIRED"
-    return refusal(WorkspaceError(code, message, hint="do it another way", details={"permission": asked.gate}), told)
+    return refusal(WorkspaceError(code, message, hint="do it another way", details={"permission": wish.gate}), told)
 
 
 def _refused(denial: Denied) -> wire.CallToolResult:

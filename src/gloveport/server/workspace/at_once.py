@@ -24,13 +24,16 @@ _LONG_SECONDS, _REST_SECONDS = 0.02, 1.0
 _LOCAL: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 """File systems that answer for themselves; others may wait for another host, and everybody with them."""
 
+_ASK_AGAIN: Final = frozenset({"OUTPUT_TOO_LARGE", "PATH_OUTSIDE_WORKSPACE", "SYMLINK_ESCAPE"})
+"""Refusals that the usual way may not repeat: of what is large, and of what lies in another mount."""
+
 Parse: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 _log = logging.getLogger(__name__)
 
 
 def at_once(bench: Bench) -> Mapping[str, AtOnce]:
-    """Those of its tools, by their names, that answer at once."""
+    """Those of its tools, by their names, that answer at once: about what lies in the file system of the root."""
     if _file_system(bench.tree.root) not in _LOCAL:
         return {}
     tools: dict[str, AtOnce] = {"read_file": _reading(bench), "apply_patch": _patching(bench)}
@@ -69,6 +72,7 @@ def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -
 
 def _reading(bench: Bench) -> AtOnce:
     parse = _parser(FileTools(bench=bench).read_file)
+    tree = bench.tree.within_one_mount()
 
     def read(call: Call) -> Answer | None:
         given = parse(call.arguments)
@@ -76,9 +80,9 @@ def _reading(bench: Bench) -> AtOnce:
             return None
         given.pop("encoding", None)
         try:
-            told = bench.clean(read_file(bench.tree, **given, file_bytes=_SHORT_BYTES))
+            told = bench.clean(read_file(tree, **given, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
-            return None if error.code == "OUTPUT_TOO_LARGE" else Answer(refusal(error))
+            return None if error.code in _ASK_AGAIN else Answer(refusal(error))
         return Answer(reply(told, texts.read_file(told)))
 
     return read

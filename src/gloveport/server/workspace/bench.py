@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import mcp_types as wire
 from anyio import to_thread
@@ -27,6 +28,7 @@ from gloveport.policy.wildcards import matches
 from gloveport.server.caller import Caller, Transport, caller_of
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.server.workspace.replies import Told, refusal
+from gloveport.workspace.commands.command import Command
 from gloveport.workspace.patch.writer import Outcome, Writer
 from gloveport.workspace.reading import read_file
 from gloveport.workspace.running import Run
@@ -43,6 +45,7 @@ class Bench:
 
     Attributes:
         search_engine: What searches text on this host.
+        runs: Under which run each of its commands is written down.
     """
 
     workspace: Workspace
@@ -51,6 +54,7 @@ class Bench:
     writer: Writer
     permissions: Permissions
     search_engine: SearchEngine
+    runs: WeakKeyDictionary[Command, str] = field(default_factory=WeakKeyDictionary)
 
     @property
     def tree(self) -> Tree:
@@ -107,8 +111,8 @@ class Bench:
         Raises:
             WorkspaceError: PERMISSION_REQUIRED: it is not, or somebody has to say first. That is written down.
         """
-        policy = await self.permissions.applied(self.config.workspace, caller.share, action)
-        guard = self._guard(policy, caller, run_id, action)
+        policy, permits = await self.permissions.applied(self.config.workspace, caller.share, action)
+        guard = self._guard(policy, caller, run_id, action, permits)
         decision = decide(guard.grant, action)
         if isinstance(decision, Allow):
             return guard
@@ -125,7 +129,14 @@ class Bench:
             details=details,
         )
 
-    def _guard(self, policy: WorkspacePolicy, caller: Caller, run_id: str, action: RunCommand | WriteFiles) -> Guard:
+    def _guard(
+        self,
+        policy: WorkspacePolicy,
+        caller: Caller,
+        run_id: str,
+        action: RunCommand | WriteFiles,
+        permits: tuple[str, ...] = (),
+    ) -> Guard:
         egress = self._egress(policy) if isinstance(action, RunCommand) else Egress()
         return Guard(
             grant=Grant(workspace=policy, egress=egress, limits=self.config.workspace.limits),
@@ -133,6 +144,7 @@ class Bench:
             caller=caller.name,
             run_id=run_id,
             session=caller.session,
+            permits=permits,
         )
 
     def _egress(self, policy: WorkspacePolicy) -> Egress:

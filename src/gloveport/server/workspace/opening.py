@@ -2,9 +2,10 @@
 
 import contextlib
 import hashlib
+import logging
 import math
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +30,11 @@ from gloveport.server.caller import Transport
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.workspace.commands import registry
+from gloveport.workspace.patch.commit import Recovery
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace.tree import Tree
+
+_log = logging.getLogger(__name__)
 
 _ELSEWHERE: Final = "/workspace"
 _CACHE: Final = "/cache"
@@ -68,9 +72,9 @@ def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
     """
     root, toolsets = told["root"], [name.strip() for name in str(told["toolsets"]).split(",") if name.strip()]
     said: dict[str, object] = {}
-    if isinstance(root, Path):
-        said["root"] = _real(root)
-    if toolsets:
+    if root is not None:
+        said["root"] = _real(str(root))
+    if told["toolsets"]:
         said["toolsets"] = tuple(toolsets)
     try:
         settings = type(config.workspace).model_validate({**dict(config.workspace), **said})
@@ -79,18 +83,31 @@ def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
     return config.model_copy(update={"workspace": settings})
 
 
-def _real(root: Path) -> Path:
+def _real(root: str) -> Path:
+    if not root:  # to a Path it is the working directory, and was more likely an unset variable of a shell
+        raise ConfigError('--workspace "": names no directory', hint='for the working directory write "."')
     try:
-        return root.resolve(strict=True)
+        return Path(root).resolve(strict=True)
     except OSError as error:
         raise ConfigError(f"--workspace {root}: {error.strerror}", hint="name a directory that exists") from error
 
 
 @contextlib.asynccontextmanager
 async def opened(
-    engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport
+    engine: Engine,
+    config: Config,
+    environ: Mapping[str, str],
+    transport: Transport,
+    believed: Sequence[Path] = (),
 ) -> AsyncIterator[Bench | None]:
     """What the tools of the configured workspace share; None where there is none, or its tools are not offered.
+
+    Args:
+        engine: What runs the commands.
+        config: What is said of the workspace, and what it may not hold.
+        environ: Where ``GLOVEPORT_STATE`` and ``PATH`` are looked up.
+        transport: How clients are served.
+        believed: The files that the configuration was read from, which it may not hold either.
 
     Raises:
         ConfigError: It is no directory that can be one.
@@ -100,12 +117,12 @@ async def opened(
     if root is None or "workspace" not in config.workspace.toolsets:
         yield None
         return
-    refuse_as_workspace(root, environ)
+    refuse_as_workspace(root, config, environ, believed)
     # Over stdio a client is there as long as the server is, however long it says nothing.
     grace = config.workspace.orphan_seconds if transport == "http" else math.inf
     async with _opened(engine, config, root, environ, grace) as workspace:
         writer = Writer(workspace.tree, workspace.state / "journal")
-        await to_thread.run_sync(writer.recover)
+        _recovered(engine, root, await to_thread.run_sync(writer.recover))
         yield Bench(
             workspace=workspace,
             config=config,
@@ -114,6 +131,21 @@ async def opened(
             permissions=Permissions(desk=engine.desk, audit=engine.audit),
             search_engine="rg" if shutil.which("rg", path="/usr/bin:/bin") else "python",
         )
+
+
+def _recovered(engine: Engine, root: Path, recovery: Recovery) -> None:
+    """Write down, and tell the owner, what was found of a change that was interrupted, and what came of it.
+
+    Raises:
+        AuditError: It can't be written down.
+    """
+    if recovery.outcome == "nothing":
+        return
+    engine.audit.append("workspace.recovered", {"root": str(root), "state": recovery.outcome, "left": [*recovery.left]})
+    came = "the new files stay" if recovery.outcome == "new" else "the old files are back"
+    _log.warning("a change of %s was interrupted: %s", root, came)
+    if recovery.left:
+        _log.warning("left as somebody has made it since: %s", ", ".join(map(repr, recovery.left)))
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,6 @@
 """Values and errors of a workspace's tool as the answer to a call: facts for programs, a few words for the model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import mcp_types as wire
@@ -33,7 +33,7 @@ def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None
         "retryable": known.retryable,
         "details": details,
     }
-    lines = [f"{known.code}: {known.args[0]}", f"Category: {known.category}. Retryable: {_yes(known)}."]
+    lines = [*_heading(known), f"Category: {known.category}. Retryable: {_yes(known)}."]
     if known.hint:
         lines.append(f"Hint: {known.hint}")
     return wire.CallToolResult(
@@ -52,6 +52,20 @@ def unforeseen(tool: str) -> wire.CallToolResult:
     """The answer to a call that met a fault of ours, which is for the log: it may name what is not the caller's."""
     hint = "its log says which: tell the owner"
     return refusal(WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint))
+
+
+def _heading(error: WorkspaceError) -> Iterator[str]:
+    """What was wrong; of gates for each, by the name that ``request_permissions`` takes, the piece, why, and another
+    way.
+    """
+    reasons = error.details.get("reasons")
+    if not isinstance(reasons, list) or not reasons:
+        yield f"{error.code}: {error.args[0]}"
+        return
+    each = [one for one in reasons if isinstance(one, Mapping)]
+    yield f"{error.code}: {', '.join(dict.fromkeys(str(one['permission']) for one in each))}"
+    for one in each:
+        yield f"- {one['permission']} for `{one['piece']}`: {one['why']} {one['instead']}"
 
 
 def _yes(error: WorkspaceError) -> str:

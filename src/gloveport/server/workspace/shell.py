@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import hashlib
 import os
 import signal
 import time
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from gloveport.engine.workspace import Wanted
 from gloveport.errors import Denied, WorkspaceError
@@ -48,13 +49,23 @@ _DIAGNOSED: Final[Mapping[str, str]] = {
 
 
 class CommandArguments(BaseModel):
-    """What ``exec_command`` takes, as far as a permission for it depends on that."""
+    """What ``exec_command`` takes, and nothing else: what is not known here nobody has been shown."""
+
+    model_config = ConfigDict(extra="forbid")
 
     cmd: Annotated[str, Field(min_length=1)]
     workdir: str = "."
     cwd: str | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 300_000
+    yield_time_ms: Wait = 10_000
+    max_output_bytes: Bytes = 65_536
+    verbosity: Verbosity | None = None
+    preview_bytes: Bytes = 4096
+    stdin: str = ""
+    keep_stdin: bool = False
     tty: bool = False
+    rows: Size = None
+    columns: Size = None
     env: Variables = None
 
 
@@ -86,7 +97,16 @@ class ShellTools:
         goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
         """
         started = time.monotonic()
-        asked = CommandArguments(cmd=cmd, workdir=workdir, cwd=cwd, timeout_ms=timeout_ms, tty=tty, env=env)
+        asked = CommandArguments(
+            cmd=cmd,
+            workdir=workdir,
+            cwd=cwd,
+            timeout_ms=timeout_ms,
+            stdin=stdin,
+            keep_stdin=keep_stdin,
+            tty=tty,
+            env=env,
+        )
         terminal = (rows or _TERMINAL[0], columns or _TERMINAL[1]) if tty else None
         try:
             command = await self._begun(ctx, asked, terminal)
@@ -128,6 +148,7 @@ class ShellTools:
             if (rows or columns) and command.console is not None and not command.is_over:
                 command.console.resize(rows or _TERMINAL[0], columns or _TERMINAL[1])
             if chars:
+                self._record_fed(ctx, command, chars)
                 await self.bench.workspace.commands.feed(command, chars, until=deadline)
             await _until(command, deadline, at)
             if chars and not command.is_over:
@@ -185,6 +206,18 @@ class ShellTools:
             return refusal(error)
         return reply(told, texts.read_output(told))
 
+    def _record_fed(self, ctx: Context[Any, Any], command: Command, chars: str) -> None:
+        """Write down that a command is given something to read, before it is.
+
+        Raises:
+            AuditError: It can't be written down.
+        """
+        (size, digest), caller = _measured(chars), self.bench.caller(ctx)
+        self.bench.workspace.engine.audit.append(
+            "command.fed",
+            {"caller": caller.name, "run": self.bench.runs[command], "bytes": size, "sha256": digest},
+        )
+
     def _found(self, ctx: Context[Any, Any], command_id: str) -> Command:
         return self.bench.workspace.commands.find(command_id, self.bench.caller(ctx).share)
 
@@ -201,7 +234,9 @@ class ShellTools:
         variables |= asked.env or {}
         wanted = Wanted(action=action, variables=variables, seconds=seconds, terminal=terminal)
         execute = functools.partial(self.bench.workspace.execute, wanted, guard)
-        return await self.bench.workspace.commands.begin(caller.share, execute, is_terminal=asked.tty)
+        command = await self.bench.workspace.commands.begin(caller.share, execute, is_terminal=asked.tty)
+        self.bench.runs[command] = run_id
+        return command
 
     async def action(self, asked: CommandArguments) -> tuple[RunCommand, float]:
         """What is asked for, as an action, and for how many seconds.
@@ -211,17 +246,19 @@ class ShellTools:
         """
         if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
             raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
-        words = [asked.cmd, *(asked.env or {}), *(asked.env or {}).values()]
-        if any("\0" in word for word in words) or any("=" in name for name in asked.env or {}):
+        env = asked.env or {}
+        if any("\0" in word for word in (asked.cmd, *env, *env.values())) or any("=" in name for name in env):
             raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
         settings = self.bench.config.workspace
         workdir = await to_thread.run_sync(self._directory, asked.cwd or asked.workdir)
         seconds = min(asked.timeout_ms / 1000, settings.limits.wall_seconds)
         root = self.bench.workspace.target
         wanted = Asked(
-            command=asked.cmd, root=root, workdir=workdir, seconds=seconds, tty=asked.tty, env=asked.env or {}
+            command=asked.cmd, root=root, workdir=workdir, seconds=seconds, tty=asked.tty, env=env, stdin=asked.stdin
         )
-        return command_action(settings, wanted), seconds
+        size, digest = _measured(asked.stdin)
+        read = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
+        return command_action(settings, wanted).model_copy(update=read), seconds
 
     def _directory(self, path: str) -> str:
         with self.bench.tree.directory(path) as opened:
@@ -235,6 +272,12 @@ async def _until(command: Command, deadline: float, at: Mapping[Stream, int] | N
             return
         if not await command.stirs(deadline - time.monotonic()):
             return
+
+
+def _measured(text: str) -> tuple[int, str]:
+    """Size and digest of what a command reads; no digest where that is nothing."""
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data), hashlib.sha256(data).hexdigest() if data else ""
 
 
 def _reply(told: Answer) -> wire.CallToolResult:

@@ -10,10 +10,9 @@ _MOST_CHARACTERS: Final = 2_000_000
 
 def read_file(told: Told) -> str:
     """A file's lines below one line that says which they are."""
-    head = (
-        f"[{told['path']}: lines {told['start_line']}-{told['end_line']} of {told['total_lines']}, "
-        f"revision {told['revision']}]"
-    )
+    first, last, total = told["start_line"], told["end_line"], told["total_lines"]
+    which = f"lines {first}-{last} of {total}" if last >= first else f"no line {first}, it has {total}"
+    head = f"[{told['path']}: {which if told['total_bytes'] else 'empty'}, revision {told['revision']}]"
     return _joined(head, *_next(told), told["content"])
 
 
@@ -62,9 +61,9 @@ def command(told: Told) -> str:
         lines.append(told.get("preview", ""))
     for stream, mark in (("stdout", ""), ("stderr", "stderr:")):
         if text := told.get(stream):
-            cut = f"[{told[f'{stream}_omitted_bytes']} bytes before this were left out]"
-            lines += [mark, *([cut] if told[f"{stream}_omitted_bytes"] else []), text.rstrip("\n")]
-    lines += [f"{one['code']}: {one['suggested_fix']}" for one in told.get("diagnostics", ())]
+            cut = "[what came before this was left out]" if told[f"{stream}_truncated"] else ""
+            lines += [mark, cut, text.rstrip("\n")]
+    lines += [f"{one['code']}: {one['evidence']}; {one['suggested_fix']}" for one in told.get("diagnostics", ())]
     return _joined(*lines, *_warnings(told), *_next(told))
 
 

@@ -1,8 +1,9 @@
 """The tools that change files: what they would do is decided and written down first."""
 
-import math
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
@@ -10,12 +11,13 @@ from typing import Annotated, Any, Final, TypeAlias
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from gloveport.errors import Denied, WorkspaceError
 from gloveport.model.workspace import Change as PathChange
-from gloveport.model.workspace import WriteFiles
+from gloveport.model.workspace import Operation, WriteFiles
 from gloveport.policy.gates import write_action
+from gloveport.policy.wording import printable
 from gloveport.server.caller import Caller
 from gloveport.server.shortcut import Answer
 from gloveport.server.workspace import texts
@@ -25,13 +27,19 @@ from gloveport.workspace.ignoring import ignored_among
 from gloveport.workspace.patch import grammar
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.writer import Order, Outcome
+from gloveport.workspace.tree import Tree
 
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]
 
 _SHORT: Final = 1 << 13
+_FEW, _DEEP = 8, 32
 _SHORT_BYTES: Final = 1 << 18
-_PATCHED: Final = {grammar.Add: "create", grammar.Delete: "delete", grammar.Update: "edit"}
+_PATCHED: Final[Mapping[type, Operation]] = {
+    grammar.Add: "create",
+    grammar.Delete: "delete",
+    grammar.Update: "edit",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +60,7 @@ class WriteTools:
         """
         order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
-            ctx, partial(patched, patch), partial(self.bench.writer.apply_patch, patch, order), order, len(patch)
+            ctx, self._patching(patch), partial(self.bench.writer.apply_patch, patch, order), order
         )
 
     async def apply_changes(
@@ -68,14 +76,14 @@ class WriteTools:
         order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
             ctx,
-            lambda: changed(changes),
+            to_thread.run_sync(changes_action, self.bench.tree, changes),
             partial(self.bench.writer.apply_changes, changes, order),
             order,
         )
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
-        return await self._written(ctx, list, self.bench.writer.undo, Order())
+        return await self._written(ctx, to_thread.run_sync(self._undoing), self.bench.writer.undo, Order())
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> Answer | None:
         """``apply_patch`` without waiting for anybody but the disk; None where that is no way.
@@ -89,16 +97,18 @@ class WriteTools:
         with ExitStack() as stack:
             try:
                 operations = grammar.parse(patch)
+                if not _is_little(described := _described(operations)):
+                    return None
                 apply = stack.enter_context(bench.writer.staged_now(operations, _SHORT_BYTES))
             except (BlockingIOError, WorkspaceError):
                 return None
-            admission = bench.admitted_now(caller, self._action(_described(operations)), request)
+            admission = bench.admitted_now(caller, _action(bench.tree, described, patch), request)
             if admission is None:
                 return None
             try:
                 with admission as ending:
                     outcome = apply()
-                    ending.fields["written"] = [*outcome.written]
+                    ending.fields["written"] = _touched(outcome)
             except (WorkspaceError, Denied) as error:
                 return Answer(bench.refused(error))
             told = bench.clean(outcome.answer)
@@ -107,32 +117,98 @@ class WriteTools:
     async def _written(
         self,
         ctx: Context[Any, Any],
-        changes: Callable[[], list[PathChange]],
+        wanted: Awaitable[WriteFiles],
         work: Callable[[], Outcome],
         order: Order,
-        size: float = math.inf,
     ) -> wire.CallToolResult:
-        """What comes of a write, which is decided and written down first. ``size``: what there is to read for that."""
+        """What comes of a write, which is decided and written down first."""
         try:
-            short = size < _SHORT  # to change threads takes longer
-            action = self._action(changes()) if short else await to_thread.run_sync(lambda: self._action(changes()))
+            action = await wanted
             if order.dry_run:
                 outcome = await to_thread.run_sync(work)
             else:
                 async with self.bench.admitted(ctx, action) as ending:
                     outcome = await to_thread.run_sync(work)
-                    ending.fields["written"] = [*outcome.written]
+                    ending.fields["written"] = _touched(outcome)
         except (WorkspaceError, Denied) as error:
             return self.bench.refused(error)
         answer = self.bench.clean(await self.bench.hooked(outcome))
         return reply(answer, texts.written(answer))
 
-    def _action(self, changes: list[PathChange]) -> WriteFiles:
-        return write_action(changes, ignored_among(self.bench.tree, [change.path for change in changes]))
+    async def _patching(self, patch: str) -> WriteFiles:
+        """What a patch would do. Of a little one that is asked here and now, for to change threads takes longer."""
+        if len(patch) < _SHORT and _is_little(changes := _patched(patch)):
+            return _action(self.bench.tree, changes, patch)
+        return await to_thread.run_sync(patch_action, self.bench.tree, patch)
+
+    def _undoing(self) -> WriteFiles:
+        """What would be taken back. It comes to no gate: it makes nothing that was not there before."""
+        undoing = self.bench.writer.undoing()
+        return WriteFiles(changes=tuple(PathChange(operation=operation, path=path) for operation, path in undoing))
 
 
-def patched(patch: str) -> list[PathChange]:
-    """What a patch does with which path. One that can't be read is told when it is to be applied."""
+def patch_action(tree: Tree, patch: str) -> WriteFiles:
+    """What a patch would do. One that can't be read does nothing: why is told when it is to be applied."""
+    return _action(tree, _patched(patch), patch)
+
+
+def changes_action(tree: Tree, changes: Sequence[Change]) -> WriteFiles:
+    """What changes by line number would do."""
+    plain = [change.model_dump(mode="json", exclude_none=True) for change in changes]
+    return _action(tree, _changed(changes), json.dumps(plain, ensure_ascii=False, sort_keys=True))
+
+
+def written_out(changes: Sequence[Change]) -> str:
+    """Changes for a person: what each does, and the lines that it puts in, behind a plus."""
+    return "\n".join(line for change in changes for line in _lines(change))
+
+
+def _lines(change: Change) -> Iterator[str]:
+    to = f" -> {printable(change.destination)}" if change.destination else ""
+    yield f"{change.action} {printable(change.path)}{to}"
+    yield from _added(change.content)
+    for edit in change.edits or ():
+        place = f"{edit.start_line}-{edit.end_line or edit.start_line}" if edit.start_line else f"{edit.line}"
+        yield f"{edit.op} {place}"
+        yield from _added(edit.content)
+
+
+def _added(content: str | None) -> list[str]:
+    return [f"+{line}" for line in content.split("\n")] if content else []
+
+
+def _action(tree: Tree, changes: Sequence[PathChange], content: str) -> WriteFiles:
+    """What is decided about: by where its files lie, however they were written down. ``content`` says all of it."""
+    placed = [PathChange(operation=change.operation, path=_lies_at(tree, change.path)) for change in changes]
+    data = content.encode("utf-8", "surrogatepass")
+    action = write_action(placed, ignored_among(tree, [change.path for change in placed]))
+    return action.model_copy(update={"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def _lies_at(tree: Tree, path: str) -> str:
+    """Where a file lies that would be written; where it can't be, what was asked for, as far as that is a path."""
+    with suppress(WorkspaceError), tree.place(path) as place:
+        return place.path
+    with suppress(WorkspaceError):
+        return tree.checked(path)
+    return path
+
+
+def _is_little(changes: Sequence[PathChange]) -> bool:
+    """Whether to look at all of its paths, and at what is said about each directory above them, takes no time."""
+    return len(changes) <= _FEW and all(change.path.count("/") < _DEEP for change in changes)
+
+
+def _touched(outcome: Outcome) -> list[JsonValue]:
+    """Paths of the files that a write has changed or made, or that are gone."""
+    files = outcome.answer["affected_files"]
+    if outcome.answer.get("idempotent_replay") or not isinstance(files, list):
+        return []
+    gone = [file["path"] for file in files if isinstance(file, dict) and file["operation"] == "delete"]
+    return [*outcome.written, *gone]
+
+
+def _patched(patch: str) -> list[PathChange]:
     try:
         return _described(grammar.parse(patch))
     except WorkspaceError:
@@ -145,12 +221,10 @@ def _described(operations: Sequence[grammar.Operation]) -> list[PathChange]:
         for one in operations
         if isinstance(one, grammar.Update) and one.destination
     ]
-    return [
-        PathChange.model_validate({"operation": _PATCHED[type(one)], "path": one.path}) for one in operations
-    ] + moved
+    return [PathChange(operation=_PATCHED[type(one)], path=one.path) for one in operations] + moved
 
 
-def changed(changes: Sequence[Change]) -> list[PathChange]:
+def _changed(changes: Sequence[Change]) -> list[PathChange]:
     """What changes do with which path. A copy only reads the first of its two."""
     left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
     made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]

@@ -1,6 +1,6 @@
 """One command as a client is told of it: what is new, what is left out, and where the rest is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
@@ -17,6 +17,19 @@ MOST_PAGE_BYTES: Final = 512 << 10
 _PAGE_BYTES: Final = 4096
 _TAIL_CHARACTERS: Final = 80
 _POLL: Final[Mapping[str, JsonValue]] = {"chars": "", "yield_time_ms": 10_000}
+_OUT_OF_TIME: Final = ("timeout_ms is over", "give it more time, or do less at once")
+_OUT_OF_ALL_TIME: Final = (
+    "the operator's limit wall_seconds is over",
+    "no command gets more time, whatever timeout_ms says: do less at once, or ask the operator",
+)
+_NOT_GRANTED: Final = (
+    "no API of the operator's configuration grants that host to this command: use what is installed, or tell the owner "
+    "which host it needs"
+)
+_CLOSED: Final = (
+    "the gate network is closed: ask for the permission network, with a command that names the host; it opens the "
+    "hosts of granted APIs alone"
+)
 _DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
 
 
@@ -50,12 +63,12 @@ def answer(
         "signal": command.signal_name,
         "timed_out": command.status == "timeout",
     }
-    truncated: list[Stream] = []
+    truncated: dict[Stream, str] = {}
     texts: dict[Stream, str] = {}
     for stream in STREAMS:
-        fields, texts[stream], is_truncated = _news(command, stream, since[stream], most_bytes)
-        if is_truncated:
-            truncated.append(stream)
+        fields, texts[stream], left_out = _news(command, stream, since[stream], most_bytes)
+        if left_out:
+            truncated[stream] = left_out
         keep = verbosity == "full"
         told |= {name: value for name, value in fields.items() if keep or name.endswith("_dropped_bytes")}
     told["truncated"] = bool(truncated)
@@ -67,7 +80,7 @@ def answer(
         told["summary"] = _summary(command, texts)
         if verbosity == "preview":
             told["preview"], told["preview_truncated"] = _preview(texts, preview_bytes)
-    return told | _where(command, truncated, always=verbosity != "full")
+    return told | _where(command, [*truncated], always=verbosity != "full")
 
 
 def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
@@ -122,7 +135,8 @@ def parsed_reference(reference: str, stream: Stream | None) -> tuple[str, Stream
     return command_id, "stdout" if named == "stdout" else "stderr"
 
 
-def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tuple[Answer, str, bool]:
+def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tuple[Answer, str, str]:
+    """What a stream has said since: as fields, as a text, and, if that is not all, how much is left out, in words."""
     heard: Heard = command.heard[stream]
     retained = heard.retained
     offset, data = retained.last(since, most_bytes)
@@ -145,7 +159,8 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
         f"{stream}_dropped_bytes": retained.dropped,
         f"{stream}_omitted_bytes": max(0, offset - since - gone),
     }
-    return fields, text, cut_by is not None
+    lost = f", {gone} of them for good" if gone else ""
+    return fields, text, f"{offset - since} bytes are left out{lost}" if cut_by else ""
 
 
 def _operation_outcome(command: Command) -> str:
@@ -160,7 +175,7 @@ def _operation_outcome(command: Command) -> str:
             return "exited_0" if command.exit_code == 0 else "exited_nonzero"
 
 
-def _where(command: Command, truncated: list[Stream], *, always: bool) -> Answer:
+def _where(command: Command, truncated: Sequence[Stream], *, always: bool) -> Answer:
     """Where the rest is read, and what to do next."""
     told: Answer = {}
     if truncated or always:
@@ -205,7 +220,7 @@ def _preview(texts: Mapping[Stream, str], most: int) -> tuple[str, bool]:
     return "\n".join(pieces), cut
 
 
-def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: list[Stream]) -> list[JsonValue]:
+def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mapping[Stream, str]) -> list[JsonValue]:
     """What a reader would want pointed out, from facts; of what it said only that a name was not found."""
     found: list[JsonValue] = []
 
@@ -214,20 +229,17 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: list[
 
     limit = command.outcome.killed_by if command.outcome else None
     if command.status == "timeout":
-        point("COMMAND_TIMED_OUT", "error", "timeout_ms is over", "give it more time, or do less at once")
+        evidence, fix = _OUT_OF_ALL_TIME if command.has_all_time else _OUT_OF_TIME
+        point("COMMAND_TIMED_OUT", "error", evidence, fix)
     elif limit is not None:
         point("LIMIT_REACHED", "error", f"it was ended at the limit {limit}", "let it use less")
     if truncated:
-        what = " and ".join(truncated)
-        point("OUTPUT_TRUNCATED", "warning", f"{what}: more than was shown", "read_output tells the rest")
+        what = "; ".join(f"{stream}: {left_out}" for stream, left_out in truncated.items())
+        point("OUTPUT_TRUNCATED", "warning", what, "read_output tells what is kept")
     if command.exit_code == 127:
         point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", "see what is installed, or ask the operator for it")
     said = " ".join(texts.values()).lower()
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
-        point(
-            "DNS_RESOLUTION_FAILED",
-            "error",
-            "a name was not found",
-            "a command reaches the hosts of granted APIs alone: ask for the permission network",
-        )
+        fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED
+        point("DNS_RESOLUTION_FAILED", "error", "a name was not found", fix)
     return found

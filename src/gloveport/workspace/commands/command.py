@@ -60,6 +60,8 @@ class Command:
         outcome: What came of it, when it is over.
         failure: Why it came to nothing, when it is over.
         warnings: What whoever waits for it should know.
+        has_all_time: Whether it was given as much time as the operator lets any command have.
+        can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
         ended: When it was over, by the monotonic clock.
         heard: What it has said on each stream.
         scope: Cancelled, it ends at once, and with it all of its processes.
@@ -74,6 +76,8 @@ class Command:
     failure: Exception | None = None
     warnings: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    has_all_time: bool = False
+    can_ask_for_network: bool = False
     ended: float = 0.0
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _stirred: anyio.Event = field(default_factory=anyio.Event)

@@ -6,7 +6,8 @@ goes. Until the word is written everything is taken back, by the same code after
 
 For a kill no write need be on the disk: what was written stays. The waits for the disk are for a power cut, and are in
 the order that it takes: contents and the journal before names, names before the word, the word before what is hidden
-goes. A change of a single name does without the last two: it may be taken back whole, when the power fails soon after.
+goes. A change of a single name waits for its content alone. When the power fails soon after, it may be taken back as a
+whole although it was acknowledged, or a hidden file may be left; never is there a part of it.
 """
 
 import os
@@ -28,6 +29,9 @@ from gloveport.workspace.tree import Tree
 
 HIDDEN: Final = ".gloveport-"
 """How hidden names begin."""
+
+MAX_MADE: Final = 200
+"""Directories that one change makes. Each takes a descriptor until it is written; a path has room for 2,000."""
 
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -51,6 +55,12 @@ def undoable(journal: Journal) -> int:
     return 0 if last is None else last[1].undo[last[0] in {COMMITTED, DONE}]
 
 
+def is_interrupted(journal: Journal) -> bool:
+    """Whether ``recover`` has something to do."""
+    last = journal.last()
+    return last is not None and last[0] in {BEGUN, COMMITTED}
+
+
 def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[str] = ()) -> Record:
     """What there is to do.
 
@@ -60,12 +70,14 @@ def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[
         emptied: Directories to remove afterwards if nothing is in them, the innermost first.
 
     Raises:
-        WorkspaceError: PATCH_FAILED where a name would be a file and a directory.
+        WorkspaceError: PATCH_FAILED where a name would be a file and a directory, or directories are too many.
     """
     written = [target.place for target in targets if target.changes and target.content is not None]
     made = {path for place in written for path in list(ancestors(place.path))[: len(place.missing)]}
     if both := made & {place.path for place in written}:
         raise WorkspaceError("PATCH_FAILED", f"{min(both)} would be a file and a directory")
+    if len(made) > MAX_MADE:
+        raise WorkspaceError("PATCH_FAILED", f"more than {MAX_MADE} directories at once", hint="split the change")
     return Record(
         steps=tuple(_step(target) for target in targets if target.changes),
         made=tuple(sorted(made, key=lambda path: (path.count("/"), path))),
@@ -120,7 +132,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
         WorkspaceError: PATCH_ROLLBACK_FAILED.
     """
     last = journal.last()
-    if last is None or last[0] in {TAKEN_BACK, DONE}:
+    if last is None or last[0] not in {BEGUN, COMMITTED}:
         return Recovery("nothing")
     state, record = last
     with ExitStack() as stack:

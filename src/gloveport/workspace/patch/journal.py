@@ -94,7 +94,8 @@ class Journal:
     def begin(self, record: Record) -> None:
         """Write down, and have on the disk, what is about to be done.
 
-        With a single name the disk may learn it later: a power cut just then may leave behind a hidden file, no more.
+        With a single name the disk may learn it later, or never: a power cut then may leave a hidden file, which
+        nobody removes, and a journal that is older than the tree (``restoring.latest``).
         """
         content = memoryview(BEGUN + sealed(record.model_dump_json().encode()))
         written = 0
@@ -107,7 +108,8 @@ class Journal:
         """Write down that all names are changed.
 
         What is hidden must not be gone from the disk before this is there, and names must be changed there before it.
-        With a single name there is nothing to be torn: a power cut may take it back a little later, and all of it.
+        With a single name there is nothing to be torn. But a power cut may take back as a whole a change that was
+        acknowledged already, as long as the disk has not learnt of it: a matter of seconds.
         """
         os.pwrite(self.file, COMMITTED, 0)
         if not record.simple:

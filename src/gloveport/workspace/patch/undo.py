@@ -2,14 +2,16 @@
 
 An entry is one line, and the old contents behind it. Which entry is the last is told by the journal, so that it becomes
 one at the very moment of its commit. Files are overwritten in turn. They are not forced to the disk: after a power cut
-an entry may be torn; then its checksums do not fit, and it is none.
+an entry may be torn; then its checksums do not fit, and it is none. Or the journal is older than the entries, for that
+of a change of one name is not forced to the disk either; so an entry goes as soon as its change is no more
+(``restoring.latest``).
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,6 +25,7 @@ LARGE: Final = 1 << 20
 """An entry of more bytes stays alone: it takes the place of all the others. It has at most what one change may have."""
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_EMPTY: Final = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -103,21 +106,45 @@ def _write(directory: int, head: _Head, contents: Sequence[bytes]) -> None:
         file.writelines(contents)
 
 
+def forget(directory: int, number: int) -> None:
+    """What was kept under a number can't be taken back: it was, or it has not happened."""
+    with suppress(FileNotFoundError):
+        os.close(os.open(_file(number), _EMPTY, dir_fd=directory))
+
+
+def forget_beyond(directory: int, number: int) -> None:
+    """The same of all that is kept under larger numbers."""
+    for slot in range(ENTRIES):
+        with suppress(FileNotFoundError), _opened(directory, slot) as file:
+            head = _head(file)
+            if head is not None and head.number > number:
+                forget(directory, slot)
+
+
 def entry(directory: int, number: int) -> Entry | None:
     """What was kept under a number, if it is still there and whole."""
     try:
-        descriptor = os.open(_file(number), _READ, dir_fd=directory)
+        opened = _opened(directory, number)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        text = unsealed(file.readline())
-        head = _Head.model_validate_json(text) if text is not None else None
+    with opened as file:
+        head = _head(file)
         if head is None or head.number != number:
             return None
         files = [(kept, None if kept.before is None else file.read(kept.size)) for kept in head.files]
     if any(content is not None and revision(content) != kept.before for kept, content in files):
         return None
     return Entry(tuple(files), head.made)
+
+
+def _opened(directory: int, number: int) -> BinaryIO:
+    return os.fdopen(os.open(_file(number), _READ, dir_fd=directory), "rb")
+
+
+def _head(file: BinaryIO) -> _Head | None:
+    """The first line of an entry; None where it is torn."""
+    text = unsealed(file.readline())
+    return None if text is None else _Head.model_validate_json(text)
 
 
 def _file(number: int) -> str:

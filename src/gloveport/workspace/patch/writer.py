@@ -13,15 +13,14 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from gloveport.errors import WorkspaceError
-from gloveport.workspace.patch import edits, undo
+from gloveport.workspace.patch import edits, grammar, undo
 from gloveport.workspace.patch import operations as applying
-from gloveport.workspace.patch.commit import Recovery, commit, planned, recover, undoable
+from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, planned, recover, undoable
 from gloveport.workspace.patch.edits import Change
-from gloveport.workspace.patch.grammar import Operation, demand_unicode, parse
 from gloveport.workspace.patch.idempotency import Slots
 from gloveport.workspace.patch.journal import Journal
-from gloveport.workspace.patch.staging import Staging, mismatch
-from gloveport.workspace.patch.text import count, difference, revision
+from gloveport.workspace.patch.restoring import Operation, caught_up, latest, operation, restore
+from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.tree import Tree
 
 
@@ -46,11 +45,13 @@ class Outcome:
         answer: In the fields of the wire.
         written: Paths of files that have another content now, or are new.
         number: Under which it can be taken back; 0 where nothing was changed, or something taken back.
+        deleted: Paths of files that are gone now.
     """
 
     answer: dict[str, JsonValue]
     written: tuple[str, ...]
     number: int = 0
+    deleted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +73,27 @@ class Writer:
         Raises:
             WorkspaceError: What is wrong with it, or why it does not fit.
         """
-        demand_unicode(patch)
+        grammar.demand_unicode(patch)
         return self._once(
             "apply_patch",
             {"patch": patch, "dry_run": order.dry_run},
             order,
-            lambda staging: applying.patch(staging, parse(patch)),
+            lambda staging: applying.patch(staging, grammar.parse(patch)),
         )
 
     @contextmanager
-    def staged_now(self, operations: Sequence[Operation], most_bytes: int) -> Iterator[Callable[[], Outcome]]:
+    def staged_now(self, operations: Sequence[grammar.Operation], most_bytes: int) -> Iterator[Callable[[], Outcome]]:
         """What applies a patch that fits; it waits for nobody. Nobody else writes until this is left.
 
         Raises:
-            BlockingIOError: Somebody else writes at this moment.
-            WorkspaceError: It does not fit; or it is about more bytes, before and after, than ``most_bytes``.
+            BlockingIOError: Somebody else writes at this moment, or was interrupted.
+            WorkspaceError: It does not fit; it is about more bytes, before and after, than ``most_bytes``; or about
+                what lies in another mount than the root.
         """
         with Journal.locked(self.journal, waits=False) as journal, ExitStack() as stack:
-            recover(self.tree, journal)
-            staging = Staging(self.tree, stack, most_bytes=most_bytes)
+            if is_interrupted(journal):  # that may have been in another mount
+                raise BlockingIOError
+            staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes)
             applying.patch(staging, operations)
             yield lambda: self._committed(journal, staging, Order(), stack)
 
@@ -106,7 +109,7 @@ class Writer:
             applying.change(staging, changes)
 
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
-        demand_unicode(dumps(plain, ensure_ascii=False))
+        grammar.demand_unicode(dumps(plain, ensure_ascii=False))
         return self._once("apply_changes", {"changes": plain, "dry_run": order.dry_run}, order, stage)
 
     def undo(self) -> Outcome:
@@ -117,17 +120,29 @@ class Writer:
         """
         with Journal.locked(self.journal) as journal, ExitStack() as stack:
             recover(self.tree, journal)
-            last = undoable(journal)
+            last = latest(self.tree, journal)
             entry = undo.entry(journal.directory, last)
             if entry is None:
                 raise WorkspaceError("NOT_FOUND", "there is no change that could be taken back")
             staging = Staging(self.tree, stack)
             for kept, content in entry.files:
-                _restore(staging, kept, content)
+                restore(staging, kept, content)
             targets = staging.settled()
             record = planned(targets, (last, last - 1), tuple(reversed(entry.made)))
             staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
+            undo.forget(journal.directory, last)
             return _outcome(staging, Order())
+
+    def undoing(self) -> list[tuple[Operation, str]]:
+        """What ``undo`` would do now to which path, if these files are as the change left them; [] where there is none.
+
+        Raises:
+            WorkspaceError: PATCH_ROLLBACK_FAILED, RUNTIME_DIR_UNWRITABLE.
+        """
+        with Journal.locked(self.journal) as journal:
+            recover(self.tree, journal)
+            entry = undo.entry(journal.directory, latest(self.tree, journal))
+        return [(operation(kept), kept.path) for kept, _ in entry.files] if entry else []
 
     def adopt(self, number: int, revisions: Mapping[str, str]) -> None:
         """Let what hooks have made of a change's files, their revisions by path, be part of it: undo takes it back too.
@@ -142,11 +157,15 @@ class Writer:
     def recover(self) -> Recovery:
         """Bring what was interrupted by a crash to its beginning or its end. Each change does so first.
 
+        To be called when a server starts: it is here that a journal which a power cut has left behind catches up.
+
         Raises:
             WorkspaceError: PATCH_ROLLBACK_FAILED, RUNTIME_DIR_UNWRITABLE.
         """
         with Journal.locked(self.journal) as journal:
-            return recover(self.tree, journal)
+            recovery = recover(self.tree, journal)
+            caught_up(self.tree, journal)
+            return recovery
 
     def _once(
         self, tool: str, arguments: dict[str, JsonValue], order: Order, stage: Callable[[Staging], None]
@@ -175,26 +194,21 @@ class Writer:
                 undo.keep(journal.directory, last + 1, changing, record.made)
             except OSError as error:
                 staging.report.warnings.append(f"this change can't be taken back: {error.strerror}")
-            staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
+            try:
+                staging.report.warnings += stack.enter_context(commit(staging.tree, journal, targets, record))
+            except BaseException:
+                undo.forget(journal.directory, last + 1)
+                raise
             return replace(_outcome(staging, order), number=last + 1)
         return _outcome(staging, order)
-
-
-def _restore(staging: Staging, kept: undo.Kept, content: bytes | None) -> None:
-    target = staging.target(kept.path)
-    now = target.content
-    if (revision(now) if now is not None else None) != kept.after or target.place.path != kept.path:
-        raise mismatch(kept.path, kept.after, now)
-    changed = difference(now or b"", content or b"")
-    staging.put(target, content, kept.attributes)
-    operation = "add" if now is None else "delete" if content is None else "update"
-    staging.report.tell(kept.path, operation, content, changed)
-    staging.report.summarise(operation, kept.path)
-    staging.report.counted(count(content or b""), count(now or b""))
 
 
 def _outcome(staging: Staging, order: Order) -> Outcome:
     changed = [target for target in staging.targets.values() if target.changes]
     answer = staging.report.answer(dry_run=order.dry_run, already_applied=not changed)
-    written = () if order.dry_run else tuple(each.place.path for each in changed if each.content is not None)
-    return Outcome(answer, written)
+    done = () if order.dry_run else changed
+    return Outcome(
+        answer,
+        written=tuple(each.place.path for each in done if each.content is not None),
+        deleted=tuple(each.place.path for each in done if each.content is None),
+    )

@@ -1,0 +1,47 @@
+"""What a pattern means that a person has approved for good. Where it is about a command or a change of files, ``*``
+stands for less than any characters: who approves ``git clean*`` has not approved ``git clean -n; rm -rf src``.
+"""
+
+import re
+from typing import Final
+
+from gloveport.policy.subjects import is_about
+from gloveport.policy.wildcards import matches
+
+_JOINS: Final = re.compile(
+    r"((?:%24|\$)(?:%28|%7B|%5B|[({\[])"  # `$(`, and what evaluates a text as well: `${x@P}`, `$[x]`
+    r"|%(?:0A|23|26|3B|3C|3E|60|7C)|[\n#&;<>`|]"  # an end of a line, and #&;<>`|
+    r"|!)",  # the digest of a text that is not shown: anything may be in it
+    re.IGNORECASE,
+)
+"""What ends a command or adds one, as subjects write it and plainly."""
+
+_COMMA: Final = re.compile("(,)")
+_WRITE: Final = re.compile(r"((?:permit \S+ )?write )(\S+)(.*)", re.DOTALL)
+_OF_THE_SHELL: Final = frozenset({"permit", "command"})
+
+
+def means(pattern: str, subject: str) -> bool:
+    """Tell whether a pattern means a subject.
+
+    ``*`` stands for any characters, but for none that ends or adds a command, and of a change of several files each has
+    to be meant. Whatever the pattern says itself is as good as anything.
+    """
+    if not is_about(pattern, subject):
+        return False
+    if write := _WRITE.fullmatch(subject):
+        begin, changes, end = write.groups()
+        each = (f"{begin}{change}{end}" for change in changes.split(","))
+        return _is_joined_alike(_COMMA, pattern, subject) or all(matches(pattern, one) for one in each)
+    if subject.partition(" ")[0] in _OF_THE_SHELL:
+        return _is_joined_alike(_JOINS, pattern, subject)
+    return True
+
+
+def _is_joined_alike(joins: re.Pattern[str], pattern: str, subject: str) -> bool:
+    """Whether both have the same joins, in this order, and between them the pattern means the subject.
+
+    So no ``*`` stands for a join, nor for half of one, which what stands beside it in the pattern would complete.
+    """
+    ours, theirs = joins.split(pattern), joins.split(subject)
+    return ours[1::2] == theirs[1::2] and all(map(matches, ours[::2], theirs[::2]))

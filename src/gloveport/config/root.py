@@ -1,0 +1,203 @@
+"""Which directory can be a workspace: none that holds more than a project, or what is run or believed outside of it.
+
+Commands of a workspace write all that lies in it. So nothing may lie there that Gloveport itself runs or keeps: its own
+code, its state, the programs and the secrets that the configuration names.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import gloveport
+from gloveport.config.apis import secret_commands, secret_files
+from gloveport.config.mounts import content_refusal, home_directories, real
+from gloveport.config.places import config_directory, state_directory
+from gloveport.config.schema import Config
+from gloveport.config.wording import dotted, printable, shown
+from gloveport.errors import ConfigError
+
+_SYSTEM = tuple(
+    Path(path)
+    for path in (
+        *("/usr", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
+        *("/var/lib", "/var/spool"),  # the latter has the crontabs
+    )
+)
+"""What this host runs, and what tells it what to run."""
+
+_OF_A_HOME = ("bin", ".local")
+"""Names in a home directory that hold the programs of its owner."""
+
+_BROAD = tuple(map(Path, ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/tmp")))  # noqa: S108
+"""That a server is given one of these, or a home, does not make all that lies below the server's."""
+
+_CODE = "install Gloveport elsewhere; to work on Gloveport itself, open another clone than the one that serves"
+_PYTHON = "take it out of PYTHONPATH, and start `gloveport` rather than `python -m gloveport`"
+
+_MOST_LINKS = 40
+"""As many as the kernel follows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Belonging:
+    """What Gloveport runs or keeps: where it lies, what it is, and what to do so that a workspace can be there."""
+
+    path: Path
+    what: str
+    remedy: str
+    broad: bool = False
+    """Whether it may be a home or the like, of which not all that lies below belongs to it."""
+
+
+def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], believed: Iterable[Path] = ()) -> None:
+    """Refuse a directory that can't be a workspace: what holds more than one project, or what is Gloveport's own.
+
+    This is asked once, at the start. Where a configuration that is read while the server runs names another secret or
+    another file, nobody asks again until the next start.
+
+    Args:
+        root: The directory.
+        config: What names programs, secrets and directories.
+        environ: Where ``PATH`` and ``GLOVEPORT_STATE`` are looked up.
+        believed: The files and directories that the configuration was read from, which count whatever they say.
+
+    Raises:
+        ConfigError: It is such a one.
+    """
+    homes = home_directories()
+    refused = (
+        _own_refusal(root, homes, _belongings(config, environ, believed))
+        or _system_refusal(real(root), homes)
+        or content_refusal(real(root), homes)
+    )
+    if refused is None and not root.is_dir():
+        refused = f"expected a directory, found {shown(str(root))}", "name the directory of a project"
+    if refused is not None:
+        problem, hint = refused
+        raise ConfigError(f"workspace: {problem}", hint=hint)
+
+
+def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
+    directory, broad = real(root), {*_BROAD, *homes}
+    for belonging in belongings:
+        for path in _looked_up(belonging.path):
+            below = directory.is_relative_to(path) and not (belonging.broad and path in broad)
+            if below or path.is_relative_to(directory):
+                whose = f"{printable(str(path))} ({belonging.what})"
+                return (
+                    f"expected nothing that Gloveport runs or keeps, found {shown(str(root))}, which overlaps {whose}",
+                    f"commands could read and change it: {belonging.remedy}",
+                )
+    return None
+
+
+def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None:
+    # An account of a directory service may be missing from the list of accounts.
+    places = [*homes, *([Path(*root.parts[:3])] if root.is_relative_to("/home") else [])]
+    for path in (*_SYSTEM, *(home / name for home in places for name in _OF_A_HOME)):
+        if root.is_relative_to(path) or root.is_relative_to(real(path)):
+            return (
+                f"expected a directory of a project, found {shown(str(root))}, which belongs to {printable(str(path))}",
+                "what lies there is run by whoever uses this host: name a directory elsewhere, such as below /srv",
+            )
+    return None
+
+
+def _looked_up(path: Path) -> Iterator[Path]:
+    """Yield where a path leads, and each symbolic link on the way: who may turn one of them decides where it leads."""
+    pending, current, links = list(reversed(path.parts[1:])), Path("/"), 0
+    while pending:
+        if (name := pending.pop()) == "..":
+            current = current.parent
+            continue
+        current /= name
+        if links < _MOST_LINKS and os.path.islink(current):  # noqa: PTH114 - Path's raises where nothing can be seen
+            links += 1
+            yield current
+            target = current.readlink()
+            pending += reversed([part for part in target.parts if part != "/"])
+            current = Path("/") if target.is_absolute() else current.parent
+    yield current
+
+
+def _belongings(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> Iterator[_Belonging]:
+    yield from _kept(config, environ, believed)
+    yield from _run(config, environ)
+    yield from _of_secrets(config, environ)
+    yield from _of_servers(config, environ)
+
+
+def _kept(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> Iterator[_Belonging]:
+    elsewhere = "name another directory as the workspace"
+    yield _Belonging(path=state_directory(environ), what="the state directory", remedy=elsewhere)
+    yield _Belonging(path=config_directory(), what="the directory of the configuration", remedy=elsewhere)
+    for path in believed:
+        yield _Belonging(path=path, what="the configuration", remedy="keep the configuration elsewhere")
+    if config.audit.directory is not None:
+        yield _Belonging(path=config.audit.directory, what="audit.directory", remedy="keep the audit log elsewhere")
+    files = [(("api", name, "ca_file"), api.ca_file) for name, api in config.api.items()]
+    files += [(("servers", name, "ca_file"), server.ca_file) for name, server in config.servers.items()]
+    for key, file in files:
+        if file is not None:
+            yield _Belonging(path=Path(file), what=dotted(key), remedy="keep the file elsewhere")
+
+
+def _run(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
+    for path in (Path(gloveport.__file__).parent, Path(sys.prefix), Path(sys.base_prefix)):
+        yield _Belonging(path=path, what="Gloveport's own code", remedy=_CODE)
+    for entry in sys.path:  # an empty one is the working directory
+        path = Path(os.path.abspath(entry))  # noqa: PTH100
+        yield _Belonging(path=path, what="a directory that Python imports from", remedy=_PYTHON, broad=True)
+    interpreter = shutil.which("python3", path=f"/usr/bin{os.pathsep}{environ.get('PATH', '')}")
+    programs = {
+        "sandbox.bubblewrap": config.sandbox.bubblewrap,
+        "runtimes.python": config.runtimes.python or (interpreter and Path(interpreter)),
+        "runtimes.deno": config.runtimes.deno,
+        "runtimes.bash": config.runtimes.bash,
+    }
+    for key, program in programs.items():
+        if program:
+            yield _Belonging(path=program, what=key, remedy=f"install the program elsewhere, and name that as {key}")
+
+
+def _of_secrets(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
+    written = config.model_dump(mode="json", include={"api", "servers", "sampling"})
+    for file in secret_files(written):
+        yield _Belonging(path=file, what="the file of a secret", remedy="keep the secret elsewhere")
+    for line in secret_commands(written):
+        for path in _named(_words(line), Path("/"), environ):
+            what, remedy = "the command of a secret", "keep the command elsewhere"
+            yield _Belonging(path=path, what=what, remedy=remedy, broad=True)
+
+
+def _of_servers(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
+    for name, server in config.servers.items():
+        key, remedy = ("servers", name), "keep what the server is elsewhere, or name another directory as the workspace"
+        if server.directory:
+            what = dotted((*key, "directory"))
+            yield _Belonging(path=Path(server.directory), what=what, remedy=remedy, broad=True)
+        directory = Path(server.directory or environ.get("HOME", "/"))
+        for path in _named(server.command, directory, {**environ, **server.env}):
+            yield _Belonging(path=path, what=dotted((*key, "command")), remedy=remedy, broad=True)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # who asks for the secret hears it
+        return []
+
+
+def _named(command: Sequence[str], directory: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the paths that a command line names: its program, and arguments that are a whole path, or a file here."""
+    for program in command[:1]:
+        found = program if "/" in program else shutil.which(program, path=environ.get("PATH", os.defpath))
+        yield from [directory / found] if found else []
+    for argument in command[1:]:
+        value = argument.partition("=")[2] if argument.startswith("-") else argument
+        if value.startswith("/") or (value and (directory / value).is_file()):
+            yield directory / value

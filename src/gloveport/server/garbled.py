@@ -1,0 +1,43 @@
+"""What is answered to a line that is no message: else a client would wait for ever for an answer to it."""
+
+import json
+from typing import Final
+
+import pydantic_core
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+
+MAX_LINE_BYTES: Final = 16 << 20
+
+
+def answer_to(line: bytes) -> bytes | None:
+    """The line that answers it; None where nobody waits for one.
+
+    It goes to whoever is named by an ``id``, as far as one can be read, also in what Python takes for JSON and nobody
+    else does: half of a surrogate pair, a number that is none.
+    """
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return _error(None, PARSE_ERROR, "this line is no JSON")
+    if not isinstance(message, dict):
+        return _error(None, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0")
+    asked = message.get("id")
+    if "result" in message or "error" in message or ("method" in message and asked is None):
+        return None
+    known = asked if isinstance(asked, str | int) and not isinstance(asked, bool) and _is_plain(asked) else None
+    return _error(known, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0, or holds what is no Unicode")
+
+
+def too_long() -> bytes:
+    """The line that answers one which was not read to its end."""
+    return _error(None, INVALID_REQUEST, f"a message of more than {MAX_LINE_BYTES} bytes is not read")
+
+
+def _is_plain(name: str | int) -> bool:
+    """Whether it can be sent back as it came."""
+    return name.isprintable() and len(name) <= 256 if isinstance(name, str) else abs(name) < 1 << 63
+
+
+def _error(asked: str | int | None, code: int, words: str) -> bytes:
+    error = {"code": code, "message": words}
+    return pydantic_core.to_json({"jsonrpc": "2.0", "id": asked, "error": error}) + b"\n"

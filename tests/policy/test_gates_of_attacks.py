@@ -1,0 +1,264 @@
+"""What hostile, and what daily, commands come to at the gates: the findings of reviews, each as it was found."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gloveport.model import Allow
+from gloveport.model.workspace import WorkspacePolicy
+from gloveport.policy.gates import Asked, command_action, decide_command
+from gloveport.policy.shell import read
+
+SAFE = WorkspacePolicy()
+
+
+def gates(command, root="/srv/project", **asked):
+    action = command_action(SAFE, Asked(command=command, root=root, **asked))
+    return list(dict.fromkeys(need.gate for need in action.needs))
+
+
+def passes(command, root="/srv/project", **asked):
+    return isinstance(decide_command(SAFE, command_action(SAFE, Asked(command=command, root=root, **asked))), Allow)
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        ("bash", "git reset --hard\n"),
+        ("sh -s", "rm -rf src"),
+        ("bash -", "rm -rf src"),
+        ("bash /dev/stdin", "rm -rf src"),
+        (". /dev/stdin", "rm -rf src"),
+        ("sudo -n env A=1 bash", "rm -rf src"),
+        ("(cd src; bash)", "rm -rf *"),
+        ("bash -c 'sh'", "git reset --hard"),
+        ("bash", "sh\ngit reset --hard"),
+        ("cat | bash", "git reset --hard"),
+        ("python3 -", "import shutil; shutil.rmtree('src')"),
+        ("python3", "import shutil; shutil.rmtree('src')"),
+        ("xargs rm -rf", "src\n"),
+        ("xargs git reset", "--hard"),
+        ("cat x; xargs -0 rm -rf", "build\0src\0"),
+        ("bash", "rm -rf src\n" * 900),
+    ],
+)
+def test_a_program_on_standard_input_is_looked_at_like_one_in_the_command(command, stdin):
+    """W5, CT-G6."""
+    assert "destructive_command" in gates(command, stdin=stdin)
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        ("cat", "rm -rf src"),
+        ("bash x.sh", "rm -rf src"),
+        ("bash < x.sh", "rm -rf src"),
+        ("{ bash; } < x.sh", "rm -rf src"),
+        ("echo ls | bash", "rm -rf src"),
+        ("bash <<X\nls\nX", "rm -rf src"),
+        ("python3 x.py", "import shutil; shutil.rmtree('src')"),
+        ("xargs rm -rf", "build dist"),
+        ("bash", "pytest -q\n"),
+    ],
+)
+def test_what_no_shell_reads_or_what_is_harmless_there_needs_nobody(command, stdin):
+    """CT-G2, CT-G6."""
+    assert passes(command, stdin=stdin)
+
+
+def test_standard_input_for_a_program_is_an_inline_script():
+    """CT-G6."""
+    assert gates("python3 -", stdin="print(1)") == ["inline_script"]
+    assert gates("bash", stdin="ls " + "x" * 10_000) == ["inline_script"]
+    assert gates("wc -c", stdin="x") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash -euo pipefail -c 'git reset --hard'",
+        "bash -ceuo pipefail 'git reset --hard'",
+        "bash +o posix -exc 'git reset --hard'",
+        "(cd build && ls); rm -rf src",
+        "cd /tmp && ls; cd - && rm -rf src",
+        "cd /tmp; cd -; rm -rf src",
+        "cd /tmp | ls; rm -rf src",
+        "cd /tmp & rm -rf src",
+        "x=$(cd /tmp && pwd); rm -rf src",
+        "sh -c 'cd /tmp'; rm -rf src",
+        "f() { cd /tmp; }; rm -rf src",
+        "if false; then cd /tmp; fi; rm -rf src",
+        "(cd /tmp; ls); python3 -c 'import shutil; shutil.rmtree(\"src\")'",
+        "eval 'cd src'; rm -rf *",
+        "mv a.py /tmp/a.py.bak",
+        "mv -f src ~/",
+        "mv -t /tmp a.py src/b.py",
+        "mv --target-directory=/var/tmp a.py",
+        "mv src /dev/null",
+        "git checkout a.py",
+        "git checkout src/",
+        "git checkout src/a.py tests/b.py",
+        "git checkout .gitignore",
+        "git checkout '*.py'",
+        'a="reset --hard"; git $a',
+        "coproc git reset --hard",
+        "trap 'git reset --hard' EXIT",
+        "taskset -c 0 git reset --hard",
+        "chrt -i 0 git reset --hard",
+        "setpriv --no-new-privs git reset --hard",
+        "unshare -r git reset --hard",
+        "uv run --with x git reset --hard",
+        "git submodule foreach 'git reset --hard'",
+        "git submodule foreach --recursive git reset --hard",
+        "git -c alias.x='reset --hard' x",
+        "git -c alias.x='!rm -rf src' x",
+        "git read-tree -u --reset HEAD",
+        "git checkout-index -f -a",
+        "git reset --merge",
+        "git branch -D topic",
+        "git branch --delete --force topic",
+        "git worktree remove --force ../other",
+        "> src/main.py",
+        ": > src/main.py",
+        "true >| src/main.py",
+        "cat /dev/null > src/main.py",
+        "cp /dev/null src/main.py",
+        "rm -rf ~/../../srv/project",
+        "cd ~/../../srv && rm -rf project",
+        "find /srv/project -name '*.py' -delete",
+        "cd /tmp; find /srv/project -name '*.py' -delete",
+        "cd build && git reset --hard",
+        "cd .. && git reset --hard",
+        "cd /tmp && git --git-dir=/srv/project/.git --work-tree=/srv/project reset --hard",
+        "cd /tmp/x && git push --force",
+        'd=(src tests); rm -rf "${d[@]}"',
+    ],
+)
+def test_what_destroys_work_is_asked_about_in_these_spellings_too(command):
+    """W5, CT-G1."""
+    assert "destructive_command" in gates(command)
+
+
+@pytest.mark.parametrize("name", ["build", "site", "out", "tmp", "target", "project"])
+def test_the_directories_above_a_workspace_spare_nothing_in_it(name):
+    """W5, CT-G1."""
+    root = f"/home/u/{name}/project"
+    for path in (root, f"{root}/src", f"/home/u/{name}", "/home/u/*/project", "/home/u", f"/home/u/{name}/proj*/src"):
+        assert gates(f"rm -rf {path}", root) == ["destructive_command"], path
+    assert gates(f"cd / && rm -rf home/u/{name}/project", root) == ["destructive_command"]
+    assert passes(f"rm -rf {root}/build /home/u/{name}-old /home/u/{name}/other /home/u/{name}/other*/src", root)
+
+
+@pytest.mark.parametrize("path", ["/srv/proj*/src", "/srv/*/src", "/*/project", "/s*", "/srv/{project,x}", "/$x/build"])
+def test_a_pattern_that_can_mean_the_workspace_is_asked_about(path):
+    """W5, CT-G1."""
+    assert gates(f"rm -rf {path}") == ["destructive_command"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git clean -n",
+        "git clean -fdn",
+        "cd /tmp/x && git reset --hard",
+        "git -C /tmp/x reset --hard",
+        "git -C /tmp -C x clean -fdx",
+        "rm -rf ${TMPDIR:-/tmp}/foo",
+        "rm -rf $TMPDIR/foo /var/x* /tmp/x*",
+        'dirs=(build dist); rm -rf "${dirs[@]}"',
+        "mv a.py b.py",
+        "mv src/a.py build/",
+        "mv /tmp/a.py .",
+        "mv build /tmp/",
+        "cp a.py /tmp/",
+        "cp -r src lib",
+        "git checkout main",
+        "git checkout feature/x-1.2",
+        "git checkout release-2.x",
+        "git checkout v1.0.rc1",
+        "git checkout -b topic.py",
+        "git branch -d topic",
+        "git worktree remove ../other",
+        "git read-tree HEAD",
+        "git submodule foreach git status",
+        "trap - EXIT",
+        "trap 'rm -rf build' EXIT",
+        'd=$(mktemp -d); trap \'rm -rf "$d"\' EXIT; cd "$d"; rm -rf x',
+        "d=$(mktemp -d); trap \"rm -rf '$d'\" EXIT",
+        "> /tmp/x",
+        "> build.log",
+        "echo x > src/main.py",
+        "make > /dev/null 2>&1",
+        "(cd /tmp/x && rm -rf y)",
+        "cd /tmp/x && cd y && rm -rf z",
+        "npm install ./local.tgz",
+        "npm i file:../lib",
+        "cargo install --path .",
+        "go install ./cmd/...",
+        "bundle install --local",
+        "uv lock --check",
+    ],
+)
+def test_daily_work_of_these_kinds_passes(command):
+    """CT-G2: a false alarm is a fault."""
+    assert passes(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["npm i left-pad ./x", "cargo install x", "go install a.b/c@latest", "uv lock", "npm i"]
+)
+def test_what_is_not_all_here_needs_the_network(command):
+    """W5, CT-N1."""
+    assert gates(command) == ["network"]
+
+
+LIST = "for x in " + "a " * 500 + ";do "
+HOSTILE = {
+    "a list in a loop": LIST + "rm $x;" * 166 + "done",
+    "one word each": LIST + 'rm "b$x";' * 100 + "done",
+    "a long word": "a=" + "x/" * 700 + ";" + "rm $a/1 $a;" * 50,
+    "a word that doubles": "a=xxxxxxxx;" + "a=$a$a;" * 9 + "rm -$a;" * 200,
+    "braces": "rm " + "x" * 1000 + "{" + "," * 900 + "}",
+    "what find executes": "find " + "a " * 400 + "-exec rm {} ; " * 80,
+    "wrappers": "time " * 400,
+    "shells": "a='for x in " + "b " * 200 + ";do " + "rm $x;" * 60 + "done';" + 'sh -c "$a";' * 40,
+    "arrays": "a=(" + "b " * 700 + ");" + 'rm "${a[@]}";' * 45,
+    "globs": "rm " + "a* " * 600,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_the_worst_two_kibibytes_hold_the_server_for_a_moment_only(kind):
+    """W5, CT-R6: a list in a loop took 9 s."""
+    text = HOSTILE[kind][:2048]
+    began = time.process_time()
+    gates(text, stdin="rm -rf x;" * 200)
+    assert time.process_time() - began < 0.3  # a busy machine's; 0.05 on its own
+
+
+def test_what_comes_after_a_long_list_is_read_all_the_same():
+    """W5, CT-G1: what is not known is not spared."""
+    long = LIST + ": $x;" * 100 + "done; "
+    assert "destructive_command" in gates(long + "git reset --hard")
+    assert set(gates(long + "rm -rf $x")) == {"destructive_command", "inline_script"}
+
+
+READS = """
+from gloveport.policy.shell import read
+for text in ("{\\U000cbcde~", "{\\U0010e31ah\\x19c", "{\\U0010c43dz"):
+    for _ in range(300):
+        read(text)
+"""
+
+
+def test_characters_beyond_the_grammars_table_do_not_end_the_server():
+    """W5: its scanner died of a segmentation fault, within some tens of readings."""
+    assert subprocess.run([sys.executable, "-c", READS], check=False).returncode == 0
+
+
+def test_characters_that_the_grammar_is_not_shown_are_in_the_words():
+    """W5, CT-G2."""
+    (command,) = read("rm -rf 'ä b€' \U0001f600/x").commands
+    assert [word.text for word in command.words] == ["rm", "-rf", "ä b€", "\U0001f600/x"]

@@ -1,0 +1,64 @@
+"""What the command line says of a workspace, and that none is opened which holds what Gloveport runs or reads."""
+
+from pathlib import Path
+
+import pytest
+
+from gloveport.config import Config
+from gloveport.errors import ConfigError
+from gloveport.server import app
+from gloveport.server.upstreams import connected
+from gloveport.server.workspace import opening
+
+
+def told(root=None, toolsets=""):
+    return {"root": root, "toolsets": toolsets}
+
+
+def test_an_empty_name_is_not_the_working_directory():
+    """W2: `--workspace "$UNSET"` opened whatever directory the server was started in."""
+    with pytest.raises(ConfigError, match="names no directory") as refused:
+        opening.with_workspace(Config(), told(""))
+    assert '"."' in refused.value.hint
+
+
+@pytest.mark.parametrize("root", [".", Path()])
+def test_the_working_directory_has_a_name(root, tmp_path, monkeypatch):
+    """W2"""
+    monkeypatch.chdir(tmp_path)
+    assert opening.with_workspace(Config(), told(root)).workspace.root == tmp_path.resolve()
+
+
+def test_a_list_of_toolsets_without_any_is_refused():
+    """W6: else all of them would be offered to whoever asked for none."""
+    with pytest.raises(ConfigError, match="--toolsets"):
+        opening.with_workspace(Config(), told(toolsets=","))
+
+
+@pytest.mark.parametrize("place", ["project", "project/below"])
+async def test_a_workspace_that_holds_the_configuration_is_not_opened(tmp_path, place):
+    """T1, W2: commands would write what the next start believes."""
+    root, believed = tmp_path / "project", tmp_path / place / "mine.toml"
+    believed.parent.mkdir(parents=True)
+    believed.touch()
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
+    async with app.assemble(config, environ) as engine:
+        with pytest.raises(ConfigError, match="the configuration"):
+            async with opening.opened(engine, config, environ, "stdio", [believed]):
+                pass
+    assert not (tmp_path / "state/workspaces").exists()
+
+
+async def test_a_workspace_that_holds_the_program_of_a_server_is_not_opened(tmp_path):
+    """T1, W2: a server runs outside of the sandbox."""
+    root = tmp_path / "project"
+    root.mkdir()
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    servers = {"mine": {"command": [f"{root}/serve"]}}
+    settings = {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}, "servers": servers}
+    config = Config.model_validate(settings)
+    async with app.assemble(config, environ, connected) as engine:
+        with pytest.raises(ConfigError, match=r"servers\.mine\.command"):
+            async with opening.opened(engine, config, environ, "stdio"):
+                pass

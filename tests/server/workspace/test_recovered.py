@@ -1,0 +1,61 @@
+"""What a start finds of a change that a crash has interrupted is told to the owner; and what lies in another mount."""
+
+import hashlib
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gloveport.audit import read
+from gloveport.config import Config
+from gloveport.server import app
+from gloveport.server.caller import Caller
+from gloveport.server.shortcut import Call
+from gloveport.server.workspace import opening
+from gloveport.server.workspace.at_once import at_once
+from gloveport.workspace.patch.journal import COMMITTED, Journal, Record
+from gloveport.workspace.patch.steps import Step
+from gloveport.workspace.tree import Tree
+
+STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
+RECORD = Record(steps=(STEP,), made=(), emptied=(), undo=(0, 1))
+
+
+@pytest.mark.parametrize(("state", "left"), [("old", ["d/f"]), ("new", [])])
+async def test_a_change_that_was_interrupted_is_recorded_and_told(tmp_path, caplog, state, left):
+    """W3, A1: also what was left because somebody has changed it since; and a quiet start says nothing."""
+    root, environ = tmp_path / "project", {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    (root / "elsewhere").mkdir(parents=True)
+    (root / "d").symlink_to("elsewhere")
+    place = tmp_path / "state/workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16] / "journal"
+    with Journal.locked(place) as journal:
+        journal.begin(RECORD)
+        if state == "new":
+            journal.end(COMMITTED)
+    config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
+    for _ in range(2):  # the second finds nothing
+        async with app.assemble(config, environ) as engine, opening.opened(engine, config, environ, "stdio"):
+            pass
+    told = [one.fields for one in read.records(tmp_path / "state/audit") if one.kind == "workspace.recovered"]
+    assert told == [{"root": str(root), "state": state, "left": left}]
+    warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert sum("was interrupted" in one for one in warnings) == 1
+    assert sum("'d/f'" in one for one in warnings) == len(left)
+
+
+async def test_nothing_in_another_mount_is_done_at_once(served):
+    """W1, W3, CT-R5: the machine's own root has one. A file system that never answers would hold up everybody."""
+    descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    try:
+        workspace = replace(served.bench.workspace, tree=Tree(Path("/"), frozenset(), descriptor))
+        writer = replace(served.bench.writer, tree=workspace.tree)
+        tools = at_once(replace(served.bench, workspace=workspace, writer=writer))
+        caller = Caller(name="test", session="test", share="test")
+        assert tools["read_file"](Call(caller, "1", {"path": "etc/passwd"})) is not None
+        assert tools["read_file"](Call(caller, "2", {"path": "proc/version"})) is None
+        patch = "*** Begin Patch\n*** Add File: proc/sys/x\n+x\n*** End Patch"
+        assert tools["apply_patch"](Call(caller, "3", {"patch": patch})) is None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,149 @@
+"""What a model reads of an answer, and a person of a question: what they need to go on is there in words."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from tests.server.shop import NO, Dialogs
+from tests.server.workspace.served import opened
+
+from gloveport.approvals import desk
+from gloveport.approvals.question import Question, Verdict
+from gloveport.approvals.store import Person
+from gloveport.sandbox.base import Outcome
+from gloveport.server.protocol import make_server
+from gloveport.server.workspace import texts
+from gloveport.workspace.commands.answers import answer, begun_at
+from gloveport.workspace.commands.command import Command
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def safe(tmp_path_factory):
+    """A workspace in mode safe."""
+    async with opened(Path(tmp_path_factory.mktemp("words")), mode="safe") as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    """Answers are looked for often."""
+    monkeypatch.setattr(desk, "_POLL_SECONDS", 0.02)
+
+
+def client(safe, dialogs):
+    """A client that shows dialogs."""
+    server = make_server(safe.engine, safe.bench.config, safe.environ, "stdio", safe.bench)
+    return Client(server, mode="legacy", elicitation_callback=dialogs)
+
+
+def remember(safe, pattern, subject):
+    """Approve for good what a pattern means, as ``gloveport approvals`` does it, of a question about this subject."""
+    store, now = safe.engine.desk.store, datetime.now(UTC)
+    names = {"id": "apr-00000000000000aa", "run": "run", "caller": "test", "session": "", "text": "May it?"}
+    store.put(Question(**names, subject=subject, asked=now, expires=now + timedelta(seconds=60)), in_queue=True)
+    verdict = Verdict(allowed=True, by="queue", scope="pattern", pattern=pattern)
+    store.answer(names["id"], verdict, Person(uid=os.geteuid()))
+
+
+async def words(served, tool, **arguments):
+    """What a tool says."""
+    return (await served.call(tool, **arguments)).content[-1].text
+
+
+async def test_a_refusal_at_gates_says_of_each_its_name_the_piece_why_and_another_way(safe):
+    """W5: request_permissions takes the name, and a client may show a model the text alone."""
+    refused = await safe.call("exec_command", cmd="git reset --hard && curl -s https://example.org")
+    reasons = refused.structured_content["error"]["details"]["reasons"]
+    first, *lines = refused.content[0].text.splitlines()
+    assert first == "PERMISSION_REQUIRED: network, destructive_command"
+    assert len(reasons) == 2
+    for one, line in zip(reasons, lines, strict=False):
+        assert line == f"- {one['permission']} for `{one['piece']}`: {one['why']} {one['instead']}"
+    assert lines[1].startswith("- destructive_command for `git reset --hard`: 'git' throws away ")
+    assert lines[2] == "Category: permission. Retryable: yes."
+    assert "request_permissions asks the owner" in lines[3]
+
+
+async def test_a_write_at_a_gate_says_the_path(safe):
+    """W5"""
+    patch = "*** Begin Patch\n*** Add File: package-lock.json\n+x\n*** End Patch\n"
+    said = await words(safe, "apply_patch", patch=patch)
+    assert "\n- write_generated_or_ignored for `package-lock.json`: " in said
+
+
+async def test_a_flood_says_how_much_is_left_out_and_how_much_of_it_is_gone(safe):
+    """W4, R1: 1,988,895 bytes, of which 512 KiB are kept."""
+    flood = await safe.call("exec_command", cmd="seq 1 300000", yield_time_ms=30_000)
+    told = flood.structured_content
+    shown, gone = told["stdout_output_bytes"], told["stdout_dropped_bytes"]
+    assert gone == 1_988_895 - 524_288
+    said = flood.content[0].text
+    assert f"OUTPUT_TRUNCATED: stdout: {1_988_895 - shown} bytes are left out, {gone} of them for good; " in said
+    assert said.splitlines()[1] == "[what came before this was left out]"
+    reference = told["output_ref"]
+    assert f"output_ref={reference!r}" in said
+
+
+async def test_what_is_left_out_and_kept_is_not_said_to_be_gone(safe):
+    """W4"""
+    said = await words(safe, "exec_command", cmd="seq 10000", max_output_bytes=94, yield_time_ms=30_000)
+    assert "OUTPUT_TRUNCATED: stdout: 48800 bytes are left out; read_output" in said
+
+
+async def test_the_limit_that_ended_a_command_is_named(safe, tmp_path):
+    """W4, R1: or nobody knows what it should use less of."""
+    said = await words(safe, "exec_command", cmd="sleep 30", timeout_ms=100)
+    assert "COMMAND_TIMED_OUT: timeout_ms is over; give it more time" in said
+    command = Command(id="abc", owner="me", is_terminal=False, spool=tmp_path)
+    seen = {"report": None, "wall_seconds": 1.0, "cpu_seconds": None, "peak_memory_bytes": None, "refused_forks": None}
+    command.outcome = Outcome(exit_code=None, killed_by="memory_bytes", **seen)
+    command.end()
+    said = texts.command(answer(command, begun_at(command), most_bytes=100))
+    assert "LIMIT_REACHED: it was ended at the limit memory_bytes; let it use less" in said
+
+
+async def test_a_file_without_lines_and_one_without_this_line_have_none(safe):
+    """W2"""
+    safe.write("empty.txt", "")
+    safe.write("short.txt", "one\n")
+    assert (await words(safe, "read_file", path="empty.txt")).startswith("[empty.txt: empty, revision ")
+    assert (await words(safe, "read_file", path="short.txt")).startswith("[short.txt: lines 1-1 of 1, revision ")
+    said = await words(safe, "read_file", path="short.txt", start_line=5)
+    assert said.startswith("[short.txt: no line 5, it has 1, revision ")
+
+
+async def test_a_dialog_about_a_permission_does_not_speak_of_other_arguments(safe):
+    """H8: a permission is for one very call, however long it holds."""
+    dialogs = Dialogs([NO])
+    request = {"tool_name": "exec_command", "permission": "destructive_command", "reason": "It is broken."}
+    async with client(safe, dialogs) as one:
+        await one.call_tool("request_permissions", {**request, "arguments": {"cmd": "git stash clear"}})
+    (form,) = dialogs.read
+    said = form.requested_schema["properties"]["remember"]["description"]
+    assert "this very call" in said
+    assert "whatever the arguments" not in said
+
+
+async def test_what_is_appended_to_what_is_approved_for_good_is_asked_about(safe):
+    """H8, W5: the attack of the review."""
+    permit = "permit destructive_command command *: git%20clean*"
+    safe.write("src/main.c", "")
+    safe.write("loose.txt", "")
+    dialogs = Dialogs([NO])
+    request = {"tool_name": "exec_command", "permission": "destructive_command", "reason": "It is broken."}
+    remember(safe, permit, "permit destructive_command command .: git%20clean%20-f")
+    async with client(safe, dialogs) as one:
+        for cmd in ("git clean -n; rm -rf src; curl x.example", "git clean -n; rm -rf src"):
+            told = (
+                await one.call_tool("request_permissions", {**request, "arguments": {"cmd": cmd}})
+            ).structured_content
+            assert told["status"] == "denied"
+            assert (await safe.refused("exec_command", cmd=cmd))["code"] == "PERMISSION_REQUIRED"
+        assert len(dialogs.read) == 2
+        assert (safe.root / "src/main.c").exists()
+        await safe.run("git clean -f loose.txt")
+        assert not (safe.root / "loose.txt").exists()
