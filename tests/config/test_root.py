@@ -157,6 +157,21 @@ def test_a_directory_with_something_of_another_server_is_no_workspace(work, serv
     assert f"(servers.s.{key})" in refusal(work, servers={"s": placed(server)})
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["npx", "-y", "server-filesystem", "WORK"],
+        ["npx", "server-filesystem", "/srv/other", "WORK/below"],
+        ["mcp-server-sqlite", "--db-path", "WORK/data.db"],
+        ["mcp-server-sqlite", "--readonly", "--db-path=WORK/new.db"],
+    ],
+)
+def test_a_directory_with_the_data_of_another_server_is_a_workspace(work, command):
+    """T1, W2: what a server reads is not what it runs."""
+    (work / "data.db").touch()
+    ask(work, servers={"s": {"command": [word.replace("WORK", str(work)) for word in command]}})
+
+
 def test_a_directory_below_that_of_a_server_is_no_workspace_unless_that_holds_everybodys(work):
     """T1, W2: a server whose root is /srv or a home is not all that lies there."""
     (work / "below").mkdir()

@@ -38,6 +38,11 @@ _BROAD = tuple(map(Path, ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp"
 _CODE = "install Gloveport elsewhere; to work on Gloveport itself, open another clone than the one that serves"
 _PYTHON = "take it out of PYTHONPATH, and start `gloveport` rather than `python -m gloveport`"
 
+_CODE_OF_PROGRAMS = frozenset(
+    {".cjs", ".js", ".jar", ".mjs", ".mts", ".php", ".pl", ".py", ".pyz", ".rb", ".sh", ".ts", ".tsx", ".wasm"}
+)
+"""Ends of the names of what interpreters run."""
+
 _MOST_LINKS = 40
 """As many as the kernel follows."""
 
@@ -193,11 +198,23 @@ def _words(line: str) -> list[str]:
 
 
 def _named(command: Sequence[str], directory: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the paths that a command line names: its program, and arguments that are a whole path, or a file here."""
+    """Yield the paths of a command line from which something is run: its program, what comes first after it (``node
+    DIR``), files that are programs, and what an option names that may be a directory (``--directory DIR``). What else
+    it names is data, of which a project may hold some.
+    """
     for program in command[:1]:
         found = program if "/" in program else shutil.which(program, path=environ.get("PATH", os.defpath))
         yield from [directory / found] if found else []
-    for argument in command[1:]:
-        value = argument.partition("=")[2] if argument.startswith("-") else argument
-        if value.startswith("/") or (value and (directory / value).is_file()):
-            yield directory / value
+    for number, argument in enumerate(command[1:]):
+        is_option = argument.startswith("-")
+        value = argument.partition("=")[2] if is_option else argument
+        path = directory / value
+        if not value.startswith("/") and not path.is_file():
+            continue
+        is_of_option = is_option or command[number].startswith("-")
+        if number == 0 or _is_program(path) or (is_of_option and (path.is_dir() or not path.suffix)):
+            yield path
+
+
+def _is_program(path: Path) -> bool:
+    return path.suffix in _CODE_OF_PROGRAMS or (path.is_file() and os.access(path, os.X_OK))
