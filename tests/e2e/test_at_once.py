@@ -2,7 +2,9 @@
 
 import fcntl
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from gloveport.audit import read
@@ -41,6 +43,86 @@ def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path):
             server.send("tools/call", {"name": "read_file", "arguments": arguments, **meta}, number)
             answers.append(json.loads(server.process.stdout.readline())["result"])
         assert answers[0] == answers[1], arguments
+
+
+ASKED = (
+    ("search_text", {"query": "one"}),
+    ("search_text", {"query": "(", "regex": True}),
+    ("search_text", {"query": "o", "include_globs": ["*.txt"], "context_lines": 1, "max_results": 1}),
+    ("search_text", {"query": "one", "path": "missing"}),
+    ("search_text", {"query": ""}),
+    ("search_text", {"query": "one", "more": 1}),
+    ("git_status", {}),
+    ("git_status", {"path": "../x"}),
+    ("git_diff", {}),
+    ("git_log", {"max_count": 1}),
+    ("git_show", {"rev": "-x"}),
+    ("git_show", {}),
+    ("git_blame", {"path": "short.txt"}),
+)
+
+
+def repository(root):
+    """A small one."""
+    root.mkdir()
+    (root / "short.txt").write_text("one\ntwo\n")
+    own = {"GIT_CONFIG_GLOBAL": "/dev/null", "PATH": "/usr/bin:/bin"}
+    names = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "first")):
+        subprocess.run(("git", *names, *arguments), cwd=root, env=own, check=True)
+    (root / "short.txt").write_text("one\nTWO\n")
+
+
+def test_both_ways_to_what_runs_a_program_answer_the_same(stdio, tmp_path):
+    """W1, O4"""
+    repository(tmp_path / "project")
+    server = stdio("--workspace", str(tmp_path / "project"))
+    server.shake_hands()
+    for place, (name, arguments) in enumerate(ASKED):
+        answers = []
+        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"example.com/x": 1}})):
+            server.send("tools/call", {"name": name, "arguments": arguments, **meta}, number)
+            answers.append(server.answer(number)["result"])
+        assert answers[0] == answers[1], (name, arguments)
+
+
+def test_a_call_that_is_wanted_no_more_is_ended_and_not_answered(stdio, tmp_path, is_running, eventually):
+    """E6, W1: as one that went through the SDK; and so at the end of the server."""
+    root = tmp_path / "project"
+    root.mkdir()
+    mark = f"needle{os.getpid()}"
+    word = f"--glob={mark}"
+    (root / "large").write_text(("ab-cd-" * 500 + "\n") * 30_000)  # takes a second
+    server = stdio("--workspace", str(root))
+    server.shake_hands()
+    slow = {"query": r"[^z]{100,200}(\w\W?){50,100}[0-9]", "regex": True, "include_globs": ["large", mark]}
+    search = {"name": "search_text", "arguments": slow}
+    for request, end in ((7, "cancel"), ("seven", "cancel"), (8, "close")):
+        server.send("tools/call", search, request)
+        eventually(lambda: is_running(word))
+        if end == "cancel":
+            server.send("notifications/cancelled", {"requestId": request})
+            eventually(lambda: not is_running(word))
+            server.send("ping", {}, 100)
+            assert json.loads(server.process.stdout.readline())["id"] == 100
+    code, out, _ = server.end()
+    assert (code, out) == (0, "")
+    eventually(lambda: not is_running(word))
+
+
+def test_calls_at_work_hold_up_nobody_and_may_have_the_same_id(stdio, tmp_path):
+    """W1, A4"""
+    repository(tmp_path / "project")
+    server = stdio("--workspace", str(tmp_path / "project"))
+    server.shake_hands()
+    for _ in range(8):
+        server.send("tools/call", {"name": "git_status", "arguments": {}}, 5)
+    server.send("ping", {}, 6)
+    answers = [json.loads(server.process.stdout.readline()) for _ in range(9)]
+    assert sorted(answer["id"] for answer in answers) == [5] * 8 + [6]
+    server.send("notifications/cancelled", {"requestId": [5]})
+    server.send("ping", {}, 7)
+    assert server.answer(7)["result"] == {}
 
 
 PATCHES = (

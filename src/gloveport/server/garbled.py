@@ -1,10 +1,10 @@
-"""What is answered to a line that is no message: else a client would wait for ever for an answer to it."""
+"""Errors of the protocol, for what the SDK never sees: else a client would wait for ever for an answer."""
 
 import json
 from typing import Final
 
 import pydantic_core
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
 MAX_LINE_BYTES: Final = 16 << 20
 
@@ -31,6 +31,11 @@ def answer_to(line: bytes) -> bytes | None:
 def too_long() -> bytes:
     """The line that answers one which was not read to its end."""
     return _error(None, INVALID_REQUEST, f"a message of more than {MAX_LINE_BYTES} bytes is not read")
+
+
+def failed(request: str | int) -> bytes:
+    """The line that answers a request which met a fault of ours."""
+    return _error(request, INTERNAL_ERROR, "the server has met a fault: its log says which")
 
 
 def _is_plain(name: str | int) -> bool:

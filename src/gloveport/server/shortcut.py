@@ -1,11 +1,11 @@
-"""Calls that are answered at once, without the SDK: to pass through it takes ten times as long as to read a short file.
+"""Calls that are answered without the SDK: to pass through it takes ten times as long as to read a short file.
 
-Only in a session that was begun by a handshake whose results look as they do here, only for tools that wait for nobody
-but the disk, and only for a call that is right and asks for nothing special. Whatever is otherwise goes the usual way,
-and so does whatever the tool can't do at once.
+Only in a session that was begun by a handshake whose results look as they do here, only for tools that need nothing of
+the SDK, and only for a call that is right and asks for nothing special. Whatever is otherwise goes the usual way, and
+so does whatever the tool can't do here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -37,8 +37,11 @@ class Answer:
     afterwards: Callable[[], object] = nothing
 
 
-AtOnce: TypeAlias = Callable[[Call], Answer | None]
-"""A tool; None where it can't answer at once, or the arguments are not right."""
+Work: TypeAlias = Callable[[], Awaitable[wire.CallToolResult]]
+"""What takes a while. It raises nothing."""
+
+AtOnce: TypeAlias = Callable[[Call], Answer | Work | None]
+"""A tool; None where it can't answer here, or the arguments are not right."""
 
 _VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})
 """Their results have structured content, and nothing that is not made here."""
@@ -57,8 +60,8 @@ class Shortcut:
     _caller: Caller | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
 
-    def answer(self, message: JSONRPCMessage) -> tuple[bytes, Callable[[], object]] | None:
-        """The line that answers a message, and what is left to do; None where it goes the usual way."""
+    def answer(self, message: JSONRPCMessage) -> tuple[bytes, Callable[[], object]] | Work | None:
+        """The line that answers a message, and what is left to do; or the work for it; None: it goes the usual way."""
         if isinstance(message, JSONRPCNotification):
             self._begun |= message.method == "notifications/initialized"
             return None
@@ -74,15 +77,20 @@ class Shortcut:
         if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments"}:
             return None
         answer = tool(Call(self._caller, str(message.id), arguments))
-        if answer is None:
-            return None
+        if not isinstance(answer, Answer):
+            return answer
         try:
-            told = answer.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
-            line = pydantic_core.to_json({"jsonrpc": "2.0", "id": message.id, "result": told}) + b"\n"
+            line = line_of(message.id, answer.result)
         except BaseException:
             answer.afterwards()
             raise
         return line, answer.afterwards
+
+
+def line_of(request: str | int, result: wire.CallToolResult) -> bytes:
+    """The line that answers a request."""
+    told = result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
+    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request, "result": told}) + b"\n"
 
 
 def _caller(info: object) -> Caller | None:

@@ -18,11 +18,12 @@ from typing import Any, Self
 
 import anyio
 import mcp_types as wire
+from anyio.abc import TaskGroup
 from mcp.server import MCPServer
 from mcp.shared.message import SessionMessage
 
 from gloveport.server import garbled
-from gloveport.server.shortcut import AtOnce, Shortcut, nothing
+from gloveport.server.shortcut import AtOnce, Shortcut, Work, line_of, nothing
 from gloveport.server.signals import on_end_signal
 
 _CHUNK_BYTES = 1 << 16
@@ -33,14 +34,22 @@ _log = logging.getLogger(__name__)
 async def serve_stdio(server: MCPServer[Any], tools: Mapping[str, AtOnce] = MappingProxyType({})) -> list[Signals]:
     """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good.
 
-    ``tools``: those that can answer at once.
+    ``tools``: those that need no SDK.
     """
+    failure = None
     with _taken(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _taken(1, "w", os.dup(2)) as theirs:
         answers = _Answers(file=theirs)
-        requests = _Requests(file=ours, shortcut=Shortcut(tools=tools), answers=answers)
-        with on_end_signal(requests.end) as came:
-            lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
-            await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
+        async with anyio.create_task_group() as tasks:
+            requests = _Requests(file=ours, shortcut=Shortcut(tools=tools), answers=answers, tasks=tasks)
+            with on_end_signal(requests.end) as came:
+                lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
+                try:
+                    await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
+                except Exception as error:  # noqa: BLE001 - whoever serves shall not see it wrapped in a group
+                    failure = error
+                tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return came
 
 
@@ -59,6 +68,10 @@ class _Requests:
     file: FileIO
     shortcut: Shortcut
     answers: "_Answers"
+    tasks: TaskGroup
+    _working: dict[str | int, anyio.CancelScope] = field(default_factory=dict)
+    """Calls at work that the SDK knows nothing of."""
+
     _rest: bytes = b""
     _cut: bool = False
     """Whether the last line was longer than what is read."""
@@ -81,11 +94,39 @@ class _Requests:
                 _log.warning("a line of the client is no message: %s", str(error)[:200])
                 await self._answer(garbled.answer_to(line))
                 continue
+            if self._cancels(message):
+                continue
             answer = self.shortcut.answer(message)
-            if answer is None:
+            if isinstance(answer, tuple):
+                await self._answer(*answer)
+            elif answer is not None and isinstance(message, wire.JSONRPCRequest):
+                self.tasks.start_soon(self._work, message.id, answer)
+            else:
                 return SessionMessage(message)
-            await self._answer(*answer)
         raise anyio.EndOfStream
+
+    async def _work(self, request: str | int, work: Work) -> None:
+        """Do it, and answer, unless the client wants it no more."""
+        with anyio.CancelScope() as scope:
+            self._working[request] = scope
+            try:
+                line = line_of(request, await work())
+            except Exception:  # noqa: BLE001 - whoever waits is told, and the session goes on
+                _log.exception("a call has failed")
+                line = garbled.failed(request)
+            finally:
+                self._working.pop(request, None)
+            await self._answer(line)
+
+    def _cancels(self, message: wire.JSONRPCMessage) -> bool:
+        """Whether it ended such a call: then nobody else need hear of it."""
+        if not isinstance(message, wire.JSONRPCNotification) or message.method != "notifications/cancelled":
+            return False
+        request = (message.params or {}).get("requestId")
+        scope = self._working.get(request) if isinstance(request, str | int) else None
+        if scope is not None:
+            scope.cancel()
+        return scope is not None
 
     async def _answer(self, line: bytes | None, afterwards: Callable[[], object] = nothing) -> None:
         """Send an answer, before what is left to do where that holds up nobody."""

@@ -3,15 +3,16 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
 from gloveport.errors import WorkspaceError
-from gloveport.server.shortcut import Answer, AtOnce, Call
+from gloveport.server.shortcut import Answer, AtOnce, Call, Work
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.replies import refusal, reply, unforeseen
@@ -33,17 +34,19 @@ _log = logging.getLogger(__name__)
 
 
 def at_once(bench: Bench) -> Mapping[str, AtOnce]:
-    """Those of its tools, by their names, that answer at once: about what lies in the file system of the root."""
-    if _file_system(bench.tree.root) not in _LOCAL:
-        return {}
-    tools: dict[str, AtOnce] = {"read_file": _reading(bench), "apply_patch": _patching(bench)}
+    """Those of its tools, by their names, that answer at once, or need no SDK."""
+    files = FileTools(bench=bench)
+    run = (files.search_text, files.git_status, files.git_diff, files.git_log, files.git_show, files.git_blame)
+    tools: dict[str, AtOnce] = {function.__name__: _working(function) for function in run}
+    if _file_system(bench.tree.root) in _LOCAL:
+        tools |= {"read_file": _reading(bench), "apply_patch": _patching(bench)}
     return {name: _foreseen(name, tool) for name, tool in tools.items()}
 
 
 def _foreseen(name: str, tool: AtOnce) -> AtOnce:
     """The tool, whose fault ends no session."""
 
-    def answer(call: Call) -> Answer | None:
+    def answer(call: Call) -> Answer | Work | None:
         try:
             return tool(call)
         except Exception:  # noqa: BLE001 - as in ``offer``
@@ -51,6 +54,27 @@ def _foreseen(name: str, tool: AtOnce) -> AtOnce:
             return Answer(unforeseen(name))
 
     return answer
+
+
+def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> AtOnce:
+    """A tool that has a program run."""
+    parse = _parser(function)
+
+    def begin(call: Call) -> Work | None:
+        given = parse(call.arguments)
+        if given is None:
+            return None
+
+        async def work() -> wire.CallToolResult:
+            try:
+                return await function(**given)
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("%s has failed", function.__name__)
+                return unforeseen(function.__name__)
+
+        return work
+
+    return begin
 
 
 def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -> Parse:
