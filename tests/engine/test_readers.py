@@ -58,12 +58,19 @@ def forks(server: Zygote):
 
 async def test_one_sandbox_runs_program_after_program(run, forks):
     """E9: each is told apart by what it says, in which order it says it, and how it ends."""
-    for code in (0, 3, 127, 255):
+    for code in (0, 3, 127):
         ran = await run(f"import sys; print('out {code}'); print('err', file=sys.stderr); sys.exit({code})")
         assert (ran.exit_code, ran.stdout, ran.stderr) == (code, b"out %d\n" % code, b"err\n")
         assert (ran.truncated, ran.timed_out) == (False, False)
-    assert (await run("import os; os.kill(os.getpid(), 9)")).exit_code == 137
     assert forks() == 1
+
+
+async def test_a_program_that_is_ended_by_a_signal_is_the_last_one_there(run, forks):
+    """E9: it may have been for memory, and then its sandbox is ended as well, whoever is in it by then."""
+    assert (await run("import os; os.kill(os.getpid(), 9)")).exit_code == 137
+    assert (await run("import sys; sys.exit(255)")).exit_code == 255
+    assert (await run(SAME)).stdout == b"1\n"
+    assert forks() == 3
 
 
 async def test_a_program_gets_its_directory_its_variables_and_its_input(run):

@@ -31,6 +31,7 @@ _AT_ONCE: Final = 4
 _MOST_JOBS: Final = 200
 _IDLE_SECONDS: Final = 60.0
 _HEAD_BYTES: Final = 4
+_BY_A_SIGNAL: Final = 129  # the least exit code of one that a signal ended; git itself gives up with 128
 _MARK_BYTES: Final = 16
 _END_BYTES: Final = _MARK_BYTES + 1
 _STDERR_BYTES: Final = 64 << 10
@@ -146,6 +147,13 @@ class _Reader:
         """Whether the last program has."""
         return self.stdout.exit_code is not None and self.stderr.exit_code is not None
 
+    def has_ended_well(self) -> bool:
+        """Whether the last program has ended by itself. Where the kernel did it for memory, the sandbox ends a moment
+        later.
+        """
+        code = self.stdout.exit_code
+        return self.has_ended() and code is not None and code < _BY_A_SIGNAL
+
     def is_full(self) -> bool:
         """Whether it has said too much."""
         return self.stdout.full() or self.stderr.full()
@@ -216,7 +224,7 @@ class Readers:
         serves_on = False
         try:
             yield reader
-            serves_on = reader.has_ended() and not reader.is_full() and reader.jobs < _MOST_JOBS
+            serves_on = reader.has_ended_well() and not reader.is_full() and reader.jobs < _MOST_JOBS
         finally:
             self.walls = reader.walls or self.walls
             if serves_on:
