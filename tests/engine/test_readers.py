@@ -77,11 +77,10 @@ async def test_a_program_gets_its_directory_its_variables_and_its_input(run):
     """W1: of any size and with any byte, and nothing of what was there for another."""
     text = bytes(range(256)) * 8192
     digest = "import hashlib, os, sys; print(os.getcwd(), os.environ.get('WORD'), len(sys.stdin.buffer.read()))"
-    first = await run(digest, directory="below", variables={"WORD": "é\n"}, stdin=text)
-    assert first.stdout.decode() == f"{WORKSPACE}/below é\n {len(text)}\n"
+    first = await run(digest, variables={"WORD": "é\n"}, stdin=text)
+    assert first.stdout.decode() == f"{WORKSPACE} é\n {len(text)}\n"
     assert (await run(digest)).stdout.decode() == f"{WORKSPACE} None 0\n"
     assert await run("import sys; sys.stdout.buffer.write(sys.argv[1].encode('utf8', 'surrogateescape'))", "\udcff")
-    assert "not there" not in (await run("print()", directory="nowhere")).stdout.decode()
 
 
 async def test_programs_run_side_by_side_and_no_more_than_a_few(run, forks):
@@ -163,22 +162,22 @@ async def test_a_program_that_stops_its_sandbox_is_the_last_one_there(run, forks
     assert forks() == 2
 
 
-async def test_all_tries_together_take_no_longer_than_one_may(run):
-    """E9: however many sandboxes wait."""
+async def test_all_tries_together_take_no_longer_than_one_may(run, forks):
+    """E9: the second one has what time the first has left, and there is no third, however many sandboxes wait."""
     async with anyio.create_task_group() as tasks:
         for _ in range(4):
             tasks.start_soon(run, "import time; time.sleep(0.2)")
-    started = time.monotonic()
-    with contextlib.suppress(WorkspaceError):
-        await run("import os, time; time.sleep(0.9); os.kill(os.getppid(), 9)", seconds=1.0)
-    assert time.monotonic() - started < 2.5
+    made = forks()
+    assert made > 1
+    ran = await run("import os, time; time.sleep(0.9); os.kill(os.getppid(), 9)", seconds=1.2)
+    assert (ran.timed_out, forks()) == (True, made + 1)
 
 
 async def test_a_program_may_work_while_its_sandbox_would_be_idle_too_long(run, forks, monkeypatch):
     """E9: and for longer than a command's time, which is not its own."""
-    monkeypatch.setattr(readers, "_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(readers, "_IDLE_SECONDS", 0.5)
     await run(SAME)
-    assert (await run("import time; time.sleep(0.5); print(2)")).stdout == b"2\n"
+    assert (await run("import time; time.sleep(0.8); print(2)")).stdout == b"2\n"
     assert forks() == 1
 
 

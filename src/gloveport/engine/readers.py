@@ -192,7 +192,6 @@ class Readers:
         self,
         argv: tuple[str, ...],
         *,
-        directory: str = ".",
         variables: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         seconds: float = 10.0,
@@ -201,7 +200,7 @@ class Readers:
         """See ``workspace.running.Run``."""
         job = {
             "argv": (_path_of(argv[0]), *argv[1:]),
-            "directory": self.target if directory == "." else f"{self.target}/{directory}",
+            "directory": self.target,
             "variables": {**_VARIABLES, **(variables or {})},
         }
         async with self._turns:

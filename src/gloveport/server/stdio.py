@@ -63,7 +63,7 @@ def _taken(number: int, mode: str, instead: int) -> FileIO:
 
 @dataclass(kw_only=True)
 class _Requests:
-    """What the client sends, message by message: a ``ReadStream`` of the SDK, which takes an error for a bad line."""
+    """What the client sends, message by message: a ``ReadStream`` of the SDK. What is no message is answered here."""
 
     file: FileIO
     shortcut: Shortcut
@@ -90,8 +90,8 @@ class _Requests:
                 continue
             try:
                 message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
-            except ValueError as error:
-                _log.warning("a line of the client is no message: %s", str(error)[:200])
+            except ValueError:  # which would say what the line holds
+                _log.warning("a line of the client, of %d bytes, is no message", len(line))
                 await self._answer(garbled.answer_to(line))
                 continue
             if self._cancels(message):

@@ -31,7 +31,6 @@ class Run(Protocol):
         self,
         argv: tuple[str, ...],
         *,
-        directory: str = ".",
         variables: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         seconds: float = 10.0,
@@ -41,7 +40,6 @@ class Run(Protocol):
 
         Args:
             argv: Its path, or its name where it is found along the PATH of sandboxes, and its arguments.
-            directory: Where it starts, below the workspace.
             variables: Environment besides the clean one. HOME is no place to find anything in.
             stdin: What it reads.
             seconds: It is ended after so long.

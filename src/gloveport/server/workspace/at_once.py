@@ -1,9 +1,10 @@
-"""The tools of a workspace that can answer at once: those that read or write a little, on a disk of this host."""
+"""The tools of a workspace that need no SDK: those that read or write a little, and those that have a program run."""
 
 import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +16,7 @@ from gloveport.errors import WorkspaceError
 from gloveport.server.shortcut import Answer, AtOnce, Call, Work
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.offer import enveloped
 from gloveport.server.workspace.replies import refusal, reply, unforeseen
 from gloveport.server.workspace.tools import FileTools
 from gloveport.server.workspace.writing import WriteTools
@@ -58,21 +60,11 @@ def _foreseen(name: str, tool: AtOnce) -> AtOnce:
 
 def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> AtOnce:
     """A tool that has a program run."""
-    parse = _parser(function)
+    parse, foreseen = _parser(function), enveloped(function)
 
     def begin(call: Call) -> Work | None:
         given = parse(call.arguments)
-        if given is None:
-            return None
-
-        async def work() -> wire.CallToolResult:
-            try:
-                return await function(**given)
-            except Exception:  # noqa: BLE001 - as above
-                _log.exception("%s has failed", function.__name__)
-                return unforeseen(function.__name__)
-
-        return work
+        return None if given is None else partial(foreseen, **given)
 
     return begin
 

@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, ParamSpec, TypeAlias
+from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
@@ -21,6 +21,7 @@ from gloveport.server.workspace.writing import WriteTools
 Answer: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
 Function: TypeAlias = Callable[..., Awaitable[Answer]]
 Arguments = ParamSpec("Arguments")
+Told = TypeVar("Told")
 
 _log = logging.getLogger(__name__)
 
@@ -78,17 +79,19 @@ def describe(bench: Bench, version: str) -> list[Tool]:
 
 
 def _described(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:
-    tool = Tool.from_function(_enveloped(function), title=title, annotations=annotations, structured_output=False)
+    tool = Tool.from_function(enveloped(function), title=title, annotations=annotations, structured_output=False)
     tool.parameters = lean(tool.parameters)
     tool.description = " ".join(tool.description.split())
     return tool
 
 
-def _enveloped(function: Callable[Arguments, Awaitable[Answer]]) -> Callable[Arguments, Awaitable[Answer]]:
+def enveloped(
+    function: Callable[Arguments, Awaitable[Told]],
+) -> Callable[Arguments, Awaitable[Told | wire.CallToolResult]]:
     """The tool, whose answer to what nobody has foreseen has the shape of all its errors."""
 
     @functools.wraps(function)
-    async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+    async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Told | wire.CallToolResult:
         try:
             return await function(*args, **kwargs)
         except MCPError:

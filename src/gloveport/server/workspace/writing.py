@@ -60,7 +60,10 @@ class WriteTools:
         """
         order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
-            ctx, self._patching(patch), partial(self.bench.writer.apply_patch, patch, order), order
+            ctx,
+            to_thread.run_sync(patch_action, self.bench.tree, patch),
+            partial(self.bench.writer.apply_patch, patch, order),
+            order,
         )
 
     async def apply_changes(
@@ -135,12 +138,6 @@ class WriteTools:
         answer = self.bench.clean(await self.bench.hooked(outcome))
         return reply(answer, texts.written(answer))
 
-    async def _patching(self, patch: str) -> WriteFiles:
-        """What a patch would do. Of a little one that is asked here and now, for to change threads takes longer."""
-        if len(patch) < _SHORT and _is_little(changes := _patched(patch)):
-            return _action(self.bench.tree, changes, patch)
-        return await to_thread.run_sync(patch_action, self.bench.tree, patch)
-
     def _undoing(self) -> WriteFiles:
         """What would be taken back. It comes to no gate: it makes nothing that was not there before."""
         undoing = self.bench.writer.undoing()
@@ -201,11 +198,7 @@ def _is_little(changes: Sequence[PathChange]) -> bool:
 
 def _touched(outcome: Outcome) -> list[JsonValue]:
     """Paths of the files that a write has changed or made, or that are gone."""
-    files = outcome.answer["affected_files"]
-    if outcome.answer.get("idempotent_replay") or not isinstance(files, list):
-        return []
-    gone = [file["path"] for file in files if isinstance(file, dict) and file["operation"] == "delete"]
-    return [*outcome.written, *gone]
+    return [*outcome.written, *outcome.deleted]
 
 
 def _patched(patch: str) -> list[PathChange]:
