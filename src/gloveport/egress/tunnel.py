@@ -1,6 +1,7 @@
 """A granted TCP connection, passed on unseen: whatever is said on it is between the program and the far side."""
 
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import anyio
@@ -13,7 +14,9 @@ from gloveport.model.egress import Api, Connect
 
 
 @dataclass(kw_only=True)
-class _Count:
+class Count:
+    """Bytes that went out, and that came in."""
+
     sent: int = 0
     received: int = 0
 
@@ -26,7 +29,7 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
         AuditError: It can't be written down.
     """
     code = reason = None
-    count = _Count()
+    count = Count()
     try:
         outlet.require_budget()
         async with outlet.guard.admit(Connect(host=host, port=port)) as ending:
@@ -36,7 +39,7 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
                     api=name, scheme="http", host=host, port=port, networks=api.networks, addresses=api.addresses
                 )
                 far = await outlet.gateway.upstreams.connect(route)
-                await _join(wire, far, count)
+                await join(wire, far, count)
             finally:
                 ending.fields.update(sent_bytes=count.sent, received_bytes=count.received)
     except (Denied, UpstreamError) as error:
@@ -45,15 +48,19 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
         outlet.journal.add(method="CONNECT", url=f"tcp://{host}:{port}", code=code, reason=reason)
 
 
-async def _join(near: Wire, far: Wire, count: _Count) -> None:
-    """Pass on what each end sends, until both have ended or one has broken."""
+async def join(near: Wire, far: Wire, count: Count) -> None:
+    """Pass on what each end sends, until both have ended, or one has broken and what it had sent before is passed on.
+
+    Args:
+        near: The program's end.
+        far: The far side's; closed here.
+        count: Where it is counted.
+    """
 
     async def send() -> None:
         with contextlib.suppress(OSError):
-            while data := await near.receive():
-                await far.send(data)
-                count.sent += len(data)
-            far.finish()
+            async for size in _passed(near, far):
+                count.sent += size
             return
         tasks.cancel_scope.cancel()
 
@@ -61,9 +68,22 @@ async def _join(near: Wire, far: Wire, count: _Count) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
             with contextlib.suppress(OSError):
-                while data := await far.receive():
-                    await near.send(data)
-                    count.received += len(data)
-                near.finish()
+                async for size in _passed(far, near):
+                    count.received += size
                 return
             tasks.cancel_scope.cancel()
+
+
+async def _passed(source: Wire, sink: Wire) -> AsyncIterator[int]:
+    """Pass on what a source sends, until it ends or the sink is broken; the size of each piece.
+
+    Raises:
+        OSError: The source is broken.
+    """
+    while data := await source.receive():
+        try:
+            await sink.send(data)
+        except OSError:  # what it has sent before it broke may still be on its way
+            return
+        yield len(data)
+    sink.finish()

@@ -58,7 +58,7 @@ class Relay:
         async def pass_on(direction: _Direction) -> None:
             await direction.pass_on()
             ended.append(direction)
-            if direction.closed and len(ended) == 1:  # the other end shall have the time to say goodbye as well
+            if direction.at_sink and len(ended) == 1:  # there shall be time for what comes the other way
                 tasks.cancel_scope.deadline = anyio.current_time() + _CLOSING_SECONDS
             else:
                 tasks.cancel_scope.cancel()
@@ -78,7 +78,8 @@ class _Direction:
 
     Attributes:
         barred: What must not go that way, as it is by then.
-        closed: Whether it has ended as a WebSocket shall.
+        at_sink: Whether it has ended at the sink, which may still have said something: closed as a WebSocket shall, or
+            broken.
     """
 
     barred: Callable[[], Needles]
@@ -88,7 +89,7 @@ class _Direction:
     outgoing: Connection
     passed_bytes: int = 0
     found: set[str] = field(default_factory=set)
-    closed: bool = False
+    at_sink: bool = False
     _scrubber: Scrubber | None = None
     _decoder: IncrementalDecoder = field(default_factory=_UTF8)
 
@@ -97,14 +98,22 @@ class _Direction:
         with contextlib.suppress(OSError, LocalProtocolError, RemoteProtocolError):
             while True:
                 for event in self.incoming.events():
-                    await self.sink.send(self.outgoing.send(self._scrubbed(event)))
-                    if isinstance(event, CloseConnection):
-                        self.closed = True
+                    self.at_sink = not await self._sent(event)
+                    if self.at_sink:
                         return
                 data = await self.source.receive()
                 if not data:
                     return
                 self.incoming.receive_data(data)
+
+    async def _sent(self, event: Event) -> bool:
+        """Pass on an event. Whether another may follow."""
+        data = self.outgoing.send(self._scrubbed(event))
+        try:
+            await self.sink.send(data)
+        except OSError:
+            return False
+        return not isinstance(event, CloseConnection)
 
     def _scrubbed(self, event: Event) -> Event:
         """What is passed on of an event."""
