@@ -67,7 +67,7 @@ async def server(folder, request):
     config = Config()
     with contextlib.ExitStack() as stack:
         tree = build.cgroups(config, stack)
-        backend, system = build.bubblewrap(config, tree), build.system_of(config, tree)
+        backend, system = build.bubblewrap(config, tree), build.system_of(build.init_of(config), tree)
         shares = (Mount(source=str(folder), target=INSIDE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         plan = make_plan(Program(name="command"), grant, system)

@@ -29,7 +29,7 @@ async def fork_server(root: Path):
     config = Config()
     with contextlib.ExitStack() as stack:
         tree = build.cgroups(config, stack)
-        backend, system = build.bubblewrap(config, tree), build.system_of(config, tree)
+        backend, system = build.bubblewrap(config, tree), build.system_of(build.init_of(config), tree)
         shares = (Mount(source=str(root), target=WORKSPACE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         async with zygote.start(backend, make_plan(Program(name="command"), grant, system)) as server:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from gloveport.model import Grant, Language, Program
-from gloveport.runtimes import python, shell, typescript
+from gloveport.runtimes import shell, typescript
 
 
 class Runtime(Protocol):
@@ -19,9 +19,9 @@ class Runtime(Protocol):
 
 
 RUNTIMES: Mapping[Language, Callable[[str | None], Runtime]] = {
-    "python": python.find,
     "typescript": partial(typescript.find, language="typescript"),
     "javascript": partial(typescript.find, language="javascript"),
     "shell": shell.find,
 }
-"""Language → how to find its runtime, given the configured path of the interpreter or None."""
+"""Language → how to find its runtime, given the configured path of the interpreter or None. Python's is not among them:
+every sandbox needs it, so it is found first."""

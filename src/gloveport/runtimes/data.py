@@ -5,6 +5,7 @@ site-packages that belongs to one of these distributions, or to one they require
 """
 
 import csv
+import functools
 import importlib.util
 import re
 import sys
@@ -66,8 +67,7 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
             detail=f"{interpreter} has {_listed(own)} itself" + (f", and no {lacking}" if lacking else ""),
             repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
         )
-    installed = _closure()
-    mounts = {mount.target: mount for one in installed.values() for mount in _mounts(one)}
+    installed, mounts = _installed(tuple(sys.path))
     if any(f"{PLACE}/{name}" not in mounts for name in NAMES):  # or by a distributor who does not say which files
         return Data(detail=f"programs have no {_listed(NAMES, last='or')}", repair=_INSTALL)
     if extension != EXTENSION_SUFFIXES[0]:
@@ -84,6 +84,13 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
         + ("" if compiled else "; not compiled, so that each program that imports them takes a second more"),
         repair="" if compiled else f"{sys.executable} -m compileall -q {installed[NAMES[0]].locate_file('')}",
     )
+
+
+@functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
+def _installed(_path: tuple[str, ...]) -> tuple[Mapping[str, Distribution], Mapping[str, Mount]]:
+    """The extra's distributions by name, and what is mounted of them by place, when this was first asked for."""
+    installed = _closure()
+    return installed, {mount.target: mount for one in installed.values() for mount in _mounts(one)}
 
 
 def _closure() -> dict[str, Distribution]:

@@ -247,16 +247,25 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
 
 
 def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
-    seen: list[PurePosixPath] = [PurePosixPath(path) for path in writable]
+    """Looks at each target once: each package that programs get is one, and this is done for every program."""
+    taken, above = set[tuple[str, ...]](), dict[tuple[str, ...], str]()
+
+    def take(path: str, parts: tuple[str, ...]) -> None:
+        taken.add(parts)
+        above.update((parts[:length], path) for length in range(1, len(parts)))
+
+    for path in writable:
+        take(path, PurePosixPath(path).parts)
     for target in targets:
-        path = PurePosixPath(target)
-        for other in seen:
-            if path.is_relative_to(other) or other.is_relative_to(path):
-                raise SandboxError(
-                    f"the mount at {target} collides with {other}",
-                    hint="mount targets must lie side by side; choose another target",
-                )
-        seen.append(path)
+        parts = PurePosixPath(target).parts
+        outer = next((parts[:length] for length in range(1, len(parts) + 1) if parts[:length] in taken), None)
+        if outer is not None or parts in above:
+            other = above[parts] if outer is None else PurePosixPath(*outer)
+            raise SandboxError(
+                f"the mount at {target} collides with {other}",
+                hint="mount targets must lie side by side; choose another target",
+            )
+        take(target, parts)
 
 
 def same_walls(one: Plan, other: Plan) -> bool:

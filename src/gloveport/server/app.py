@@ -29,7 +29,7 @@ from gloveport.sandbox.pool import Pool
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
-from gloveport.server.build import bubblewrap, cgroups, reach_of, runtimes_of, stocks, system_of
+from gloveport.server.build import bubblewrap, cgroups, init_of, reach_of, runtimes_of, stocks, system_of
 
 Connected: TypeAlias = Callable[
     [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager[Hub]
@@ -66,12 +66,13 @@ async def assemble(
     """
     with contextlib.ExitStack() as stack:
         tree = cgroups(config, stack)
-        runtimes, missing = runtimes_of(config)
+        init = init_of(config)
+        runtimes, missing = runtimes_of(config, init)
         archive = Archive()
         stack.callback(archive.close)
         audit = AuditLog.open(audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes)
         stack.enter_context(audit)
-        system = system_of(config, tree)
+        system = system_of(init, tree)
         backend = bubblewrap(config, tree)
         authority = Authority()
         reach = reach_of(config, authority)

@@ -93,38 +93,44 @@ def bubblewrap(config: Config, tree: cgroup.Tree | None) -> Bubblewrap:
     """The backend that builds sandboxes."""
     settings = config.sandbox
     return Bubblewrap(
-        program=host.find_bubblewrap(path_text(settings.bubblewrap)),
+        program=host.find_bubblewrap(_text(settings.bubblewrap)),
         uids=UidRange(first=settings.first_uid, count=settings.uid_count) if os.geteuid() == 0 else None,
         tree=tree,
         landlock_abi=settings.landlock_abi,
     )
 
 
-def system_of(config: Config, tree: cgroup.Tree | None) -> System:
-    """What every sandbox takes from this host."""
-    init = python.find(path_text(config.runtimes.python))
+def system_of(init: python.Python, tree: cgroup.Tree | None) -> System:
+    """What every sandbox takes from this host. ``init`` runs the init process of each."""
     data = init.data
     return host.read_system(init.executable, init.binds, data.mounts, data.env, counts_memory=tree is not None)
 
 
-def runtimes_of(config: Config) -> tuple[dict[Language, Runtime], dict[Language, str]]:
-    """The languages that the policy allows and this host can run, and why it can't run the others."""
+def init_of(config: Config) -> python.Python:
+    """The interpreter that runs the init process of every sandbox, and the programs in Python.
+
+    Raises:
+        ConfigError: There is none that does.
+    """
+    return python.find(_text(config.runtimes.python))
+
+
+def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Runtime], dict[Language, str]]:
+    """The languages that this host can run, and why it can't run the others."""
     paths = {
-        "python": config.runtimes.python,
         "typescript": config.runtimes.deno,
         "javascript": config.runtimes.deno,
         "shell": config.runtimes.bash,
     }
-    found: dict[Language, Runtime] = {}
+    found: dict[Language, Runtime] = {"python": init}
     missing: dict[Language, str] = {}
     for language, find in RUNTIMES.items():
         try:
-            found[language] = find(path_text(paths[language]))
+            found[language] = find(_text(paths[language]))
         except ConfigError as error:
             missing[language] = str(error)
     return found, missing
 
 
-def path_text(path: Path | None) -> str | None:
-    """A path as text."""
+def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)

@@ -17,13 +17,13 @@ from gloveport.hub.connection.command import environment, program
 from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret
-from gloveport.runtimes import python
+from gloveport.runtimes.python import Python
 from gloveport.sandbox import cgroup, delegation, probe
 from gloveport.sandbox.base import Plan, make_plan
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.sources import Sources
-from gloveport.server.build import bubblewrap, cgroups, path_text, reach_of, runtimes_of, system_of, whole_grant
+from gloveport.server.build import bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
 
 _GREETINGS: Mapping[Language, str] = {
     "python": "print('hello')",
@@ -43,13 +43,14 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             checks.append(_cgroup_check(tree))
             sandbox = bubblewrap(config, tree)
             checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
-            system = await anyio.to_thread.run_sync(system_of, config, tree)
+            init = await anyio.to_thread.run_sync(init_of, config)
+            system = await anyio.to_thread.run_sync(system_of, init, tree)
             network = reach_of(config, Authority()).network
             plan = functools.partial(make_plan, grant=whole_grant(config), system=system, network=network)
             checks += await probe.walls(sandbox, plan(Program(name="probe")))
-            checks += await _language_checks(config, sandbox, plan)
+            checks += await _language_checks(config, init, sandbox, plan)
             if config.policy.languages & {"python", "shell"}:
-                checks.append(await _data_check(config, sandbox, plan))
+                checks.append(await _data_check(config, init, sandbox, plan))
         except (SandboxError, ConfigError) as error:
             checks.append(_missing("sandbox", error))
     directory = audit_directory(config, environ)
@@ -117,9 +118,11 @@ def require(checks: Sequence[Check]) -> None:
         )
 
 
-async def _language_checks(config: Config, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> list[Check]:
+async def _language_checks(
+    config: Config, init: Python, sandbox: Bubblewrap, plan: Callable[[Program], Plan]
+) -> list[Check]:
     """Each language that the policy allows, tried with a program that prints a line."""
-    runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config)
+    runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config, init)
     grant = whole_grant(config)
     checks: dict[Language, Check] = {}
 
@@ -143,9 +146,8 @@ async def _language_checks(config: Config, sandbox: Bubblewrap, plan: Callable[[
     return [checks[language] for language in LANGUAGES if language in checks]
 
 
-async def _data_check(config: Config, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> Check:
+async def _data_check(config: Config, init: Python, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> Check:
     """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
-    init = await anyio.to_thread.run_sync(python.find, path_text(config.runtimes.python))
     data, grant = init.data, whole_grant(config)
     state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
     if data.modules:

@@ -13,5 +13,6 @@ for _ in range(4):
     if os.fork() == 0:
         os.setsid()
         os.fork()
+        break
 while True:
     time.sleep(1000)
