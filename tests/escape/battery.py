@@ -29,7 +29,7 @@ from gloveport.sandbox.base import make_plan
 from gloveport.server import app
 
 TEMPERATURES = ("cold", "warm")
-AT_ONCE = 4
+AT_ONCE = 8
 _HANG_SECONDS = 60
 _PLAIN = header.parse("plain.py", "# expect: value 45\n# proves: E9\n# tries: nothing\nsum(range(10))")
 
@@ -106,7 +106,7 @@ class Battery:
         """Have sandboxes wait for all that will be run warm."""
         for case in [_PLAIN, *(trial.case for trial in trials)]:
             policy = self.policy(case.mounts)
-            grant = grant_for(policy, self.engine.reach.egress, case.request(case.source))
+            grant = grant_for(policy, self.engine.reach.egress, case.request(case.source, cgroups=self.cgroups))
             program = self.engine.runtimes[case.language].prepare(case.source, grant)
             with contextlib.suppress(SandboxError):  # no sandbox can be planned: the engine is to refuse it
                 plan = make_plan(program, grant, self.engine.system, self.engine.reach.network)
@@ -123,7 +123,7 @@ class Battery:
             trial.outcome = "hangs"
             with anyio.move_on_after(_HANG_SECONDS):
                 try:
-                    result = await engine.execute(case.request(source), caller="escape")
+                    result = await engine.execute(case.request(source, cgroups=self.cgroups), caller="escape")
                     trial.outcome = _told(result)
                 except SandboxError as error:
                     trial.outcome = f"refused: {error.args[0]}"
@@ -162,7 +162,7 @@ class Battery:
         if temperature == "warm":
             await self.prepare([])
         engine = replace(self.engine, sandbox=self.warm if temperature == "warm" else self.engine.sandbox)
-        result = await engine.execute(_PLAIN.request(_PLAIN.source), caller="escape")
+        result = await engine.execute(_PLAIN.request(_PLAIN.source, cgroups=self.cgroups), caller="escape")
         return [] if (result.status, result.value) == ("ok", 45) else [f"the next run, {temperature}: {_told(result)}"]
 
     def alike(self, trial: Trial, trials: Sequence[Trial]) -> bool:

@@ -12,7 +12,7 @@ expect            what must come of the program; alternatives are joined by `` o
                     alike        it ended well, with the same value whether its sandbox was built for it or has waited
                     fresh        it ended well; its value is an object, of which no entry is that of an earlier run
                     killed LIMIT the whole sandbox was killed for this limit
-                    timeout      it ran into the wall clock
+                    timeout      it ran into the wall clock; ``timeout 2``, into one set to so many seconds
                     error TYPE   it failed with this exception, ``exit`` or ``signal``
                     refused      no sandbox was built
 without-cgroups   the same, where the host gives us no cgroups and the documented outcome is weaker
@@ -104,9 +104,13 @@ class Case:
     mounts: str
     runs: int
 
-    def request(self, source: str) -> Request:
-        """What the program asks of an engine; ``source`` is its text with the names filled in."""
-        return Request(language=self.language, code=source, limits=self.limits)
+    def request(self, source: str, *, cgroups: bool) -> Request:
+        """What the program asks of an engine on this host; ``source`` is its text with the names filled in."""
+        limits = self.limits
+        for expected in self.expectations(cgroups=cgroups):
+            if expected.kind == "timeout" and expected.argument:
+                limits = limits.model_copy(update={"wall_seconds": expected.argument})
+        return Request(language=self.language, code=source, limits=limits)
 
     def expectations(self, *, cgroups: bool) -> list[Expectation]:
         """What may come of it on this host, any of these."""
@@ -179,6 +183,8 @@ def _expectation(text: str) -> Expectation:
             return Expectation(kind, argument)
         case "error" if argument:
             return Expectation(kind, argument)
+        case "timeout" if argument.isdigit():
+            return Expectation(kind, float(argument))
         case "timeout" | "refused" | "alike" | "fresh" if not argument:
             return Expectation(kind, None)
     raise ValueError(f"not an expectation: {text!r}")

@@ -1,5 +1,5 @@
 # expect: killed memory_bytes
-# without-cgroups: timeout
+# without-cgroups: timeout 2
 # proves: E4
 # limits: memory_bytes=48MiB wall_seconds=6
 # tries: fill the kernel's memory by empty files and directories, which take no space of the file system
