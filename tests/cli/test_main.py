@@ -45,12 +45,19 @@ def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
         assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("command", ["run -c 'print(1)'", "run", "serve", "doctor"])
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    [
+        ("run -c 'print(1)'", "<&- >&- 2>&-"),
+        ("run", "<&-"),
+        ("serve", "<&-"),
+        ("serve", "<&- >&- 2>&-"),
+        ("doctor", "<&- >&- 2>&-"),
+    ],
+)
 def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, tmp_path, command, closed):
     """Their numbers would be given to the next files: a program could write into the audit log."""
-    given = "" if "<&-" in closed else "</dev/null"
-    line = f"exec {GLOVEPORT[0]} {command} {given} {closed}"
+    line = f"exec {GLOVEPORT[0]} {command} {closed}"
     (config := tmp_path / "nothing-waits.toml").write_text("[pool]\nforked = 0\nbooted = 0\n")
     environ = {**os.environ, **environ, "GLOVEPORT_CONFIG": str(config)}
     ended = subprocess.run(["bash", "-c", line], check=False, env=environ, capture_output=True, text=True, timeout=30)
