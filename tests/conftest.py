@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.server import app
+
+# A script that starts tests in its background has Ctrl-C ignored, by us and by all that we start. Not where it is sent.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LONGEST = ("escape", "sandbox", "e2e", "hub", "egress", "server", "cli")
 
