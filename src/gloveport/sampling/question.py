@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from gloveport.errors import Denied
+from gloveport.limits.faults import first_faults
 from gloveport.model import Value
 from gloveport.model.egress import PlainText
 from gloveport.policy.wording import shown
@@ -79,7 +80,7 @@ def question_of(asked: Asked) -> Question:
     try:
         question = Question.model_validate({name: asked[name] for name in asked.keys() - _OF_THE_FRAME})
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        (fault,) = first_faults(error)
         where = ".".join(str(part) for part in fault["loc"])
         raise Denied(
             "malformed_question",

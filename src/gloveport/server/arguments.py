@@ -14,6 +14,8 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from gloveport.limits.faults import first_faults
+
 _SHOWN_CHARACTERS = 80
 _SHOWN_FAULTS = 20
 
@@ -61,7 +63,7 @@ def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     try:
         tool.fn_metadata.validate_arguments({name: value for name, value in given.items() if name in known})
     except ValidationError as error:
-        faults += [_wrong(detail) for detail in error.errors(include_url=False)[:_SHOWN_FAULTS]]
+        faults += map(_wrong, first_faults(error, _SHOWN_FAULTS))
     return faults
 
 

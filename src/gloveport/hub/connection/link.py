@@ -27,6 +27,7 @@ from gloveport.errors import GloveportError, UpstreamError
 from gloveport.hub.connection.listing import Listing, list_tools
 from gloveport.hub.connection.wire import TOO_LARGE, Reading, Wire, Writing
 from gloveport.hub.definition import Definition
+from gloveport.limits.faults import first_faults
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 
@@ -164,7 +165,7 @@ class Link:
         except MCPError as error:
             raise await self._refused(error) from error
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
+            (first,) = first_faults(error)
             where = self._target.quoted(".".join(map(str, first["loc"])))
             what = f"has answered with what is no result of a tool: {where}: {self._target.quoted(first['msg'])}"
             raise self._target.error("bad_answer", what) from error

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from gloveport.approvals.question import Verdict
 from gloveport.engine.runs import Run
 from gloveport.errors import Denied, WorkspaceError
+from gloveport.limits.faults import first_faults
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
@@ -235,6 +236,6 @@ def _refused(denial: Denied) -> wire.CallToolResult:
 
 
 def _invalid(error: ValidationError) -> WorkspaceError:
-    first = error.errors(include_url=False, include_input=False)[0]
+    (first,) = first_faults(error)
     where = ".".join(map(str, first["loc"]))
     return WorkspaceError("INVALID_ARGUMENT", f"arguments.{where}: {first['msg']}")
