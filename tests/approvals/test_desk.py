@@ -90,7 +90,7 @@ async def test_the_owner_approves_from_another_process(store, desk):
         (question,) = await world.opened()
         await command(store, "approve", "--yes", question.id)
         answered = time.monotonic()
-    assert time.monotonic() - answered < 1
+    assert time.monotonic() - answered < 5
     (verdict,) = world.verdicts
     assert (verdict.allowed, verdict.scope) == (True, "once")
     assert verdict.by.startswith(f"queue (uid {os.getuid()}")

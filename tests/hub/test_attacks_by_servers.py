@@ -186,7 +186,7 @@ async def test_a_server_that_does_not_read_delays_a_call_no_longer_than_its_time
         for _ in range(2):
             began = time.monotonic()
             assert (await failure(far.call("bad", {"much": "x" * (1 << 20)}))).code == "tool_timeout"
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("conduct", ["bad schema", "deep schema"])
