@@ -100,7 +100,9 @@ async def test_an_answer_with_thousands_of_faults_stops_nobody():
     async with using(hostile("wrong values")) as far:
         await far.tools()
         async with going_on():
-            assert (await failure(far.call("bad", {}))).code == "bad_answer"
+            error = await failure(far.call("bad", {}))
+        assert error.code == "bad_answer"
+        assert "values are not as they should be" in str(error)
         await is_well(far)
 
 

@@ -95,6 +95,11 @@ class Served:
         owned(file)
         return file
 
+    def forget_permissions(self) -> None:
+        """Let nothing be permitted, as after a start."""
+        self.bench.permissions._permits.clear()
+        self.engine.desk._sessions.clear()
+
     def git(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """Run git on the host, as the owner of the workspace would: with all that the repository says."""
         return git(self.root, *arguments, **more)

@@ -44,8 +44,7 @@ async def safe(tmp_path_factory):
 def fresh(safe, monkeypatch):
     """Nothing is permitted yet; and answers are looked for often."""
     monkeypatch.setattr(desk, "_POLL_SECONDS", 0.02)
-    safe.bench.permissions._permits.clear()
-    safe.engine.desk._sessions.clear()
+    safe.forget_permissions()
     safe.write(LOCK, "{}\n")
 
 
