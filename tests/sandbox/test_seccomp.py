@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox import seccomp
+from gloveport.sandbox import filter_rules
 from gloveport.sandbox.seccomp import compile_filter
+from gloveport.sandbox.socket_options import OPTIONS
 from gloveport.sandbox.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, Group
 
 PAGE = Path(__file__).parents[2] / "docs" / "seccomp.md"
@@ -26,7 +27,7 @@ HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
 FILTER = compile_filter("x86_64", INTERNET)
 NUMBER = NUMBERS["x86_64"]
-CONDITIONAL = {rule.name for rule in seccomp.rules(INTERNET)}
+CONDITIONAL = {rule.name for rule in filter_rules.rules(INTERNET)}
 X86_64, I386, X32 = 0xC000003E, 0x40000003, 0x40000000
 
 
@@ -36,6 +37,9 @@ def error(code: int) -> int:
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000  # of the whole process, not of one thread
 EPERM, ENOSYS, EAFNOSUPPORT = error(errno.EPERM), error(errno.ENOSYS), error(errno.EAFNOSUPPORT)
+EINVAL, ENOTTY = error(errno.EINVAL), error(errno.ENOTTY)
+ENOPROTOOPT, EOPNOTSUPP = error(errno.ENOPROTOOPT), error(errno.EOPNOTSUPP)
+IGNORED = error(0)
 
 
 # The interpreter: every kind of instruction that the filter uses; another one is a KeyError.
@@ -160,14 +164,68 @@ def test_a_machine_without_rules_is_refused_with_a_hint() -> None:
 # Calls whose arguments matter. Each expectation reads the argument as the kernel does: cut to the parameter's type.
 
 
-@given(longs, long(0x5412, 0x541C, 0x5423, 0x5413, 0x5401), longs)
-def test_ioctl_judges_the_32_bits_the_kernel_uses(fd: int, request: int, arg: int) -> None:
-    refused = request & 0xFFFFFFFF in (0x5412, 0x541C, 0x5423)
-    assert call("ioctl", fd, request, arg) == (EPERM if refused else ALLOW)
+TIOCSTI, TIOCLINUX, TIOCSETD, TCGETS, FIONREAD = 0x5412, 0x541C, 0x5423, 0x5401, 0x541B
 
 
-def test_tiocsti_with_a_high_bit_set_is_still_tiocsti() -> None:
-    assert call("ioctl", 0, 0x5412) == call("ioctl", 0, 0x5412 | 1 << 32) == call("ioctl", 0, 0x5412 | 1 << 63) == EPERM
+@given(longs, long(TIOCSTI, TIOCLINUX, TIOCSETD, TCGETS, FIONREAD), longs)
+def test_ioctl_knows_only_what_is_on_its_list(fd: int, request: int, arg: int) -> None:
+    expected = ALLOW if request & 0xFFFFFFFF in filter_rules.IOCTLS else ENOTTY
+    if request & 0xFFFFFFFF in (TIOCSTI, TIOCLINUX, TIOCSETD):
+        expected = EPERM
+    assert call("ioctl", fd, request, arg) == expected
+
+
+def test_no_ioctl_types_into_a_terminal_or_loads_its_driver_whatever_bits_are_set_besides() -> None:
+    for request in (TIOCSTI, TIOCLINUX, TIOCSETD):
+        assert {call("ioctl", 0, request | high) for high in (0, 1 << 32, 1 << 63)} == {EPERM}
+    assert call("ioctl", 0, TCGETS) == call("ioctl", 0, FIONREAD) == ALLOW
+
+
+F_SETFL, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SETLKW, F_DUPFD_CLOEXEC = 4, 1024, 1026, 1031, 7, 1030
+
+
+@given(longs, long(F_SETFL, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ), long(0, os.O_DIRECT, os.O_NONBLOCK))
+def test_fcntl_knows_only_what_is_on_its_list(fd: int, command: int, arg: int) -> None:
+    expected = ALLOW if command & 0xFFFFFFFF in filter_rules.FCNTL_COMMANDS else EPERM
+    if command & 0xFFFFFFFF == F_SETFL and arg & os.O_DIRECT:
+        expected = EINVAL
+    assert call("fcntl", fd, command, arg) == expected
+
+
+def test_no_fcntl_watches_a_directory_leases_a_file_or_takes_the_pipe_memory_of_others() -> None:
+    for command in (F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ):
+        assert {call("fcntl", 3, command | high) for high in (0, 1 << 32, 1 << 63)} == {EPERM}
+    assert call("fcntl", 3, F_SETLKW) == call("fcntl", 3, F_DUPFD_CLOEXEC) == ALLOW
+
+
+PR_SET_SECCOMP, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_NAME = 22, 62, 67, 15
+
+
+@given(long(PR_SET_SECCOMP, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_NAME))
+def test_prctl_knows_only_what_is_on_its_list(option: int) -> None:
+    assert call("prctl", option) == (ALLOW if option & 0xFFFFFFFF in filter_rules.PRCTL_OPTIONS else EINVAL)
+
+
+def test_no_prctl_loads_a_filter_slows_all_processors_or_merges_memory() -> None:
+    for option in (PR_SET_SECCOMP, PR_SCHED_CORE, PR_SET_MEMORY_MERGE):
+        assert {call("prctl", option | high) for high in (0, 1 << 32)} == {EINVAL}
+    assert call("seccomp", 1) == ENOSYS
+    assert call("prctl", PR_SET_NAME) == ALLOW
+
+
+@given(long(0, 4, 12, 21, 100, 101), longs)
+def test_no_advice_about_memory_reaches_that_of_others(advice: int, other: int) -> None:
+    refused = advice & 0xFFFFFFFF in (12, 21, 100, 101)
+    assert call("madvise", other, other, advice) == (EINVAL if refused else ALLOW)
+
+
+@given(long(0, 3, 4, 5), longs)
+def test_the_page_cache_of_the_host_can_be_neither_emptied_nor_asked(advice: int, other: int) -> None:
+    assert call("fadvise64", other, other, other, advice) == (IGNORED if advice & 0xFFFFFFFF == 4 else ALLOW)
+    for name in ("preadv2", "pwritev2"):
+        plain = not advice & 0xFFFFFFFF & ~0x36  # RWF_DSYNC, RWF_SYNC, RWF_APPEND, RWF_NOAPPEND
+        assert call(name, other, other, other, other, other, advice) == (ALLOW if plain else EOPNOTSUPP)
+    assert call("mincore", other, other, other) == call("cachestat", other) == EPERM
 
 
 @given(
@@ -261,7 +319,7 @@ def test_no_file_lends_the_rights_of_its_owner(where: tuple[str, int], mode: int
 
 @given(
     st.sampled_from([("open", 1), ("openat", 2)]),
-    long(0, os.O_CREAT, os.O_CREAT | os.O_WRONLY, os.O_TMPFILE, os.O_DIRECTORY, os.O_TMPFILE | os.O_CREAT),
+    long(0, os.O_CREAT, os.O_CREAT | os.O_WRONLY, os.O_TMPFILE, os.O_DIRECTORY, os.O_TMPFILE | os.O_CREAT, os.O_DIRECT),
     long(0, 0o644, 0o4755, 0o2755),
     st.tuples(*[longs] * 3),
 )
@@ -269,8 +327,9 @@ def test_no_file_is_made_that_does(where: tuple[str, int], flags: int, mode: int
     """W4: where nothing is made the mode means nothing, and may be anything."""
     name, place = where
     makes = flags & (os.O_CREAT | os.O_TMPFILE & ~os.O_DIRECTORY)
+    expected = EPERM if makes and mode & 0o6000 else ALLOW
     answer = call(name, *args[:place], flags, mode, *args[place:])
-    assert answer == (EPERM if makes and mode & 0o6000 else ALLOW)
+    assert answer == (EINVAL if flags & os.O_DIRECT else expected)
 
 
 @given(long(0, 8, 0xFFFFFFFF, 0x40000, 0x100000, 0x400000))
@@ -284,10 +343,36 @@ def test_huge_pages_of_the_host_stay_with_the_host(flags: int, other: int) -> No
     assert call("memfd_create", other, flags) == (EPERM if flags & 4 else ALLOW)
 
 
-@given(long(0, 1, 6, 17, 41), long(1, 2, 13, 31))
-def test_no_protocol_of_the_kernel_is_put_on_a_tcp_socket(level: int, option: int) -> None:
-    refused = level & 0xFFFFFFFF == 6 and option & 0xFFFFFFFF == 31
-    assert call("setsockopt", 3, level, option) == (EPERM if refused else ALLOW)
+@given(long(0, 1, 6, 17, 41), long(*range(84)))
+def test_socket_options_are_those_of_the_table(level: int, option: int) -> None:
+    known = OPTIONS.get(level & 0xFFFFFFFF)
+    settable, readable = (known.settable.values(), known.readable.values()) if known else ((), ())
+    buffers = level & 0xFFFFFFFF == socket.SOL_SOCKET and option & 0xFFFFFFFF in (socket.SO_RCVBUF, socket.SO_SNDBUF)
+    expected = ALLOW if option & 0xFFFFFFFF in settable else ENOPROTOOPT
+    assert call("setsockopt", 3, level, option) == (IGNORED if buffers else expected)
+    expected = ALLOW if option & 0xFFFFFFFF in (*settable, *readable) else ENOPROTOOPT
+    assert call("getsockopt", 3, level, option) == expected
+
+
+SHARED = [  # options with an object or a lock behind them that is not the socket's own
+    (socket.IPPROTO_IP, {"IP_OPTIONS": 4, "IP_MINTTL": 21, "IP_MSFILTER": 41, "IP_MULTICAST_IF": 32}),
+    (socket.IPPROTO_IP, {"IP_ADD_MEMBERSHIP": 35, "IP_ADD_SOURCE_MEMBERSHIP": 39, "IP_BLOCK_SOURCE": 38}),
+    (socket.IPPROTO_IP, {"MCAST_JOIN_GROUP": 42, "MCAST_JOIN_SOURCE_GROUP": 46, "MCAST_MSFILTER": 48}),
+    (socket.IPPROTO_IPV6, {"IPV6_JOIN_GROUP": 20, "IPV6_JOIN_ANYCAST": 27, "IPV6_FLOWLABEL_MGR": 32}),
+    (socket.IPPROTO_IPV6, {"MCAST_JOIN_GROUP": 42, "MCAST_JOIN_SOURCE_GROUP": 46, "IPV6_HOPOPTS": 54}),
+    (socket.SOL_SOCKET, {"SO_ATTACH_FILTER": 26, "SO_ATTACH_REUSEPORT_CBPF": 51, "SO_ZEROCOPY": 60}),
+    (socket.SOL_SOCKET, {"SO_TIMESTAMP": 29, "SO_PASSPIDFD": 76, "SO_PEERPIDFD": 77}),
+    (socket.IPPROTO_TCP, {"TCP_ULP": 31, "TCP_MD5SIG": 14, "TCP_AO_ADD_KEY": 38, "TCP_ZEROCOPY_RECEIVE": 35}),
+    (socket.IPPROTO_UDP, {"UDP_ENCAP": 100, "UDP_GRO": 104}),
+]
+
+
+def test_no_socket_option_makes_an_object_or_takes_a_lock_that_is_not_the_sockets_own() -> None:
+    for level, options in SHARED:
+        for name, option in options.items():
+            for high in (0, 1 << 32, 1 << 63):
+                answers = {call(which, 3, level | high, option | high) for which in ("setsockopt", "getsockopt")}
+                assert answers == {ENOPROTOOPT}, name
 
 
 # The page
@@ -296,7 +381,7 @@ def test_no_protocol_of_the_kernel_is_put_on_a_tcp_socket(level: int, option: in
 PROSE = """\
 # System calls in a sandbox
 
-Made from `sandbox/syscalls.py` and `sandbox/seccomp.py` by `python tests/sandbox/test_seccomp.py`; a test keeps it
+Made from `sandbox/syscalls.py` and `sandbox/filter_rules.py` by `python tests/sandbox/test_seccomp.py`; a test keeps it
 current. The filter is a wall of its own: it stands also where a namespace or a missing capability would refuse as well.
 
 A call of another architecture (32-bit, x32) ends the process. A number that is not listed, such as one of a newer
@@ -308,11 +393,17 @@ kernel, answers `ENOSYS`. There are rules for: {machines}.
 
 ## Allowed, depending on the arguments
 
-What is refused answers `EPERM`; an address family, `EAFNOSUPPORT`.
+What is refused answers `EPERM` where nothing else is said; an address family, `EAFNOSUPPORT`.
 
 | Call | What is allowed, and why no more |
 |---|---|
 {rules}
+
+## Socket options
+
+Options of one level each that may be set and read, and those that may be read alone.
+
+{options}
 
 ## Refused: `EPERM`
 
@@ -331,11 +422,22 @@ def table(groups: tuple[Group, ...]) -> str:
     return "\n".join(["| Group | Why | Calls |", "|---|---|---|", *rows])
 
 
+def options_table() -> list[str]:
+    levels = {1: "SOL_SOCKET", 0: "IPPROTO_IP", 6: "IPPROTO_TCP", 17: "IPPROTO_UDP", 41: "IPPROTO_IPV6"}
+    rows = (
+        f"| `{levels[level]}` | {' '.join(f'`{name}`' for name in options.settable)}"
+        f" | {' '.join(f'`{name}`' for name in options.readable)} |"
+        for level, options in OPTIONS.items()
+    )
+    return ["| Level | Set and read | Read |", "|---|---|---|", *rows]
+
+
 def page() -> str:
     return PROSE.format(
         machines=", ".join(sorted(NUMBERS)),
         allowed=table(ALLOWED),
-        rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in seccomp.rules(INTERNET)),
+        rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in filter_rules.rules(INTERNET)),
+        options="\n".join(options_table()),
         refused=table(REFUSED),
         absent=table(ABSENT),
     )

@@ -1,6 +1,7 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
-    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "filter"}}    a profile of all children
+    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "sysctls", "filter"}}
+                             a profile of all children
     host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
     zygote → host   {"kept": true}            it does
     zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
@@ -206,6 +207,7 @@ def furniture(profile, first):
     return [
         *((_libc.mount, mount) for mount in before),
         (os.open, ("/proc/sys", os.O_PATH | os.O_CLOEXEC)),
+        *written(first, ((b"net/%s" % name.encode(), value.encode()) for name, value in profile["sysctls"].items())),
         *((_libc.mount, mount) for mount in after),
         (os.chdir, (os.environ["HOME"],)),
         (_libc.socket, (socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 0)),
@@ -258,6 +260,19 @@ def doors(host, addresses, first):
     return [*listening, *sent] if addresses else []
 
 
+def written(directory, settings):
+    """Write to files below an open directory, or by their whole path. The next free descriptor is used."""
+    return [
+        call
+        for path, value in settings
+        for call in (
+            (_libc.openat, (directory, path, os.O_WRONLY | os.O_CLOEXEC)),
+            (os.write, (directory + 1, value)),
+            (os.close, (directory + 1,)),
+        )
+    ]
+
+
 def new_user(first):
     """Enter a user namespace that owns none of the other namespaces and can have none below it.
 
@@ -269,16 +284,7 @@ def new_user(first):
         (b"/proc/self/gid_map", b"%d 0 1" % INSIDE),
         (b"user/max_user_namespaces", b"0"),  # below /proc/sys
     ]
-    written = [
-        call
-        for path, value in settings
-        for call in (
-            (_libc.openat, (first, path, os.O_WRONLY | os.O_CLOEXEC)),
-            (os.write, (first + 1, value)),
-            (os.close, (first + 1,)),
-        )
-    ]
-    return [(_libc.unshare, (CLONE_NEWUSER,)), *written, (os.close, (first,))]
+    return [(_libc.unshare, (CLONE_NEWUSER,)), *written(first, settings), (os.close, (first,))]
 
 
 def no_capabilities():

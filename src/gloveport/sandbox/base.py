@@ -24,6 +24,16 @@ _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
 _HOSTNAME = "gloveport"
 _MOST_DOORS = 253  # descriptors in one message of the kernel's (SCM_MAX_FD)
+# Of each network namespace, below /proc/sys/net. Memberships in multicast groups are torn down under a lock of the
+# whole host. What waits in a connection that nobody has accepted is counted by no cgroup: so few may wait, and little
+# in each. Connections that wait for their time-out are taken down one by one with their namespace.
+_SYSCTLS = {
+    "ipv4/igmp_max_memberships": "0",
+    "core/somaxconn": "128",
+    "ipv4/tcp_rmem": "4096 131072 262144",
+    "ipv4/tcp_wmem": "4096 65536 262144",
+    "ipv4/tcp_max_tw_buckets": "4096",
+}
 
 Access: TypeAlias = Literal["read", "run", "write", "device"]
 
@@ -119,6 +129,9 @@ class Plan(Value):
     doors: tuple[Door, ...] = ()
     """Where the host listens in the sandbox's network namespace."""
 
+    sysctls: Mapping[str, str]
+    """Settings of that namespace: path below ``/proc/sys/net`` → value."""
+
     placeholders: tuple[str, ...] = ()
     """Environment variables that each sandbox gets with a random text of its own."""
 
@@ -202,6 +215,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             *((mount.target, "write") for mount in grant.writable),
         ),
         doors=network.doors,
+        sysctls=_SYSCTLS,
         placeholders=network.placeholders,
         rlimits=_rlimits(limits, program, system),
         limits=limits,

@@ -13,8 +13,8 @@ class Descriptors(NamedTuple):
     info: int
     control: int
     files: tuple[int, ...]
-    opener: int | None = None
-    """Of the process that opens doors: it stays behind when bubblewrap is started, and bubblewrap has none of it."""
+    network: int | None = None
+    """Of the process that prepares the network: it stays behind when bubblewrap is started, which has none of it."""
 
 
 def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:

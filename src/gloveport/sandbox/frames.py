@@ -141,7 +141,9 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
     """
     await anyio.wait_readable(channel)
     room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size * count)
-    _, ancillary, flags, _ = channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, flags, _ = channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    if not data:
+        raise GuestError("it has gone")
     payloads = [payload for _, kind, payload in ancillary if kind == socket.SCM_RIGHTS]
     descriptors = tuple(number for payload in payloads for (number,) in _DESCRIPTOR.iter_unpack(payload))
     if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have found some

@@ -5,8 +5,8 @@
 reads ``{"argv", "uid", "sources", "writable", "stage"}`` from the descriptor. ``uid`` is null for an ordinary user. For
 root it makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of
 the directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
-``/proc/sys`` would stay writable inside and process limits would not count. With ``"opener"`` and ``"doors"``, it first
-forks a process that opens doors from outside. Standard library only, no import of ours.
+``/proc/sys`` would stay writable inside and process limits would not count. With ``"network"``, ``"doors"`` and
+``"sysctls"``, it first forks a process that sets up the network from outside. Standard library only, no import of ours.
 
 A source that may be written is shown with its owner as that uid (an id-mapped mount), so that on the host everything
 keeps its owner, and what is made gets it. What belongs to others belongs to nobody inside.
@@ -125,13 +125,13 @@ def become(uid: int) -> None:
     check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
-def open_doors(opener: int, doors: list[tuple[str, int]]) -> None:
-    """Wait for a process id, listen at ``doors`` in its network namespace, send the sockets to the host, and end.
+def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[str, str]) -> None:
+    """Wait for a process id, set and listen at what is told in its network namespace, send the sockets, and end.
 
     That takes the capabilities of the user namespace that owns the network namespace: whoever made the first has them
     in it. bubblewrap's processes stand in another one below, so the network namespace itself is asked.
     """
-    os.dup2(opener, 0)
+    os.dup2(channel, 0)
     os.closerange(3, MOST_DESCRIPTORS)  # the standard error is left, to say what went wrong
     host = _socket.socket(fileno=0)
     number = host.recv(16)
@@ -142,22 +142,24 @@ def open_doors(opener: int, doors: list[tuple[str, int]]) -> None:
     check(min(owner, 0), "NS_GET_USERNS")
     for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
         check(_libc.setns(namespace, kind), "setns")
+    for name, value in sysctls.items():
+        Path(f"/proc/sys/net/{name}").write_text(value)  # the kernel shows each process those of its own namespace
     listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in doors]
     for listener, (address, port) in zip(listeners, doors, strict=True):
         listener.bind((address, port))
         listener.listen(QUEUE)
     rights = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in listeners)
-    host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if listeners else [])
 
 
-def leave_behind(opener: int, doors: list[tuple[str, int]]) -> None:
-    """Fork the process that opens doors. Bubblewrap, which this one becomes, reaps what children it inherits."""
+def leave_behind(channel: int, doors: list[tuple[str, int]], sysctls: dict[str, str]) -> None:
+    """Fork the process that prepares the network. Bubblewrap, which this one becomes, reaps children it inherits."""
     if os.fork():
-        os.close(opener)
+        os.close(channel)
         return
     code = 1
     try:
-        open_doors(opener, doors)
+        prepare_network(channel, doors, sysctls)
         code = 0
     except OSError as error:
         os.write(2, f"launch: {error}\n".encode())
@@ -180,8 +182,8 @@ def main() -> None:
     if spec["uid"] is not None:
         stage_sources(spec["stage"], spec["sources"], spec["writable"], spec["uid"])
         become(spec["uid"])
-    if "opener" in spec:
-        leave_behind(spec["opener"], spec["doors"])
+    if "network" in spec:
+        leave_behind(spec["network"], spec["doors"], spec["sysctls"])
     os.execv(spec["argv"][0], spec["argv"])  # noqa: S606 - a shell is the last thing wanted here
 
 

@@ -23,8 +23,6 @@ async def receive(
         GuestError: Others come, or none.
         OSError: What comes is no socket.
     """
-    if not doors:
-        return ()
     left = [*await frames.receive_descriptors(channel, len(doors))]
     listeners: list[socket.socket] = []
     try:

@@ -49,7 +49,7 @@ class Spawned:
     Attributes:
         uid: The host's uid of all of them, where it is not ours.
         shown: Device and inode of each bind's source, as found before anything was started.
-        opener: Socket to the process that opens doors from outside, where that is how they are opened.
+        network: Socket to the process that prepares the network from outside, where no process inside does.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
     """
 
@@ -59,7 +59,7 @@ class Spawned:
     shown: tuple[tuple[int, int], ...]
     info: FileIO
     diagnosis: FileIO
-    opener: socket.socket | None
+    network: socket.socket | None
     inner: FileIO | None = None
     _number: int = 0
     """Of the same init: its process id, which is another's when it is dead."""
@@ -75,19 +75,19 @@ class Spawned:
         self._number = told["child-pid"]
         return self.inner
 
-    async def open_doors(self, doors: Sequence[Door], stack: contextlib.ExitStack) -> tuple[socket.socket, ...]:
-        """Have doors opened in the network namespace of the init that was found. ``stack`` closes them.
+    async def prepare_network(self, doors: Sequence[Door], stack: contextlib.ExitStack) -> tuple[socket.socket, ...]:
+        """Have the network namespace of the init that was found set up. ``stack`` closes its doors.
 
         Raises:
-            GuestError: They are not to be had.
+            GuestError: It can't be set up.
         """
-        if self.opener is None or self.inner is None:
+        if self.network is None or self.inner is None:
             return ()
-        self.opener.send(b"%d" % self._number)
-        listeners = await netns.receive(self.opener, doors, stack)
+        self.network.send(b"%d" % self._number)
+        listeners = await netns.receive(self.network, doors, stack)
         if is_dead(self.inner):
-            raise GuestError("it died while its doors were opened")  # if not, then nobody else had its number
-        await anyio.wait_readable(self.opener)  # until the process is gone: a program shall not meet it
+            raise GuestError("it died while its network was set up")  # if not, then nobody else had its number
+        await anyio.wait_readable(self.network)  # until the process is gone: a program shall not meet it
         return listeners
 
     @contextlib.contextmanager
@@ -116,8 +116,8 @@ class Spawned:
 
     async def end(self) -> None:
         """Kill all that is left and wait until nothing is."""
-        if self.opener is not None:
-            self.opener.close()  # which ends that process, wherever it is
+        if self.network is not None:
+            self.network.close()  # which ends that process, wherever it is
         if self.process.returncode is None:  # once it is reaped the number may be anybody's
             os.killpg(self.process.pid, signal.SIGKILL)  # also a bubblewrap that has not built its namespaces yet
         if self.inner is not None:
@@ -174,7 +174,7 @@ class Bubblewrap:
                     ready, pid = await frames.expect(spawned.channel)
                     walls = checked(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     inner = await spawned.find_inner()
-                    doors = await spawned.open_doors(plan.doors, stack)
+                    doors = await spawned.prepare_network(plan.doors, stack)
                     if group is not None:
                         group.attach(pid)
                     streams = stack.enter_context(Streams.open(spawned.uid))
@@ -197,11 +197,12 @@ class Bubblewrap:
 
     @contextlib.asynccontextmanager
     async def spawned(
-        self, plan: Plan, script: str, options: Options, doors: Sequence[Door] = ()
+        self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None = None
     ) -> AsyncIterator[Spawned]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
 
-        ``doors``: those that launch leaves a process behind for, which opens them from outside.
+        ``doors``: those that are opened from outside, by a process that launch leaves behind and that sets up the
+        network as well; None where processes inside do that.
 
         Raises:
             SandboxError: They can't be started.
@@ -223,14 +224,14 @@ class Bubblewrap:
         plan: Plan,
         script: str,
         options: Options,
-        doors: Sequence[Door],
+        doors: Sequence[Door] | None,
         uid: int | None,
         stack: contextlib.ExitStack,
     ) -> Spawned:
         shown = tuple(_identity(mount.source) for mount in plan.mounts)
         channel, theirs = socketpair(stack)
-        opener, far_opener = socketpair(stack) if doors else (None, None)
-        with theirs, far_opener or contextlib.nullcontext():
+        network, far_network = (None, None) if doors is None else socketpair(stack)
+        with theirs, far_network or contextlib.nullcontext():
             diagnosis, stderr = pipe(stack)
             info, info_end = pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
@@ -239,11 +240,11 @@ class Bubblewrap:
                     info=info_end.fileno(),
                     control=theirs.fileno(),
                     files=tuple(_memory(passed, file.text.encode()) for file in plan.files),
-                    opener=far_opener.fileno() if far_opener else None,
+                    network=far_network.fileno() if far_network else None,
                 )
                 process = self._launch(plan, script, options, descriptors, uid, stderr)
         return Spawned(
-            process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis, opener=opener
+            process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis, network=network
         )
 
     def _launch(
@@ -267,9 +268,9 @@ class Bubblewrap:
             spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
             spec["writable"] = [mount.source for mount in plan.writable]
             passed = [descriptors.seccomp, descriptors.info, descriptors.control, *descriptors.files]
-            if descriptors.opener is not None:
-                passed.append(descriptors.opener)
-                spec |= {"opener": descriptors.opener, "doors": plan.doors}
+            if descriptors.network is not None:
+                passed.append(descriptors.network)
+                spec |= {"network": descriptors.network, "doors": plan.doors, "sysctls": dict(plan.sysctls)}
             specification = _memory(stack, json.dumps(spec).encode())
             # In the thread that lives as long as the server: bubblewrap dies with the thread that started it.
             return subprocess.Popen(  # noqa: S603 - every word of the command line is ours

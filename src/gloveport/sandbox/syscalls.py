@@ -1,7 +1,7 @@
 """Which system calls a sandbox may make, and why: data only. ``seccomp`` turns it into a filter.
 
 Every name of ``NUMBERS`` is decided exactly once: in a group of ``ALLOWED``, ``REFUSED`` or ``ABSENT``, or by a rule on
-its arguments in ``seccomp``. ``docs/seccomp.md`` is made of these tables.
+its arguments in ``filter_rules``. ``docs/seccomp.md`` is made of these tables.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ ALLOWED = (
     _group(
         "Bytes in and out",
         "read and write what is open already",
-        "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek sendfile splice tee"
+        "read write readv writev pread64 pwrite64 preadv pwritev lseek sendfile splice tee"
         " copy_file_range pipe pipe2 dup dup2 dup3 close close_range flock fsync fdatasync sync_file_range"
-        " fadvise64 readahead fallocate truncate ftruncate",
+        " readahead fallocate truncate ftruncate",
     ),
     _group(
         "Open files",
@@ -51,14 +51,14 @@ ALLOWED = (
     _group(
         "Memory",
         "the caller's own address space",
-        "brk mprotect munmap mremap msync mincore madvise mlock mlock2 munlock mlockall munlockall mseal"
+        "brk mprotect munmap mremap msync mlock mlock2 munlock mlockall munlockall mseal"
         " map_shadow_stack pkey_alloc pkey_free pkey_mprotect membarrier",
     ),
     _group(
         "Processes",
         "start, await and name processes of the sandbox's own pid namespace",
         "fork vfork execve execveat exit exit_group wait4 waitid getpid getppid gettid getpgid setpgid getpgrp"
-        " getsid setsid pidfd_open set_tid_address prctl arch_prctl",
+        " getsid setsid pidfd_open set_tid_address arch_prctl",
     ),
     _group(
         "Threads",
@@ -87,7 +87,7 @@ ALLOWED = (
     _group(
         "Sockets",
         "use a socket: which ones exist is decided when they are made, whom they reach by the network namespace",
-        "connect bind listen accept accept4 shutdown getsockname getpeername getsockopt recvfrom recvmsg recvmmsg",
+        "connect bind listen accept accept4 shutdown getsockname getpeername recvfrom recvmsg recvmmsg",
     ),
     _group(
         "Identity",
@@ -109,7 +109,7 @@ ALLOWED = (
     _group(
         "Confine oneself further",
         "the sandbox's first process applies Landlock under this filter; a program may add walls, never remove one",
-        "seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+        "landlock_create_ruleset landlock_add_rule landlock_restrict_self",
     ),
     _group(
         "Tracing by the host",
@@ -194,7 +194,7 @@ REFUSED = (
     _group(
         "Page cache statistics",
         "shows which parts of a shared file others have read: a channel between host and sandbox",
-        "cachestat",
+        "cachestat mincore",
     ),
     _group(
         "Stalls for everybody",
@@ -235,6 +235,11 @@ ABSENT = (
         "File notifications",
         "an ordinary user's share of them is one for the whole host, and soon used up; programs fall back to looking",
         "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch",
+    ),
+    _group(
+        "Filters of one's own",
+        "SECCOMP_RET_LOG in one writes to the host's log, as often as the program likes",
+        "seccomp",
     ),
     _group(
         "clone3",

@@ -83,7 +83,7 @@ class Zygote:
                     inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with _killed(inner):
                     with self.spawned.diagnosing():
-                        doors = await netns.receive(channel, self.plan.doors, stack)
+                        doors = await netns.receive(channel, self.plan.doors, stack) if self.plan.doors else ()
                         ready, pid = await frames.expect(channel)
                         walls = self._checked(ready.get("ready"))
                         if group is not None and not groups:
@@ -196,6 +196,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
         "masked": plan.masked,
         "doors": plan.doors,
+        "sysctls": dict(plan.sysctls),
         "filter": base64.b64encode(seccomp.compile_filter(os.uname().machine, plan.families)).decode(),
     }
 
