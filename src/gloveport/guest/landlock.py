@@ -26,6 +26,7 @@ KINDS = {
     "device": READ_FILE | READ_DIR | WRITE_FILE | IOCTL_DEV,
 }
 SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1, 2
+NO_LOG = 1 | 4  # LOG_SAME_EXEC_OFF, LOG_SUBDOMAINS_OFF: else each refusal is a line in the host's audit log
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 
@@ -66,7 +67,7 @@ def calls(rules, ruleset, place):
         ]
     made += [
         (_libc.prctl, (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
-        (_libc.syscall, (RESTRICT_SELF, ruleset, 0)),
+        (_libc.syscall, (RESTRICT_SELF, ruleset, NO_LOG if version >= 7 else 0)),
         (os.close, (ruleset,)),
     ]
     return version, made

@@ -25,9 +25,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:  # the own loop
     client.connect(("127.0.0.1", int("@udp@")))
     client.send(b"x")
     refused("answer", "ECONNREFUSED", client.recv, 1)
-    refused("bind to device", "EPERM ENODEV", client.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0\0")
-    refused("mark", "EPERM", client.setsockopt, socket.SOL_SOCKET, 36, 1)
-    refused("transparent", "EPERM", client.setsockopt, socket.IPPROTO_IP, 19, 1)
+    refused("bind to device", "ENOPROTOOPT", client.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0\0")
+    refused("mark", "ENOPROTOOPT", client.setsockopt, socket.SOL_SOCKET, 36, 1)
+    refused("transparent", "ENOPROTOOPT", client.setsockopt, socket.IPPROTO_IP, 19, 1)
 try:
     wrong["dns"] = f"ESCAPED: {socket.getaddrinfo('example.com', 80)}"
 except socket.gaierror:

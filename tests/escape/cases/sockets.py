@@ -37,5 +37,5 @@ for end in ends:
         refused("connect a pair", "EISCONN EINVAL ENOENT ECONNREFUSED", end.connect, address)
         if end.type == socket.SOCK_STREAM:
             refused("send from a pair", "EISCONN", end.sendto, b"x", address)
-refused("ulp", "EPERM", socket.socket().setsockopt, 6, 31, b"tls")
+refused("ulp", "ENOPROTOOPT", socket.socket().setsockopt, 6, 31, b"tls")
 wrong or "blocked"
