@@ -27,7 +27,9 @@ _PERIOD_MICROSECONDS = 100_000  # the kernel's default
 _PATIENCE_SECONDS = 2.0
 _STEP_SECONDS = 0.001
 _FILE_BYTES = 4096
+_EVERYTHING_BYTES = 1 << 40
 _PEAK = "memory.peak"  # version 2 has it since Linux 5.19
+_KERNEL_KINDS = ("slab_unreclaimable", "kernel_stack", "pagetables", "percpu", "vmalloc")
 _ACCOUNTS = {
     1: ("memory.oom_control", "memory.max_usage_in_bytes", "pids.events", "cpuacct.usage"),
     2: ("memory.events", _PEAK, "pids.events", "cpu.stat"),
@@ -148,6 +150,50 @@ class Group:
                 stack.callback(os.close, opened[-1])
             yield tuple(opened)
 
+    def kernel_bytes(self) -> int:
+        """Memory that the kernel holds for the programs. Version 1 can't tell which of it could be freed: it counts."""
+        if self.version == 1:
+            return self._read_number("memory.kmem.usage_in_bytes")
+        found = self._read_memory_stat()
+        if "kernel" in found:  # since Linux 5.18
+            return found["kernel"] - found.get("slab_reclaimable", 0)
+        return sum(found.get(kind, 0) for kind in _KERNEL_KINDS)
+
+    def cached_kernel_bytes(self) -> int:
+        """Memory of kernel objects that nobody uses, such as names that were not found, once no process is left."""
+        if self.version == 1:
+            return self._read_number("memory.kmem.usage_in_bytes")
+        return self._read_memory_stat().get("slab_reclaimable", 0)
+
+    def exceeds_with_sockets(self, memory_bytes: int) -> bool:
+        """Whether memory and TCP buffers together are more. Version 1 limits each of them by itself."""
+        if self.version == 2:
+            return False
+        buffers = self._read_number("memory.kmem.tcp.usage_in_bytes")
+        return buffers > 0 and self._read_number("memory.usage_in_bytes") + buffers > memory_bytes
+
+    @property
+    def reclaim_request(self) -> tuple[str, int]:
+        """A file, and what to write to it to have the kernel free what it can of this group's memory.
+
+        The kernel goes on for as long as programs make more. Version 2 has it since Linux 5.19.
+        """
+        if self.version == 1:
+            return f"{self.paths['memory']}/memory.force_empty", 0
+        return f"{self.paths['memory']}/memory.reclaim", _EVERYTHING_BYTES
+
+    def reclaim(self) -> None:
+        """Have the kernel free what it can of this group's memory, of which no process is left."""
+        with contextlib.suppress(OSError):  # of what can't be freed it says EAGAIN
+            _write(*self.reclaim_request)
+
+    def _read_number(self, name: str) -> int:
+        return int(_read_where_present(f"{self.paths['memory']}/{name}") or 0)
+
+    def _read_memory_stat(self) -> dict[str, int]:
+        words = _read_where_present(f"{self.paths['memory']}/memory.stat").decode().split()
+        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
     def counters(self) -> Counters:
         """Read the accounts.
 
@@ -250,6 +296,20 @@ def _write_where_present(path: str, value: object) -> None:
     """There is no such file where the kernel does not account for swap."""
     with contextlib.suppress(FileNotFoundError):
         _write(path, value)
+
+
+def _read_where_present(path: str) -> bytes:
+    """The contents of a file of a group; nothing where the kernel has no such file, or the group is removed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.read(descriptor, _FILE_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _value(words: list[bytes], name: bytes) -> int:

@@ -24,6 +24,7 @@ from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
+from gloveport.sandbox.kernel_memory import KernelMemory
 from gloveport.sandbox.watch import Watch
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
@@ -178,7 +179,9 @@ class Confined:
         clock = clock or Clock()
         clock.restart()
         inner = self.inner.fileno()
-        watch = Watch(limits=self.plan.limits, clock=clock, group=self.group, inner=inner, spent=self._spent)
+        limits = self.plan.limits
+        held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid)
+        watch = Watch(limits=limits, clock=clock, group=self.group, inner=inner, held=held, spent=self._spent)
         try:
             if hand is not None:
                 hand(await self._begin(program, value_bytes))
@@ -201,7 +204,8 @@ class Confined:
         attendant.collect(self.streams.stderr, stderr)
         if self._notes is not None:
             attendant.note(self._notes)
-        await attendant.attend()
+        with contextlib.closing(held):
+            await attendant.attend()
         report = _bounded(attendant.report, value_bytes)
         counters = watch.finish()
         if watch.broken:

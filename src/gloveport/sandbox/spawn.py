@@ -25,6 +25,7 @@ from gloveport.model import GUEST
 from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, netns, seccomp
 from gloveport.sandbox.base import Child, Door, Plan
 from gloveport.sandbox.confined import Confined, Streams, checked, pipe
+from gloveport.sandbox.kernel_memory import leftovers_freed
 
 _START_SECONDS = 20.0
 _STAGE = "/run"
@@ -167,7 +168,10 @@ class Bubblewrap:
             raise SandboxError("nothing of the host can be written in a sandbox that no fork server makes")
         with contextlib.ExitStack() as stack:
             group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
-            async with self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned:
+            async with (
+                leftovers_freed(group),
+                self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned,
+            ):
                 with spawned.diagnosing():
                     setup = {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]}
                     await frames.send(spawned.channel, setup)

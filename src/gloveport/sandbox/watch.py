@@ -9,6 +9,7 @@ from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
 from gloveport.sandbox import cgroup
 from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.kernel_memory import KernelMemory
 
 
 @dataclass(kw_only=True)
@@ -18,6 +19,7 @@ class Watch:
     Attributes:
         clock: What the run's wall-clock limit is counted by.
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
+        held: What the kernel holds for it.
         spent: Processor seconds that were spent before the program came.
         broken: The limit for which the sandbox was killed.
     """
@@ -26,6 +28,7 @@ class Watch:
     clock: Clock
     group: cgroup.Group | None
     inner: int
+    held: KernelMemory
     spent: float = 0.0
     broken: LimitName | None = None
     _ended: bool = False
@@ -41,6 +44,8 @@ class Watch:
             return
         if self.seconds_left <= 0:
             self.kill("wall_seconds")
+        elif self.held.is_exceeded():
+            self.kill("memory_bytes")
         elif self.group is not None:
             try:
                 self._check(self.group.counters())

@@ -23,6 +23,7 @@ from gloveport.model import GUEST, Limits
 from gloveport.sandbox import bubblewrap, cgroup, frames, netns, seccomp
 from gloveport.sandbox.base import Kept, Plan, Walls
 from gloveport.sandbox.confined import Confined, Streams, checked
+from gloveport.sandbox.kernel_memory import leftovers_freed
 from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 
 _STATUS = struct.Struct("i")
@@ -81,7 +82,7 @@ class Zygote:
                         descriptors = their_channel.fileno(), their_status.fileno(), *groups
                         await self._ask(descriptors, kept)
                     inner = stack.enter_context(await frames.receive_descriptor(status))
-                async with _killed(inner):
+                async with leftovers_freed(group), _killed(inner):
                     with self.spawned.diagnosing():
                         doors = await netns.receive(channel, self.plan.doors, stack) if self.plan.doors else ()
                         ready, pid = await frames.expect(channel)

@@ -1,0 +1,131 @@
+"""Memory that the kernel holds for one run: objects that its cgroup counts, and TCP sockets that no cgroup counts.
+
+What a cgroup counts is bounded by ``memory_bytes`` already. But half a gigabyte of small objects takes seconds to free,
+under locks of the host. No honest program was found that makes the kernel hold a tenth of its memory.
+
+A TCP connection that waits to be accepted belongs to no cgroup, nor does what lies in its buffers. Only its network
+namespace knows of it.
+"""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from io import FileIO
+
+import anyio
+import anyio.to_thread
+
+from gloveport.model import MIB
+from gloveport.sandbox.cgroup import Group
+
+_SHARE = 1 / 4
+_LEAST_BYTES = 32 * MIB
+"""The kernel holds 10 MiB for 60 processes."""
+
+_SOCKET_BYTES = 256 * 1024  # the most that lies in one TCP socket: the buffers' sizes are set to that
+_RECLAIM_SECONDS = 2.0
+_RECLAIM_SHARE = 1 / 20  # of a processor
+_LEFT_BYTES = 32 * MIB
+_FILE_BYTES = 4096
+
+
+@dataclass(kw_only=True)
+class KernelMemory:
+    """What the kernel holds for one run.
+
+    Attributes:
+        memory_bytes: The limit of the run's memory.
+        group: Its cgroup, where it has one.
+        pid: The host's number of a process in its network namespace.
+    """
+
+    memory_bytes: int
+    group: Group | None
+    pid: int
+    _socket_tables: Sequence[FileIO] | None = None
+    _reclaiming: "subprocess.Popen[bytes] | None" = None
+    _reclaim_began: float = 0.0
+    _next_reclaim: float = 0.0
+    _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def is_exceeded(self) -> bool:
+        """Whether it is more than a run of this size may make the kernel hold."""
+        if self._count_sockets() * _SOCKET_BYTES > self.memory_bytes:
+            return True
+        if self.group is None:
+            return False
+        return self.group.exceeds_with_sockets(self.memory_bytes) or self._is_share_exceeded(self.group)
+
+    def close(self) -> None:
+        """Close what it has open."""
+        self._stop_reclaim()
+        self._opened.close()
+
+    def _is_share_exceeded(self, group: Group) -> bool:
+        """Version 1 counts what the kernel keeps for the next time with what is in use: names of files, above all. So
+        the kernel is asked to free that before anybody is ended for it. A process of its own asks, for it can be ended:
+        against a program that makes more the whole time the kernel would go on for ever.
+        """
+        exceeded = group.kernel_bytes() > max(_LEAST_BYTES, int(self.memory_bytes * _SHARE))
+        now = time.monotonic()
+        if self._reclaiming is not None:
+            if self._reclaiming.poll() is None and now < self._reclaim_began + _RECLAIM_SECONDS:
+                return False
+            self._stop_reclaim()
+            self._next_reclaim = now + (now - self._reclaim_began) / _RECLAIM_SHARE
+            return exceeded
+        if not exceeded or group.version == 2:
+            return exceeded
+        if now >= self._next_reclaim:
+            path, value = group.reclaim_request
+            command = ["/bin/sh", "-c", 'echo "$1" > "$0"', path, str(value)]
+            self._reclaim_began = now
+            self._reclaiming = subprocess.Popen(  # noqa: S603 - every word is ours
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}
+            )
+        return False
+
+    def _stop_reclaim(self) -> None:
+        if self._reclaiming is not None:
+            self._reclaiming.kill()
+            self._reclaiming.wait()
+            self._reclaiming = None
+
+    def _count_sockets(self) -> int:
+        """TCP sockets of the network namespace that are connected, listen or are closed with data left to send."""
+        if self._socket_tables is None:
+            self._socket_tables = self._open_socket_tables()
+        return sum(map(_count_in, self._socket_tables))
+
+    def _open_socket_tables(self) -> Sequence[FileIO]:
+        """Not before a run has gone on for a while: to open them takes longer than to read them."""
+        opened = []
+        for name in ("sockstat", "sockstat6"):
+            with contextlib.suppress(OSError):  # its process has just ended, or there is no IPv6
+                opened.append(self._opened.enter_context(FileIO(f"/proc/{self.pid}/net/{name}")))
+        return opened
+
+
+def _count_in(table: FileIO) -> int:
+    """The number behind ``inuse`` in the line of TCP; the others of that line count on the whole host."""
+    for line in os.pread(table.fileno(), _FILE_BYTES, 0).splitlines():
+        if line.startswith((b"TCP: inuse ", b"TCP6: inuse ")):
+            return int(line.split()[2])
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def leftovers_freed(group: Group | None) -> AsyncIterator[None]:
+    """On leaving, when no process is left in it, have freed what the kernel keeps of a group, where it is much.
+
+    Nobody else wants it, and when the group is removed it would count as nobody's.
+    """
+    try:
+        yield
+    finally:
+        if group is not None and group.cached_kernel_bytes() > _LEFT_BYTES:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(group.reclaim)

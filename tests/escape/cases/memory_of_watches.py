@@ -1,0 +1,21 @@
+# expect: killed memory_bytes
+# without-cgroups: value "held"
+# proves: E4
+# limits: memory_bytes=128MiB
+# tries: have the kernel hold hundreds of thousands of watches, of one file each, in few descriptors
+import os, select, time
+pollers = [select.epoll() for _ in range(60)]
+reading, writing = os.pipe()
+for _ in range(50):
+    copies = [os.dup(reading) for _ in range(100)]
+    for poller in pollers:
+        for copy in copies:
+            poller.register(copy)
+    os.close(writing)
+    reading, writing = os.pipe()
+    for copy in copies:
+        os.close(copy)
+if "gloveport" in open("/proc/self/cgroup").read():
+    time.sleep(10)
+    "ESCAPED: they were held for as long as it liked"
+"held"

@@ -1,0 +1,124 @@
+"""E4, P8: what programs make the kernel hold is bounded, whether a cgroup counts it or not."""
+
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from gloveport.model import Limits
+from gloveport.sandbox import cgroup
+from gloveport.sandbox.kernel_memory import KernelMemory, leftovers_freed
+
+MIB = 1 << 20
+# Names that are not there, which the kernel keeps until it needs the memory.
+NAMES = """
+import os
+for number in range(200_000):
+    try: os.stat(f"/usr/lib/{'x' * 200}{os.getpid()}-{number}")
+    except OSError: pass
+"""
+WATCHES = """
+import os, select
+pollers = [select.epoll() for _ in range(80)]
+reading, _ = os.pipe()
+for _ in range(40):
+    copies = [os.dup(reading) for _ in range(100)]
+    for poller in pollers:
+        for copy in copies: poller.register(copy)
+    reading, _ = os.pipe()
+    for copy in copies: os.close(copy)
+"""
+TOLD = "print('made', flush=True)\nsys.stdin.readline()"
+
+
+@pytest.fixture
+def held(tree, start):
+    """``held(code)``: what the kernel holds for a run of 128 MiB that has run the code, and lives."""
+    with contextlib.ExitStack() as stack:
+
+        def make(code):
+            group = stack.enter_context(tree.group(f"run-{os.urandom(4).hex()}", Limits(memory_bytes=128 * MIB)))
+            child = start(f"{code}\n{TOLD}")
+            group.attach(child.pid)
+            print(file=child.stdin, flush=True)
+            assert child.stdout.readline() == "made\n"
+            memory = KernelMemory(memory_bytes=128 * MIB, group=group, pid=child.pid)
+            return stack.enter_context(contextlib.closing(memory))
+
+        yield make
+
+
+def judge(memory):
+    """What is decided about it within a few seconds: the kernel is asked to free what it can first."""
+    deadline = time.monotonic() + 10
+    while not memory.is_exceeded():
+        if memory._reclaiming is None or time.monotonic() > deadline:
+            return False
+        memory._reclaiming.wait()
+    return True
+
+
+def test_objects_in_the_kernel_have_a_share_of_the_memory(held):
+    assert judge(held(WATCHES))
+
+
+def test_an_ordinary_program_is_far_below_the_share(held):
+    assert not judge(held("import json, asyncio, urllib.request"))
+
+
+def test_names_that_the_kernel_keeps_are_freed_and_nobody_is_ended_for_them(held):
+    memory = held(NAMES)
+    assert memory.group.kernel_bytes() > 32 * MIB
+    assert not judge(memory)
+    assert memory.group.version == 2 or memory.group.cached_kernel_bytes() <= 32 * MIB
+
+
+@pytest.mark.anyio
+async def test_of_a_run_that_is_over_the_kernel_keeps_little(tree, start):
+    """P9."""
+    with tree.group("run-names", Limits(memory_bytes=128 * MIB)) as group:
+        async with leftovers_freed(group):
+            child = start(NAMES)
+            group.attach(child.pid)
+            print(file=child.stdin, flush=True)
+            assert child.wait(60) == 0
+            assert group.cached_kernel_bytes() > 32 * MIB
+        assert group.cached_kernel_bytes() <= 32 * MIB
+
+
+def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
+    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=os.getpid())
+    with contextlib.closing(memory), contextlib.ExitStack() as stack:
+        before = memory._count_sockets()
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
+        for _ in range(40):
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+        assert memory._count_sockets() - before >= 81
+        assert memory.is_exceeded()
+
+
+def test_of_a_process_that_is_gone_nothing_is_counted(start):
+    child = start("")
+    child.kill()
+    child.wait()
+    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=child.pid)
+    with contextlib.closing(memory):
+        assert not memory.is_exceeded()
+
+
+def test_version_2_tells_what_the_kernel_could_free(tmp_path):
+    """On stand-in files, as a kernel writes them."""
+    group = cgroup.Group(version=2, paths=dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path)), accounts={})
+    assert (group.kernel_bytes(), group.cached_kernel_bytes()) == (0, 0)  # somebody has removed the group
+    stat = Path(tmp_path, "memory.stat")
+    stat.write_text("anon 7\nkernel_stack 10\npagetables 20\nslab_reclaimable 300\nslab_unreclaimable 40\n")
+    assert (group.kernel_bytes(), group.cached_kernel_bytes()) == (70, 300)  # before Linux 5.18
+    stat.write_text("anon 7\nkernel 1000\nslab_reclaimable 300\nslab_unreclaimable 40\n")
+    assert group.kernel_bytes() == 700
+    assert not group.exceeds_with_sockets(1)  # the kernel itself bounds both together
+    Path(tmp_path, "memory.reclaim").write_text("")
+    group.reclaim()
+    assert int(Path(tmp_path, "memory.reclaim").read_text()) >= 1 << 30
