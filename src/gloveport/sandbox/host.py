@@ -16,8 +16,15 @@ _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 
-# Names of the keys of whoever runs the server, which no namespace hides; addresses and state of the kernel.
-_MASKED = ("/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/timer_list")
+# What no namespace hides. Names of the keys of whoever runs the server; addresses and state of the kernel; what others
+# lock, read, write and wait for. /proc/stat, vmstat, meminfo and loadavg tell of others too, but honest programs need
+# them; what only root may read is closed already.
+_MASKED = (
+    *(f"/proc/{name}" for name in ("kallsyms", "kcore", "key-users", "keys", "kmsg", "timer_list")),
+    *(f"/proc/{name}" for name in ("buddyinfo", "diskstats", "interrupts", "locks", "sched_debug", "schedstat")),
+    *(f"/proc/{name}" for name in ("softirqs", "zoneinfo")),
+    *(f"/proc/pressure/{name}" for name in ("cpu", "io", "irq", "memory")),
+)
 
 BUBBLEWRAP_HINT = "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`"
 
