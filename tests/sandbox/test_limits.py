@@ -157,6 +157,12 @@ async def test_scratch_bytes(run, language, code):
     assert (result.status, result.limits_hit) == ("error", ("scratch_bytes",)), result
 
 
+async def test_a_program_out_of_terminals_is_not_told_that_its_scratch_is_full(run):
+    result = await run("python", "import pty\nkept = [pty.openpty() for _ in range(50)]", scratch_bytes=2 * MIB)
+    assert (result.status, result.limits_hit, result.error.type) == ("error", (), "OSError"), result
+    assert result.hint == ""
+
+
 async def test_shared_memory_is_no_way_around_the_scratch_limit(run):
     result = await run("shell", "head -c 3M /dev/zero > /dev/shm/x", scratch_bytes=2 * MIB)
     assert (result.status, result.limits_hit) == ("error", ("scratch_bytes",)), result

@@ -79,6 +79,13 @@ def test_an_errno_names_the_limit(number, limit):
     assert verdict.hint
 
 
+def test_no_space_elsewhere_is_no_full_scratch():
+    report = failing(errno=28, message="[Errno 28] No space left on device", is_scratch_full=False)
+    assert judged(exit_code=1, report=report).limits_hit == ()
+    report["error"]["is_scratch_full"] = True
+    assert judged(exit_code=1, report=report).limits_hit == ("scratch_bytes",)
+
+
 def test_a_limits_signal_is_killed_and_another_signal_an_error():
     limited = judged(exit_code=128 + signal.SIGXFSZ, report=None)
     assert (limited.status, limited.limits_hit) == ("killed", ("file_bytes",))

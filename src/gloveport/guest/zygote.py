@@ -65,6 +65,7 @@ SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
 QUEUE = 64  # connections that wait at a door
 INSIDE = 1000
+TERMINALS = b"newinstance,ptmxmode=0666,mode=0620,max=32"  # the host has some thousand in all
 REAP_MILLISECONDS = 5000
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
 
@@ -196,7 +197,7 @@ def furniture(profile, first):
             (b"tmpfs", path.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0700,size=%d" % size)
             for path, size in profile["tmpfs"]
         ),
-        (b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, b"newinstance,ptmxmode=0666,mode=0620"),
+        (b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, TERMINALS),
         (b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None),
     ]
     after = [

@@ -26,11 +26,13 @@ from io import FileIO
 from pathlib import Path
 
 CLONE_NEWNS = 0x20000
-MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 32, 4096, 16384, 1 << 18
 CLONE_NEWUSER, CLONE_NEWNET, NS_GET_USERNS = 0x10000000, 0x40000000, 0xB701
 PR_SET_NO_NEW_PRIVS = 38
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
 AT_FDCWD, AT_EMPTY_PATH, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_IDMAP = -100, 0x1000, 1, 4, 0x100000
+# As ``guest/zygote.py`` has it, with bubblewrap's modes: the host has some thousand terminals in all.
+TERMINALS = b"ptmxmode=0666,mode=0620,max=32"
 QUEUE, MOST_DESCRIPTORS = 64, 1 << 30
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -137,7 +139,9 @@ def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[st
     number = host.recv(16)
     if not number:  # the host does not want it any more
         return
-    network = os.open(f"/proc/{int(number)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    network, mounts = (
+        os.open(f"/proc/{int(number)}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "mnt")
+    )
     owner = _libc.ioctl(network, NS_GET_USERNS)
     check(min(owner, 0), "NS_GET_USERNS")
     for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
@@ -149,6 +153,8 @@ def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[st
         listener.bind((address, port))
         listener.listen(QUEUE)
     rights = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in listeners)
+    check(_libc.setns(mounts, CLONE_NEWNS), "setns")
+    mount(b"devpts", "/dev/pts", None, MS_REMOUNT | MS_NOSUID | MS_NOEXEC, TERMINALS)
     host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if listeners else [])
 
 

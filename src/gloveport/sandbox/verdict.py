@@ -21,6 +21,7 @@ class _Error(Value):
     message: _TEXT
     traceback: _TEXT
     errno: int | None
+    is_scratch_full: bool | None = None
 
 
 class _Report(Value):
@@ -168,6 +169,8 @@ def _evidence(report: _Report | None, ended_by: int | None, stderr: str) -> list
         return [_BY_SIGNAL[ended_by]]
     if report is not None and report.error is not None:
         error = report.error
+        if error.errno == errno.ENOSPC and error.is_scratch_full is False:
+            return []  # of terminals, or on a disk of the host
         if error.errno in _BY_ERRNO:
             return [_BY_ERRNO[error.errno]]
         if error.type == "MemoryError":

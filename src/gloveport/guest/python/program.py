@@ -32,6 +32,7 @@ VALUE = "<value>"  # no identifier, so no name of the program can be it
 CO_OPTIMIZED, CO_NEWLOCALS, CO_COROUTINE = 0x1, 0x2, 0x80
 
 DEPTH = 100
+ENOSPC = 28
 INT_BITS = 14_280  # below 4300 decimal digits, where int() of the reader stops
 TEXT_BYTES = 16 * 1024
 FRAMES = 10_000
@@ -85,7 +86,8 @@ def run(
 
     Returns:
         ``{"value": JSON, "value_type": str | None, "value_truncated": bool, "error": None | {"type": str,
-        "message": str, "traceback": str, "errno": int | None}, "exit_code": int}``. ``value_type`` is None when
+        "message": str, "traceback": str, "errno": int | None, "is_scratch_full": bool | None}, "exit_code": int}``.
+        The last tells what ENOSPC means, of other errors it is None or left out. ``value_type`` is None when
         ``value`` is the value itself, else the type's name, and ``value`` is its ``repr``, which ends in an ellipsis
         when ``value_truncated``.
     """
@@ -445,11 +447,13 @@ def describe_error(error: BaseException, trace: TracebackType | None) -> dict:
     BaseException.with_traceback(error, own_frames(trace))
     contained(cut_causes, error)
     contained(add_source, error)
+    number = contained(errno_of, error)
     return {
         "type": name_of(type(error)),
         "message": clip(text_of(error), TEXT_BYTES),
         "traceback": clip(contained(format_error, error) or f"{name_of(type(error))}: {text_of(error)}\n", TEXT_BYTES),
-        "errno": contained(errno_of, error),
+        "errno": number,
+        "is_scratch_full": contained(is_scratch_full) if number == ENOSPC else None,
     }
 
 
@@ -530,6 +534,11 @@ def errno_of(error: BaseException | None) -> int | None:
         if error is not None:
             error = error.__context__ if error.__cause__ is None else error.__cause__
     return None
+
+
+def is_scratch_full() -> bool:
+    """Tell whether no byte, or no file, has room in a file system of the program's own. Terminals run out as well."""
+    return any(0 in (room.f_bavail, room.f_favail) for room in map(os.statvfs, ("/tmp", "/dev/shm")))
 
 
 def text_of(value: object) -> str:
