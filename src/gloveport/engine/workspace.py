@@ -175,20 +175,28 @@ class Workspace:
 
     @contextlib.asynccontextmanager
     async def _sandbox(self, limits: Limits, found: keeping.Found) -> AsyncIterator[Confined]:
-        async with contextlib.AsyncExitStack() as stack:
-            child = await self._made(stack, found)
-            child.narrow(child.plan.model_copy(update={"limits": limits}))
-            yield child
+        """A sandbox for one command.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE, also where it dies before the command begins.
+        """
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                child = await self._made(stack, found)
+                child.narrow(child.plan.model_copy(update={"limits": limits}))
+                yield child
+        except SandboxError as error:
+            raise WorkspaceError(
+                "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
+            ) from error
 
     async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
         for last in (*(False,) * (_TRIES - 1), True):
             try:
                 return await stack.enter_async_context(self.spares.take(found))
-            except SandboxError as error:
+            except SandboxError:
                 if last:
-                    raise WorkspaceError(
-                        "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
-                    ) from error
+                    raise
             found = await self._found()
         raise AssertionError  # the last try returns or raises
 

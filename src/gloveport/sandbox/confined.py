@@ -251,7 +251,10 @@ class Confined:
             raise GuestError("its process is gone")
         if program.terminal:
             await self._hand_over(program, value_bytes, {})
-            self._terminal = await frames.receive_descriptor(self.channel, "r+")
+            try:
+                self._terminal = await frames.receive_descriptor(self.channel, "r+")
+            except GuestError as error:
+                raise GuestError("no terminal is to be had, perhaps on all of this host") from error
             os.set_blocking(self._terminal.fileno(), False)
             return Console(input=self._terminal, process=self._process, is_terminal=True)
         reading, writing = os.pipe()

@@ -493,6 +493,37 @@ async def test_no_command_takes_more_than_its_share(narrow, attack):
     assert await narrow.out("echo well") == "well\n"
 
 
+async def test_a_command_takes_no_terminal_from_another(narrow):
+    """P8: of the terminals of the host each sandbox has few."""
+    take = "import os, time\nkept = []\ntry:\n  while True: kept.append(os.open('/dev/ptmx', os.O_RDWR))\n"
+    take += "except OSError: print(len(kept), flush=True)\ntime.sleep(99)"
+    narrow.write("take.py", take)
+    command_id, said = await begun(narrow, "python3 take.py")
+    assert int(said) <= 64
+    assert "well" in (await narrow.told("exec_command", cmd="echo well", tty=True))["stdout"]
+    await narrow.told("kill_command", command_id=command_id, signal="KILL")
+
+
+async def test_a_sandbox_that_dies_before_its_command_is_unavailable_and_no_fault_of_the_server(tmp_path):
+    """As where the host has no terminal left."""
+    async with opened(tmp_path) as served:
+        spares = served.bench.workspace.spares
+        take = spares.take
+
+        @contextlib.asynccontextmanager
+        async def take_dead(found):
+            async with take(found) as child:
+                child.end()
+                await anyio.wait_readable(child.inner)
+                yield child
+
+        spares.take = take_dead
+        answer = await served.call("exec_command", cmd="true", tty=True)
+        assert answer.structured_content["error"]["code"] == "SANDBOX_UNAVAILABLE"
+        spares.take = take
+        assert await served.out("echo well") == "well\n"
+
+
 def _resident():
     return int(re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[1]) << 10
 
