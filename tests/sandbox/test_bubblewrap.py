@@ -14,6 +14,7 @@ SYSTEM = System(
     symlinks=(Symlink(path="/lib", target="usr/lib"),),
     masked=("/proc/keys",),
     python="/usr/bin/python3",
+    most_open_files=512,
     counts_memory=True,
 )
 SHELL = Program(
@@ -176,6 +177,11 @@ def test_limits_of_each_process_follow_the_grant():
         "RLIMIT_NICE": (0, 0),
         "RLIMIT_RTPRIO": (0, 0),
     }
+
+
+def test_no_program_has_more_descriptors_than_this_host_can_give():
+    """E4: see ``under_few_descriptors.py``."""
+    assert make_plan(SHELL, Grant(limits=Limits(open_files=4096)), SYSTEM).rlimits["RLIMIT_NOFILE"] == (512, 512)
 
 
 def test_without_cgroups_memory_is_limited_process_by_process():

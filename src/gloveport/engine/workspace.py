@@ -186,9 +186,7 @@ class Workspace:
                 child.narrow(child.plan.model_copy(update={"limits": limits}))
                 yield child
         except SandboxError as error:
-            raise WorkspaceError(
-                "SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True
-            ) from error
+            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
 
     async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
         for last in (*(False,) * (_TRIES - 1), True):

@@ -140,9 +140,13 @@ def start_keepers():
                 theirs.send(bytes([ctypes.get_errno()]))
                 continue
             os.setpgid(pid, pid)  # what is done to its process group is done to nobody else
-            keeper = os.pidfd_open(pid)
-            socket.send_fds(theirs, [b"\0"], [keeper])
-            os.close(keeper)
+            try:
+                keeper = os.pidfd_open(pid)
+                socket.send_fds(theirs, [b"\0"], [keeper])
+                os.close(keeper)
+            except OSError as error:  # no descriptor is to be had, or too many are on their way
+                os.kill(pid, signal.SIGKILL)
+                theirs.send(bytes([error.errno]))
     finally:
         os._exit(0)
 
@@ -153,7 +157,7 @@ def new_keeper(keepers):
     error, found, _, _ = socket.recv_fds(keepers, 1, 1)
     if not error:
         sys.exit("zygote: the process that makes pid namespaces has died")
-    if not found:
+    if not found:  # the number is 0 where we have no room for it
         raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
     return found[0]
 
@@ -375,14 +379,19 @@ class Zygote:
             asked = CHANNEL in dict(self.events.poll(REAP_MILLISECONDS))
             self.reap()
             if asked:
-                data, ancillary, _, _ = self.host.recvmsg(1, SENT_BYTES, socket.MSG_CMSG_CLOEXEC)
+                data, ancillary, flags, _ = self.host.recvmsg(1, SENT_BYTES, socket.MSG_CMSG_CLOEXEC)
                 if not data:
                     os._exit(0)
-                if not ancillary:
+                numbers = struct.unpack(f"{len(ancillary[0][2]) // 4}i", ancillary[0][2]) if ancillary else ()
+                if flags & socket.MSG_CTRUNC:  # we have no room: the host sees their other ends closed
+                    for descriptor in numbers:
+                        os.close(descriptor)
+                    continue
+                if not numbers:
                     self.keep(self.init.receive(self.host)[0]["kept"])
                     self.init.send(self.host, {"kept": True})
                     continue
-                channel, status, *groups = struct.unpack(f"{len(ancillary[0][2]) // 4}i", ancillary[0][2])
+                channel, status, *groups = numbers
                 try:
                     self.fork(channel, status, groups)
                 except OSError as error:  # this one child is not to be had
@@ -412,8 +421,10 @@ class Zygote:
         self.events.register(child, select.POLLIN)
         teller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status)
         self.children[pid] = child, teller, keeper
-        with contextlib.suppress(OSError):  # the host wants it no more: the child sees that as well, and ends
+        try:
             socket.send_fds(teller, [b"K"], [keeper])
+        except OSError:  # the host wants it no more, or too many are on their way: it is told that the child has ended
+            signal.pidfd_send_signal(keeper, signal.SIGKILL)
 
     def become_child(self, channel, groups):
         """All of a child's life. Ends the process."""
@@ -452,6 +463,8 @@ def main():
     """See the module."""
     init = load_init()
     host = init.open_channel(int(sys.argv[1]))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # more than programs get: see ``sandbox/host.py``
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

@@ -96,6 +96,9 @@ class System(Value):
     python: str
     """Path, inside, of the interpreter that runs the init process."""
 
+    most_open_files: int
+    """Descriptors that a program may have at most, whatever its limit."""
+
     counts_memory: bool
     """True where a cgroup counts the memory of a whole sandbox; else each process is bounded by itself."""
 
@@ -243,7 +246,7 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
     rlimits = {
         # Where a cgroup counts, it shall be the one that refuses, since it also tells; this one stands behind it.
         "RLIMIT_NPROC": limits.processes + (_PROCESS_MARGIN if system.counts_memory else 0),
-        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_NOFILE": min(limits.open_files, system.most_open_files),
         "RLIMIT_FSIZE": limits.file_bytes,
         "RLIMIT_SIGPENDING": 1024,  # counts timers too, of all processes of an ordinary user on the host
         "RLIMIT_MEMLOCK": 64 * 1024,

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import resource
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,10 @@ _MASKED = (
     *(f"/proc/{name}" for name in ("softirqs", "zoneinfo")),
     *(f"/proc/pressure/{name}" for name in ("cpu", "io", "irq", "memory")),
 )
+
+# Descriptors that are on their way in sockets are counted for each uid, against the limit of whoever sends the next.
+# So what programs may have stays below what we and the fork servers may, by more than one message may hold.
+_RESERVED_DESCRIPTORS = 512
 
 BUBBLEWRAP_HINT = "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`"
 
@@ -88,8 +93,15 @@ def read_system(
         symlinks=tuple(symlinks),
         masked=tuple(path for path in _MASKED if Path(path).exists()),
         python=python,
+        most_open_files=read_most_open_files(),
         counts_memory=counts_memory,
     )
+
+
+def read_most_open_files() -> int:
+    """Descriptors that a program may have at most on this host."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(hard // 2, hard - _RESERVED_DESCRIPTORS)
 
 
 def _is_real(path: str) -> bool:

@@ -139,9 +139,7 @@ def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[st
     number = host.recv(16)
     if not number:  # the host does not want it any more
         return
-    network, mounts = (
-        os.open(f"/proc/{int(number)}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "mnt")
-    )
+    network, mounts = (os.open(f"/proc/{int(number)}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "mnt"))
     owner = _libc.ioctl(network, NS_GET_USERNS)
     check(min(owner, 0), "NS_GET_USERNS")
     for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):

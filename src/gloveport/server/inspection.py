@@ -48,6 +48,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             network = reach_of(config, Authority()).network
             plan = functools.partial(make_plan, grant=whole_grant(config), system=system, network=network)
             checks += await probe.walls(sandbox, plan(Program(name="probe")))
+            checks += _descriptor_checks(config, system.most_open_files)
             checks += await _language_checks(config, init, sandbox, plan)
             if config.policy.languages & {"python", "shell"}:
                 checks.append(await _data_check(config, init, sandbox, plan))
@@ -172,6 +173,24 @@ def _cgroup_check(tree: cgroup.Tree | None) -> Check:
         detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
         repair=repair,
     )
+
+
+def _descriptor_checks(config: Config, most: int) -> list[Check]:
+    """Whether programs get as many descriptors as the configuration says."""
+    wanted = {"policy.limits": config.policy.limits, "workspace.limits": config.workspace.limits}
+    detail = [
+        f"{name}.open_files is {limits.open_files}" for name, limits in wanted.items() if limits.open_files > most
+    ]
+    if not detail:
+        return []
+    return [
+        Check(
+            name="descriptors",
+            state="weaker",
+            detail=f"{' and '.join(detail)}, but programs get {most}: this process may have few more",
+            repair="raise the hard limit: `ulimit -Hn 65536`, or LimitNOFILE= of the unit",
+        )
+    ]
 
 
 def _missing(name: str, error: GloveportError) -> Check:
