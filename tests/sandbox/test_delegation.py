@@ -167,8 +167,8 @@ def test_version_2_is_looked_for_in_our_own_group(tmp_path, prefix, path, place)
     assert tree.version == 2
     (directory,) = places(tree)
     assert directory.parent == root / place
-    for group in (directory, directory.parent):
-        assert (group / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
+    assert (directory / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
+    assert (directory.parent / "cgroup.subtree_control").read_text() == "+memory +pids +cpu +io"
 
 
 def test_a_group_without_every_controller_is_refused_and_they_are_named(tmp_path):

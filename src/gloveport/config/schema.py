@@ -101,6 +101,15 @@ class Sandboxing(Value):
     cgroups: Literal["require", "prefer"] = "prefer"
     """`require` refuses to start where no cgroup can be made; `prefer` then relies on per-process limits alone."""
 
+    memory_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.75
+    """Share of the host's memory that all sandboxes may use together, or of what the groups above Gloveport's may have
+    where that is less. Where it is not enough, the largest of them is ended. Enforced by cgroups only."""
+
+    disk_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(256 * MIB)
+    """Bytes a second that all sandboxes together may read from each disk of the host, in pieces of 64 KiB at least on
+    average. What is in the host's memory already is not counted, nor what is written: whoever waits while it writes
+    may hold up all others. Enforced where there is the cgroup controller `blkio` or `io`."""
+
     landlock_abi: Annotated[int, Field(ge=1, le=64)] = 1
     """Oldest Landlock ABI that is accepted; a kernel that offers less is a refusal to start."""
 

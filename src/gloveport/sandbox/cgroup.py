@@ -20,6 +20,9 @@ from gloveport.model import Limits
 
 CONTROLLERS = ("memory", "pids", "cpu")
 
+DISKS = "blkio"
+"""The controller of disks, of version 1. It is used where it is there, and has one group for all sandboxes."""
+
 BACKGROUND = 1 / 8
 """Share of what is made ahead of need, against a running program's."""
 
@@ -53,7 +56,7 @@ class Tree:
 
     version: Literal[1, 2]
     directories: Mapping[str, Path]
-    """Controller → directory of this server. Version 1 has ``cpuacct`` as a further one."""
+    """Controller → directory of this server. Version 1 has ``cpuacct`` as a further one, and perhaps ``DISKS``."""
 
     @contextlib.contextmanager
     def group(self, name: str, limits: Limits) -> Iterator["Group"]:
@@ -66,8 +69,10 @@ class Tree:
             try:
                 paths: dict[str, str] = {}
                 for controller, directory in self.directories.items():
-                    path = f"{directory}/{name}"
-                    if path not in paths.values():  # one directory may serve several controllers
+                    path = str(directory) if controller == DISKS else f"{directory}/{name}"
+                    if (
+                        controller != DISKS and path not in paths.values()
+                    ):  # one directory may serve several controllers
                         os.mkdir(path)  # noqa: PTH102 - on the way of each run: pathlib takes longer than the kernel
                         made.callback(_empty_and_remove, path)
                     paths[controller] = path

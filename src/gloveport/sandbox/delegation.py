@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroup import CONTROLLERS, Tree, processes
+from gloveport.sandbox.cgroup import CONTROLLERS, DISKS, Tree, processes
 
 _PREFIX = "gloveport-"
 _LEAF = f"{_PREFIX}server"
@@ -60,7 +60,7 @@ def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
     if missing := [name for name in CONTROLLERS if name not in available]:
         raise SandboxError(f"{base} lacks the controllers {', '.join(missing)}")
     _sweep(base)
-    _hand_on(base)
+    _hand_on(base, f"{_ALL} +io" if "io" in available else _ALL)
     directory = base / _own_name()
     directory.mkdir()
     try:
@@ -71,12 +71,12 @@ def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
     return Tree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
 
 
-def _hand_on(base: Path) -> None:
+def _hand_on(base: Path, controllers: str) -> None:
     """Let groups below ``base`` have the controllers; a group with processes of its own can't, so we leave it."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            (base / "cgroup.subtree_control").write_text(_ALL)
+            (base / "cgroup.subtree_control").write_text(controllers)
         except OSError as error:
             # Busy: processes live in it. Kernels say so for a moment even after the last one has left.
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
@@ -122,7 +122,20 @@ def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
         for directory in made:
             directory.rmdir()
         raise
-    return Tree(version=1, directories=directories)
+    return Tree(version=1, directories=directories | _make_group_of_disks(root, memberships, name))
+
+
+def _make_group_of_disks(root: Path, memberships: Mapping[str, str], name: str) -> dict[str, Path]:
+    """This server's directory of the controller of disks, where it may make one."""
+    if DISKS not in memberships:
+        return {}
+    base = (root / DISKS).resolve() / memberships[DISKS].lstrip("/")
+    try:
+        _sweep(base)
+        (base / name).mkdir()
+    except OSError:
+        return {}
+    return {DISKS: base / name}
 
 
 def _require_delegated(root: Path, memberships: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from gloveport.sandbox import cgroup, delegation, host
 from gloveport.sandbox.base import Network, Plan, System, make_plan
 from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
+from gloveport.sandbox.host_share import limit_share
 from gloveport.sandbox.pool import Maker, Stock
 from gloveport.sandbox.spawn import Bubblewrap, UidRange
 
@@ -86,6 +87,7 @@ def cgroups(config: Config, stack: contextlib.ExitStack) -> cgroup.Tree | None:
             raise
         return None
     stack.callback(tree.close)
+    limit_share(tree, memory_share=config.sandbox.memory_share, read_bytes=config.sandbox.disk_bytes)
     return tree
 
 

@@ -20,6 +20,7 @@ from gloveport.model.egress import Secret
 from gloveport.runtimes.python import Python
 from gloveport.sandbox import cgroup, delegation, probe
 from gloveport.sandbox.base import Plan, make_plan
+from gloveport.sandbox.host_share import can_limit_disks
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.sources import Sources
@@ -41,6 +42,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         try:
             tree = cgroups(config, stack)
             checks.append(_cgroup_check(tree))
+            checks += [] if tree is None else [_disk_check(tree)]
             sandbox = bubblewrap(config, tree)
             checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
             init = await anyio.to_thread.run_sync(init_of, config)
@@ -172,6 +174,17 @@ def _cgroup_check(tree: cgroup.Tree | None) -> Check:
         state="weaker",
         detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
         repair=repair,
+    )
+
+
+def _disk_check(tree: cgroup.Tree) -> Check:
+    if can_limit_disks(tree):
+        return Check(name="disks", state="enforced", detail="what all sandboxes read from disks a second is bounded")
+    return Check(
+        name="disks",
+        state="weaker",
+        detail="what sandboxes read from disks is not bounded",
+        repair="mount or delegate the cgroup controller blkio" if tree.version == 1 else "delegate the controller io",
     )
 
 
