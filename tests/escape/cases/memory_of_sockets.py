@@ -1,4 +1,4 @@
-# expect: value "blocked"
+# expect: value "blocked" or killed memory_bytes
 # proves: E4
 # limits: memory_bytes=64MiB
 # tries: fill the kernel's memory by data in TCP sockets that nobody reads
