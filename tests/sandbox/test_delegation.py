@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
 from gloveport.sandbox.delegation import detect
+
+NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 SERVES = """
 import time
@@ -81,22 +84,19 @@ def test_directories_of_a_dead_server_are_removed_by_the_next_one(tree, start):
     assert not any(directory.exists() for directory in left)
 
 
-@pytest.mark.parametrize("case", ["another pid namespace", "alive", "somebody in it"])
+@pytest.mark.parametrize("case", ["another pid namespace", "alive"])
 def test_the_sweep_spares_what_may_be_in_use(tree, start, case):
-    namespace = Path("/proc/self/ns/pid").stat().st_ino
     started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     name = {
         "another pid namespace": "gloveport-1-999999999-1-00",
-        "alive": f"gloveport-{namespace}-{os.getpid()}-{started}-00",
-        "somebody in it": f"gloveport-{namespace}-999999999-1-00",
+        "alive": f"gloveport-{NAMESPACE}-{os.getpid()}-{started}-00",
     }[case]
     directory = tree.directories["pids"].parent / name
     run = directory / "run-used"
     run.mkdir(parents=True)
     child = start("")
     try:
-        if case == "somebody in it":
-            (run / "cgroup.procs").write_text(str(child.pid))
+        (run / "cgroup.procs").write_text(str(child.pid))
         detect().close()
         assert run.exists()
         assert child.poll() is None
@@ -105,6 +105,17 @@ def test_the_sweep_spares_what_may_be_in_use(tree, start, case):
         child.wait()
         run.rmdir()
         directory.rmdir()
+
+
+def test_the_sweep_ends_what_a_dead_server_has_left(tree, start):
+    """P9: a bubblewrap whose parent was killed too early waits for its word for ever, and holds its uid."""
+    run = tree.directories["pids"].parent / f"gloveport-{NAMESPACE}-999999999-1-00" / "run-left"
+    run.mkdir(parents=True)
+    child = start("")
+    (run / "cgroup.procs").write_text(str(child.pid))
+    detect().close()
+    assert child.wait() == -signal.SIGKILL
+    assert not run.parent.exists()
 
 
 def test_version_2_leaves_a_group_that_others_share_and_moves_nobody_out_of_it(version_2, start):

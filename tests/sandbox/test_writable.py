@@ -1,6 +1,5 @@
 """Directories of the host that programs may write: whose they stay, what is kept in them, and what a console is for."""
 
-import contextlib
 import os
 import signal
 import stat
@@ -15,6 +14,7 @@ from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
 from gloveport.sandbox import zygote
 from gloveport.sandbox.base import make_plan
+from gloveport.sandbox.launcher import Launcher
 from gloveport.server import build
 
 pytestmark = pytest.mark.anyio
@@ -65,9 +65,9 @@ def folder(tmp_path):
 async def server(folder, request):
     """A fork server whose sandboxes may write to the folder."""
     config = Config()
-    with contextlib.ExitStack() as stack:
-        tree = build.cgroups(config, stack)
-        backend, system = build.bubblewrap(config, tree), build.system_of(build.init_of(config), tree)
+    with Launcher.open() as launcher:
+        tree = build.cgroups(config, launcher)
+        backend, system = build.bubblewrap(config, launcher, tree), build.system_of(build.init_of(config), tree)
         shares = (Mount(source=str(folder), target=INSIDE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         plan = make_plan(Program(name="command"), grant, system)

@@ -13,6 +13,7 @@ from gloveport.engine.readers import Readers
 from gloveport.model import Mount, Program
 from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Kept, make_plan
+from gloveport.sandbox.launcher import Launcher
 from gloveport.server import build
 from gloveport.workspace.running import Ran, Run
 
@@ -27,9 +28,9 @@ async def fork_server(root: Path):
     if os.geteuid() == 0:
         os.chown(root, OWNER, OWNER)
     config = Config()
-    with contextlib.ExitStack() as stack:
-        tree = build.cgroups(config, stack)
-        backend, system = build.bubblewrap(config, tree), build.system_of(build.init_of(config), tree)
+    with Launcher.open() as launcher:
+        tree = build.cgroups(config, launcher)
+        backend, system = build.bubblewrap(config, launcher, tree), build.system_of(build.init_of(config), tree)
         shares = (Mount(source=str(root), target=WORKSPACE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         async with zygote.start(backend, make_plan(Program(name="command"), grant, system)) as server:

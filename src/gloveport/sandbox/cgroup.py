@@ -17,6 +17,7 @@ from typing import Literal
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
+from gloveport.sandbox.reaper import lift_quotas
 
 CONTROLLERS = ("memory", "pids", "cpu")
 
@@ -74,7 +75,7 @@ class Tree:
                         controller != DISKS and path not in paths.values()
                     ):  # one directory may serve several controllers
                         os.mkdir(path)  # noqa: PTH102 - on the way of each run: pathlib takes longer than the kernel
-                        made.callback(_empty_and_remove, path)
+                        made.callback(remove, path)
                     paths[controller] = path
                 accounts = made.enter_context(_opened(_ACCOUNTS[self.version], paths))
                 group = Group(version=self.version, paths=paths, accounts=accounts)
@@ -93,7 +94,7 @@ class Tree:
         """
         with contextlib.ExitStack() as owned:
             for directory in dict.fromkeys(self.directories.values()):
-                owned.callback(_empty_and_remove, directory)
+                owned.callback(remove, directory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,10 @@ class Group:
             _write(f"{self.paths['cpu']}/cpu.weight", round(100 * weight))
         else:
             _write(f"{self.paths['cpu']}/cpu.shares", round(1024 * weight))
+
+    def lift_quota(self) -> None:
+        """Let what is being killed have all the processor time that there is: to tear down what it had takes some."""
+        lift_quotas([Path(self.paths["cpu"])])
 
     def attach(self, pid: int) -> None:
         """Move a process in; what it forks from now on is born inside."""
@@ -244,7 +249,7 @@ def _opened(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[dict[str
         yield files
 
 
-def _empty_and_remove(directory: str | Path) -> None:
+def remove(directory: str | Path) -> None:
     """Kill what still lives in a group of sandboxes and remove it. One that is gone already is well.
 
     Raises:
@@ -257,8 +262,9 @@ def _empty_and_remove(directory: str | Path) -> None:
 
 
 def _empty(directory: Path) -> None:
+    lift_quotas([directory])
     for child in directory.glob("*/"):
-        _empty_and_remove(child)
+        remove(child)
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:

@@ -11,21 +11,32 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroup import CONTROLLERS, DISKS, Tree, processes
+from gloveport.sandbox.cgroup import CONTROLLERS, DISKS, Tree, processes, remove
+from gloveport.sandbox.reaper import LEAF
 
 _PREFIX = "gloveport-"
-_LEAF = f"{_PREFIX}server"
 _ALL = " ".join(f"+{name}" for name in CONTROLLERS)
 _PATIENCE_SECONDS = 2.0
 _STEP_SECONDS = 0.001
 
 
-def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/cgroup")) -> Tree:
+def _keep_to_ourselves(_places: Sequence[Path]) -> None:
+    """Whoever has called ``detect`` removes what it makes."""
+
+
+def detect(
+    root: Path = Path("/sys/fs/cgroup"),
+    *,
+    own: Path = Path("/proc/self/cgroup"),
+    claim: Callable[[Sequence[Path]], None] = _keep_to_ourselves,
+) -> Tree:
     """Find where this process may make groups with memory, pids and cpu limits, and make this server's directory there.
+
+    ``claim``: is told of each directory before it is made: see ``Launcher.claim``.
 
     Raises:
         SandboxError: There is no such place; the message says why and the hint what to do.
@@ -34,7 +45,7 @@ def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/
     failures: list[str] = []
     for attempt in (_version_2, _version_1):
         try:
-            return attempt(root, memberships)
+            return attempt(root, memberships, claim)
         except (OSError, SandboxError) as error:
             failures.append(f"{attempt.__name__.removeprefix('_').replace('_', ' ')}: {error}")
     manager = "" if os.geteuid() == 0 else "--user "
@@ -48,13 +59,13 @@ def detect(root: Path = Path("/sys/fs/cgroup"), *, own: Path = Path("/proc/self/
     )
 
 
-def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
+def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> Tree:
     """Use the group we are in, or the one above when a server has stepped aside into its leaf before."""
     mounted = root if (root / "cgroup.controllers").exists() else root / "unified"
     if "" not in memberships:
         raise SandboxError("it is not mounted")
     base = mounted / memberships[""].lstrip("/")
-    if base.name == _LEAF:
+    if base.name == LEAF:
         base = base.parent
     available = (base / "cgroup.controllers").read_text().split()
     if missing := [name for name in CONTROLLERS if name not in available]:
@@ -62,6 +73,7 @@ def _version_2(root: Path, memberships: Mapping[str, str]) -> Tree:
     _sweep(base)
     _hand_on(base, f"{_ALL} +io" if "io" in available else _ALL)
     directory = base / _own_name()
+    claim([directory])
     directory.mkdir()
     try:
         (directory / "cgroup.subtree_control").write_text(_ALL)
@@ -96,12 +108,12 @@ def _step_aside(base: Path) -> None:
     """
     if others := processes(base) - {os.getpid()}:
         raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
-    leaf = base / _LEAF
+    leaf = base / LEAF
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
+def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> Tree:
     """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
     controllers = (*CONTROLLERS, "cpuacct")
     if missing := [name for name in controllers if name not in memberships]:
@@ -113,6 +125,7 @@ def _version_1(root: Path, memberships: Mapping[str, str]) -> Tree:
         base = (root / controller).resolve() / memberships[controller].lstrip("/")
         _sweep(base)
         directories[controller] = base / name
+    claim(list(dict.fromkeys((directories["pids"], *directories.values()))))  # launches live in the first
     made: list[Path] = []
     try:
         for directory in dict.fromkeys(directories.values()):
@@ -185,12 +198,11 @@ def _start_time(pid: str) -> str:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the directories of servers that died without tidying up. Their sandboxes died with them, so nothing is
-    killed here: a group in which something lives can't be removed, and stays.
+    """Remove the directories of servers that died and whose reapers were killed as well, with what lives in them:
+    those reapers and their sandboxes. What hangs in the kernel stays.
     """
     for directory in base.glob(f"{_PREFIX}*-*-*-*"):
         namespace, pid, started = directory.name.removeprefix(_PREFIX).split("-")[:3]
         if namespace == _pid_namespace() and _start_time(pid) != started:
-            for below in [*directory.glob("*/"), directory]:
-                with contextlib.suppress(OSError):
-                    below.rmdir()
+            with contextlib.suppress(SandboxError):
+                remove(directory)

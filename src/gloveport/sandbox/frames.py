@@ -43,7 +43,7 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
         view, descriptors = view[sent:], ()
 
 
-async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] = ()) -> None:
+async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] = (), byte: int = 0) -> None:
     """Send a byte, and descriptors with it, if there are some.
 
     Raises:
@@ -51,7 +51,7 @@ async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] 
     """
     while True:
         try:
-            socket.send_fds(channel, [b"\0"], descriptors)
+            socket.send_fds(channel, [bytes([byte])], descriptors)
         except BlockingIOError:
             await anyio.wait_writable(channel)
         else:

@@ -6,18 +6,26 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from gloveport.errors import SandboxError
 
 _LOCK_FILE = Path("/run/gloveport.uids")
 
 
+class Lease(NamedTuple):
+    """A uid, and the descriptor by which it is held: whoever has a copy of that holds it as well."""
+
+    uid: int
+    lock: int
+
+
 @contextlib.contextmanager
-def lease(first_uid: int, count: int) -> Iterator[int]:
+def lease(first_uid: int, count: int) -> Iterator[Lease]:
     """A uid that no other sandbox of this host has while the context lasts.
 
-    Each uid is one byte of a lock file. The kernel frees the lock when its holder dies, so nothing has to be tidied up.
-    The locks belong to the open file, not to the process: two sandboxes of one server exclude each other too.
+    Each uid is one byte of a lock file. The kernel frees the lock when its holders are dead, so nothing has to be
+    tidied up. The locks belong to the open file, not to the process: two sandboxes of one server exclude each other.
 
     Raises:
         SandboxError: All are taken, or the lock file can't be opened.
@@ -34,7 +42,7 @@ def lease(first_uid: int, count: int) -> Iterator[int]:
             request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, first_uid + index, 1, 0)
             with contextlib.suppress(BlockingIOError):
                 fcntl.fcntl(lock, fcntl.F_OFD_SETLK, request)
-                yield first_uid + index
+                yield Lease(first_uid + index, lock)
                 return
         raise SandboxError(f"all {count} user ids from {first_uid} are in use", hint="raise sandbox.uid_count")
     finally:

@@ -1,10 +1,8 @@
-"""Run as a program of its own between the server and bubblewrap: the last step that may hold privileges.
+"""The last step before bubblewrap that may hold privileges: in a process that ``reaper.py`` forks for each.
 
-    python -I -S launch.py SPEC-DESCRIPTOR
-
-reads ``{"argv", "uid", "sources", "writable", "stage"}`` from the descriptor. ``uid`` is null for an ordinary user. For
-root it makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of
-the directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
+``launch`` takes ``{"argv", "uid", "sources", "writable", "stage"}``. ``uid`` is null for an ordinary user. For root it
+makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
+directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
 ``/proc/sys`` would stay writable inside and process limits would not count. With ``"network"``, ``"doors"`` and
 ``"sysctls"``, it first forks a process that sets up the network from outside. Standard library only, no import of ours.
 
@@ -13,22 +11,22 @@ keeps its owner, and what is made gets it. What belongs to others belongs to nob
 """
 
 import _socket
+import contextlib
 import ctypes
 import errno
-import json
 import os
 import resource
 import signal
 import stat
 import struct
 import sys
-from io import FileIO
 from pathlib import Path
+from typing import Any
 
 CLONE_NEWNS = 0x20000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 32, 4096, 16384, 1 << 18
 CLONE_NEWUSER, CLONE_NEWNET, NS_GET_USERNS = 0x10000000, 0x40000000, 0xB701
-PR_SET_NO_NEW_PRIVS = 38
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
 AT_FDCWD, AT_EMPTY_PATH, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_IDMAP = -100, 0x1000, 1, 4, 0x100000
 # As ``guest/zygote.py`` has it, with bubblewrap's modes: the host has some thousand terminals in all.
@@ -120,11 +118,19 @@ def stage_sources(stage: str, sources: list[str], writable: list[str], uid: int)
 
 
 def become(uid: int) -> None:
-    """Give up every privilege, irrevocably."""
+    """Give up every privilege, irrevocably, and end what a server that has died may have left of this uid."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    try:
+        os.kill(1, 0)
+    except PermissionError:
+        pass  # as it must be: who may signal pid 1, which is root's, may signal everybody
+    else:
+        raise OSError("privileges have outlived the change of the uid")
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(-1, signal.SIGKILL)  # all others of this uid, which is leased to this process alone
 
 
 def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[str, str]) -> None:
@@ -171,10 +177,8 @@ def leave_behind(channel: int, doors: list[tuple[str, int]], sysctls: dict[str, 
         os._exit(code)
 
 
-def main() -> None:
-    """See the module."""
-    with FileIO(int(sys.argv[1])) as file:
-        spec = json.load(file)
+def launch(spec: dict[str, Any], parent: int) -> None:
+    """See the module. ``parent`` is the process that has forked this one."""
     os.umask(0o022)
     # One byte, not zero: with a limit of 1 the kernel refuses to start even a piped core handler of the host, with 0 it
     # starts it. The seccomp filter keeps the sandbox from lowering it.
@@ -186,13 +190,10 @@ def main() -> None:
     if spec["uid"] is not None:
         stage_sources(spec["stage"], spec["sources"], spec["writable"], spec["uid"])
         become(spec["uid"])
+    # From here on bubblewrap dies with the reaper, should that be killed; a change of uids would have undone it.
+    check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
+    if os.getppid() != parent:  # it is dead already, and nobody would tell
+        return
     if "network" in spec:
         leave_behind(spec["network"], spec["doors"], spec["sysctls"])
-    os.execv(spec["argv"][0], spec["argv"])  # noqa: S606 - a shell is the last thing wanted here
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except OSError as error:
-        sys.exit(f"launch: {error}")
+    os.execve(spec["argv"][0], spec["argv"], {})  # noqa: S606 - a shell is the last thing wanted here

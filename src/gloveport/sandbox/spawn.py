@@ -10,8 +10,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
@@ -22,10 +20,11 @@ import anyio
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST
-from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, netns, seccomp
+from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, netns, reaper, seccomp
 from gloveport.sandbox.base import Child, Door, Plan
 from gloveport.sandbox.confined import Confined, Streams, checked, pipe
 from gloveport.sandbox.kernel_memory import leftovers_freed
+from gloveport.sandbox.launcher import Launched, Launcher
 
 _START_SECONDS = 20.0
 _STAGE = "/run"
@@ -54,7 +53,7 @@ class Spawned:
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
     """
 
-    process: "subprocess.Popen[bytes]"
+    process: Launched
     channel: socket.socket
     uid: int | None
     shown: tuple[tuple[int, int], ...]
@@ -72,7 +71,7 @@ class Spawned:
             GuestError: It has died.
         """
         told = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
-        self.inner = open_child(told.get("child-pid"), self.process.pid)
+        self.inner = open_child(told.get("child-pid"), self.process)
         self._number = told["child-pid"]
         return self.inner
 
@@ -111,28 +110,19 @@ class Spawned:
 
     async def exit_code(self) -> int | None:
         """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
-        await self._reap()
-        code = self.process.returncode
-        return code if code >= 0 else None
+        await self.process.wait()
+        code = self.process.code
+        return code if code is not None and code >= 0 else None
 
     async def end(self) -> None:
         """Kill all that is left and wait until nothing is."""
         if self.network is not None:
             self.network.close()  # which ends that process, wherever it is
-        if self.process.returncode is None:  # once it is reaped the number may be anybody's
-            os.killpg(self.process.pid, signal.SIGKILL)  # also a bubblewrap that has not built its namespaces yet
+        self.process.kill()  # also a bubblewrap that has not built its namespaces yet
         if self.inner is not None:
             await kill(self.inner)
-            with contextlib.suppress(ChildProcessError):  # ours only where we are whom orphans are given to
-                os.waitid(os.P_PIDFD, self.inner.fileno(), os.WEXITED | os.WNOHANG)  # noqa: ASYNC222 - does not wait
             self.inner.close()
-        await self._reap()
-
-    async def _reap(self) -> None:
-        if self.process.returncode is None:
-            with FileIO(os.pidfd_open(self.process.pid)) as descriptor:
-                await anyio.wait_readable(descriptor)
-            self.process.wait()
+        await self.process.wait()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,12 +130,14 @@ class Bubblewrap:
     """The bubblewrap backend: builds a sandbox for each program.
 
     Attributes:
+        launcher: Starts it.
         program: Path of bubblewrap.
         uids: The uids to drop to; None when this process is an ordinary user already.
         tree: Where cgroups are made; None where the host offers none and the policy does without.
         landlock_abi: The least Landlock that is accepted.
     """
 
+    launcher: Launcher
     program: Path
     uids: UidRange | None
     tree: cgroup.Tree | None
@@ -196,8 +188,12 @@ class Bubblewrap:
                     ends_with_report=False,
                     exit_code=spawned.exit_code,
                 )
-                with contextlib.closing(child):
-                    yield child
+                try:
+                    with contextlib.closing(child):
+                        yield child
+                finally:
+                    if group is not None:
+                        group.lift_quota()
 
     @contextlib.asynccontextmanager
     async def spawned(
@@ -212,9 +208,9 @@ class Bubblewrap:
             SandboxError: They can't be started.
         """
         with contextlib.ExitStack() as stack:
-            uid = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
+            lease = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
             try:
-                spawned = self._spawn(plan, script, options, doors, uid, stack)
+                spawned = await self._spawn(plan, script, options, doors, lease, stack)
             except OSError as error:
                 raise SandboxError(f"the sandbox could not be built: {error}") from error
             try:
@@ -223,15 +219,16 @@ class Bubblewrap:
                 with anyio.CancelScope(shield=True):
                     await spawned.end()
 
-    def _spawn(
+    async def _spawn(
         self,
         plan: Plan,
         script: str,
         options: Options,
         doors: Sequence[Door] | None,
-        uid: int | None,
+        lease: identity.Lease | None,
         stack: contextlib.ExitStack,
     ) -> Spawned:
+        uid = lease.uid if lease else None
         shown = tuple(_identity(mount.source) for mount in plan.mounts)
         channel, theirs = socketpair(stack)
         network, far_network = (None, None) if doors is None else socketpair(stack)
@@ -239,54 +236,51 @@ class Bubblewrap:
             diagnosis, stderr = pipe(stack)
             info, info_end = pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
+                files = [_memory(passed, file.text.encode()) for file in plan.files]
+                seccomp_filter = _memory(passed, seccomp.compile_filter(os.uname().machine, plan.families))
+                inherited = [seccomp_filter, info_end.fileno(), theirs.fileno(), *files]
+                if far_network:
+                    inherited.append(far_network.fileno())
+                numbers = iter(range(reaper.FIRST, reaper.FIRST + len(inherited)))
                 descriptors = bubblewrap.Descriptors(
-                    seccomp=_memory(passed, seccomp.compile_filter(os.uname().machine, plan.families)),
-                    info=info_end.fileno(),
-                    control=theirs.fileno(),
-                    files=tuple(_memory(passed, file.text.encode()) for file in plan.files),
-                    network=far_network.fileno() if far_network else None,
+                    seccomp=next(numbers),
+                    info=next(numbers),
+                    control=next(numbers),
+                    files=tuple(next(numbers) for _ in files),
+                    network=next(numbers, None),
                 )
-                process = self._launch(plan, script, options, descriptors, uid, stderr)
+                specification = self._specify(plan, script, options, descriptors, uid, inherited, passed)
+                process = await self.launcher.launch(
+                    [stderr.fileno(), specification, *inherited], [lease.lock] if lease else [], stack
+                )
         return Spawned(
             process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis, network=network
         )
 
-    def _launch(
+    def _specify(
         self,
         plan: Plan,
         script: str,
         options: Options,
         descriptors: bubblewrap.Descriptors,
         uid: int | None,
-        stderr: FileIO,
-    ) -> "subprocess.Popen[bytes]":
-        """Start the processes. The descriptors named here are all that they inherit."""
+        inherited: list[int],
+        stack: contextlib.ExitStack,
+    ) -> int:
+        """What ``launch.py`` is told. Bubblewrap's arguments are one more of the descriptors that are inherited."""
         program = str(self.program)
         sources = list(dict.fromkeys([program, *(mount.source for mount in plan.mounts)]))
         staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
+        # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
+        arguments = reaper.FIRST + len(inherited)
+        inherited.append(_memory(stack, "\0".join(options(plan, descriptors, staged)).encode()))
         command = (*plan.interpreter, script, str(descriptors.control))
-        with contextlib.ExitStack() as stack:
-            # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
-            arguments = _memory(stack, "\0".join(options(plan, descriptors, staged)).encode())
-            argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
-            spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
-            spec["writable"] = [mount.source for mount in plan.writable]
-            passed = [descriptors.seccomp, descriptors.info, descriptors.control, *descriptors.files]
-            if descriptors.network is not None:
-                passed.append(descriptors.network)
-                spec |= {"network": descriptors.network, "doors": plan.doors, "sysctls": dict(plan.sysctls)}
-            specification = _memory(stack, json.dumps(spec).encode())
-            # In the thread that lives as long as the server: bubblewrap dies with the thread that started it.
-            return subprocess.Popen(  # noqa: S603 - every word of the command line is ours
-                [sys.executable, "-I", "-S", launch.__file__, str(specification)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env={},
-                cwd="/",
-                pass_fds=(specification, arguments, *passed),
-                start_new_session=True,
-            )
+        argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
+        spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
+        spec["writable"] = [mount.source for mount in plan.writable]
+        if descriptors.network is not None:
+            spec |= {"network": descriptors.network, "doors": plan.doors, "sysctls": dict(plan.sysctls)}
+        return _memory(stack, json.dumps(spec).encode())
 
 
 def new_name(kind: str) -> str:
@@ -317,7 +311,7 @@ def is_dead(inner: FileIO) -> bool:
     return bool(poll.poll(0))
 
 
-def open_child(pid: object, parent: int) -> FileIO:
+def open_child(pid: object, parent: Launched) -> FileIO:
     """A process descriptor of a process whose number and parent are known.
 
     Raises:
@@ -331,7 +325,7 @@ def open_child(pid: object, parent: int) -> FileIO:
             status = Path(f"/proc/{pid}/stat").read_text()
         except OSError as error:
             raise GuestError("it died while it was built") from error
-        if int(status.rpartition(")")[2].split()[1]) != parent:
+        if int(status.rpartition(")")[2].split()[1]) != parent.pid:
             raise GuestError("it died while it was built")
         stack.pop_all()
     return descriptor

@@ -55,6 +55,8 @@ class Watch:
     def kill(self, limit: LimitName) -> None:
         """End the whole sandbox for this limit; the first one named is the cause."""
         self.broken = self.broken or limit
+        if self.group is not None:
+            self.group.lift_quota()
         self.end()
 
     def finish(self) -> cgroup.Counters | None:

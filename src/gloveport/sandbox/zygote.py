@@ -82,7 +82,7 @@ class Zygote:
                         descriptors = their_channel.fileno(), their_status.fileno(), *groups
                         await self._ask(descriptors, kept)
                     inner = stack.enter_context(await frames.receive_descriptor(status))
-                async with leftovers_freed(group), _killed(inner):
+                async with leftovers_freed(group), _killed(inner, group):
                     with self.spawned.diagnosing():
                         doors = await netns.receive(channel, self.plan.doors, stack) if self.plan.doors else ()
                         ready, pid = await frames.expect(channel)
@@ -215,10 +215,12 @@ async def _told(status: socket.socket) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _killed(inner: FileIO) -> AsyncIterator[None]:
+async def _killed(inner: FileIO, group: cgroup.Group | None) -> AsyncIterator[None]:
     """On leaving, the pid namespace whose init this is is dead."""
     try:
         yield
     finally:
         with anyio.CancelScope(shield=True):
+            if group is not None and not is_dead(inner):
+                group.lift_quota()
             await kill(inner)

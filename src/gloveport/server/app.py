@@ -24,6 +24,7 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
 from gloveport.limits.admission import Admission
 from gloveport.sampling.provider import Provider
+from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.output import Archive
 from gloveport.sandbox.pool import Pool
 from gloveport.sandbox.spawn import Bubblewrap
@@ -65,7 +66,8 @@ async def assemble(
         AuditError: The audit log can't be written.
     """
     with contextlib.ExitStack() as stack:
-        tree = cgroups(config, stack)
+        launcher = stack.enter_context(Launcher.open())
+        tree = cgroups(config, launcher)
         init = init_of(config)
         runtimes, missing = runtimes_of(config, init)
         archive = Archive()
@@ -73,7 +75,7 @@ async def assemble(
         audit = AuditLog.open(audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes)
         stack.enter_context(audit)
         system = system_of(init, tree)
-        backend = bubblewrap(config, tree)
+        backend = bubblewrap(config, launcher, tree)
         authority = Authority()
         reach = reach_of(config, authority)
         pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes, reach.network))

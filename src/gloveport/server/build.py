@@ -1,6 +1,5 @@
 """The parts of an engine on this host, as the configuration says."""
 
-import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from gloveport.sandbox.base import Network, Plan, System, make_plan
 from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.host_share import limit_share
+from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.pool import Maker, Stock
 from gloveport.sandbox.spawn import Bubblewrap, UidRange
 
@@ -74,27 +74,27 @@ def reach_of(config: Config, authority: Authority) -> Reach:
     return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
 
 
-def cgroups(config: Config, stack: contextlib.ExitStack) -> cgroup.Tree | None:
-    """Where sandboxes get their groups; None where there is no such place. ``stack`` closes it.
+def cgroups(config: Config, launcher: Launcher) -> cgroup.Tree | None:
+    """Where sandboxes get their groups; None where there is no such place. ``launcher`` removes it.
 
     Raises:
         SandboxError: There is none, and the configuration demands one.
     """
     try:
-        tree = delegation.detect()
+        tree = delegation.detect(claim=launcher.claim)
     except SandboxError:
         if config.sandbox.cgroups == "require":
             raise
         return None
-    stack.callback(tree.close)
     limit_share(tree, memory_share=config.sandbox.memory_share, read_bytes=config.sandbox.disk_bytes)
     return tree
 
 
-def bubblewrap(config: Config, tree: cgroup.Tree | None) -> Bubblewrap:
+def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.Tree | None) -> Bubblewrap:
     """The backend that builds sandboxes."""
     settings = config.sandbox
     return Bubblewrap(
+        launcher=launcher,
         program=host.find_bubblewrap(_text(settings.bubblewrap)),
         uids=UidRange(first=settings.first_uid, count=settings.uid_count) if os.geteuid() == 0 else None,
         tree=tree,

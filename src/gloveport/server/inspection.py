@@ -21,6 +21,7 @@ from gloveport.runtimes.python import Python
 from gloveport.sandbox import cgroup, delegation, probe
 from gloveport.sandbox.base import Plan, make_plan
 from gloveport.sandbox.host_share import can_limit_disks
+from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.sources import Sources
@@ -40,10 +41,11 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
     with contextlib.ExitStack() as stack:
         tree = None
         try:
-            tree = cgroups(config, stack)
+            launcher = stack.enter_context(Launcher.open())
+            tree = cgroups(config, launcher)
             checks.append(_cgroup_check(tree))
             checks += [] if tree is None else [_disk_check(tree)]
-            sandbox = bubblewrap(config, tree)
+            sandbox = bubblewrap(config, launcher, tree)
             checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
             init = await anyio.to_thread.run_sync(init_of, config)
             system = await anyio.to_thread.run_sync(system_of, init, tree)

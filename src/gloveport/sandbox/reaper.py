@@ -1,0 +1,290 @@
+"""Run as a program of its own, one for each server: starts bubblewrap for it, and outlives it until all is dead.
+
+    python -I -S reaper.py CONTROL-DESCRIPTOR
+
+    server → reaper   a byte, and descriptors   start a launch. They are: its status socket, its standard error, its
+                                                specification, what it inherits (under the numbers from FIRST on), and
+                                                as many as the byte says to hold until it is dead
+    server → reaper   the byte PLACES, and one  these cgroups will be the server's: a file with a path a line
+    reaper → server   a native int, on status   the launch's process id
+    reaper → server   a native int, on status   its wait status; all that it has started is dead or has been killed
+    server → reaper   the end of status         kill the launch
+    server → reaper   the end of control        the server is gone: kill everything, remove the cgroups, and end
+
+A server may be killed at any moment, and so may bubblewrap. What dies with its parent by ``PR_SET_PDEATHSIG`` has to
+ask for that first; bubblewrap's pid 1 asks late, and before that it waits for its parent's word, if need be for ever.
+But it stays in the process group of its launch, a signal to a group meets whoever is being forked as well, and the
+number of a group is nobody else's as long as its leader is not reaped, which is done here. Standard library only.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import importlib.util
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+
+FIRST = 3
+"""Number of the first descriptor that a launch inherits."""
+
+PLACES = 255
+STATUS = struct.Struct("i")
+GROUP = "launched"
+"""Where this process and what it starts live, below the first of the server's cgroups."""
+
+LEAF = "gloveport-server"
+"""Where servers live below a cgroup that must not have processes of its own."""
+
+PR_SET_CHILD_SUBREAPER = 36
+MOST_DESCRIPTORS, ALL_DESCRIPTORS = 253, 1 << 30  # the kernel's SCM_MAX_FD
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a server, or a service manager sends to all
+PATIENCE_SECONDS, STEP_SECONDS = 5.0, 0.005
+# Version 1 and 2. A dead group's processor time is nobody's to save, and to tear down what it had takes some.
+NO_QUOTA = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"))
+
+
+class Launch(NamedTuple):
+    """One that has been started."""
+
+    status: socket.socket
+    held: Sequence[int]
+
+
+class Reaper:
+    """Starts launches and ends them."""
+
+    def __init__(self, control: socket.socket, launch: Callable[[dict[str, object], int], None]) -> None:
+        self.control = control
+        self.launch = launch
+        self.me = os.getpid()
+        self.launches: dict[int, Launch] = {}
+        self.statuses: dict[int, int] = {}
+        """Descriptor of a status socket → process id; of those that the server has not told the end of."""
+
+        self.places: list[Path] = []
+        self.has_entered = False
+        self.children, wakeup = socket.socketpair()
+        for end in (self.children, wakeup):
+            end.settimeout(0)
+        self.wakeup = wakeup  # kept, or it would be closed
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        self.events = select.poll()
+        for source in (control, self.children):
+            self.events.register(source, select.POLLIN)
+
+    def serve(self) -> None:
+        """Do what the server asks for until it is gone."""
+        while True:
+            ready = dict(self.events.poll())
+            if self.children.fileno() in ready:
+                self.children.recv(1 << 12)
+                self.reap()
+            for number in ready.keys() & self.statuses.keys():
+                self.events.unregister(number)
+                kill_group(self.statuses.pop(number))
+            if self.control.fileno() in ready and not self.take():
+                return
+
+    def take(self) -> bool:
+        """Do one thing that the server asks for; False when it is gone."""
+        try:
+            data, found, flags, _ = socket.recv_fds(self.control, 1, MOST_DESCRIPTORS)
+        except ConnectionResetError:
+            return False
+        descriptors = list(found)
+        if data and not flags & socket.MSG_CTRUNC:
+            if data[0] == PLACES:
+                with FileIO(descriptors.pop()) as file:
+                    self.places = [Path(line) for line in file.readall().decode().split("\n") if line]
+            else:
+                self.start(descriptors, data[0])
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return bool(data)
+
+    def start(self, descriptors: list[int], held: int) -> None:
+        """Fork a launch. What of ``descriptors`` stays open here is taken out of it."""
+        if not self.has_entered:
+            self.has_entered = True
+            self.enter()
+        inherited = descriptors[1 : len(descriptors) - held]
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.write(inherited[0], f"launch: {error}\n".encode())
+            return
+        if pid == 0:
+            self.become_launch(inherited)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # here and there: whoever comes first
+        kept = [descriptors.pop() for _ in range(held)]
+        status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors.pop(0))
+        self.launches[pid] = Launch(status, kept)
+        self.statuses[status.fileno()] = pid
+        self.events.register(status, select.POLLIN)
+        tell(status, pid)
+
+    def become_launch(self, inherited: list[int]) -> None:
+        """All of a launch's life. Ends the process, or makes it another program."""
+        try:
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            for handled in (signal.SIGCHLD, *IGNORED):
+                signal.signal(handled, signal.SIG_DFL)
+            error, specification, *rest = inherited
+            os.dup2(error, 2)
+            with FileIO(specification) as file:
+                spec = json.load(file)
+            above = FIRST + len(rest)
+            for number, descriptor in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in rest], FIRST):
+                os.dup2(descriptor, number)
+            os.closerange(above, ALL_DESCRIPTORS)
+            null = os.open(os.devnull, os.O_RDWR)  # its own: locks and flags belong to what was opened
+            os.dup2(null, 0)
+            os.dup2(null, 1)
+            os.close(null)
+            self.launch(spec, self.me)
+        except OSError as fault:
+            os.write(2, f"launch: {fault}\n".encode())
+        finally:
+            os._exit(1)
+
+    def reap(self) -> None:
+        """Reap who is dead, when what it has left behind is killed."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            launch = self.launches.pop(found.si_pid, None)
+            if launch is not None:
+                kill_group(found.si_pid)
+            _, status = os.waitpid(found.si_pid, 0)
+            if launch is not None:
+                if self.statuses.pop(launch.status.fileno(), None) is not None:
+                    self.events.unregister(launch.status)
+                for descriptor in launch.held:
+                    os.close(descriptor)
+                tell(launch.status, status)
+                launch.status.close()
+
+    def enter(self) -> None:
+        """Go into a cgroup of the server: what is forked is born there, and found there should this process die."""
+        for place in self.places[:1]:
+            with contextlib.suppress(OSError):  # it is not needed as long as this process lives
+                (place / GROUP).mkdir(exist_ok=True)
+                (place / GROUP / "cgroup.procs").write_text("0")
+
+    def end(self) -> None:
+        """Kill everything and remove the server's cgroups."""
+        for place in self.places:
+            lift_quotas(place.glob("*/"))
+        for pid in self.launches:
+            kill_group(pid)
+        children = Path(f"/proc/self/task/{self.me}/children")
+        while has_children():
+            self.reap()
+            if children.exists():  # who has been given to us, which a kernel may not tell
+                for pid in map(int, children.read_text().split()):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)  # not reaped, so the number is its own
+            time.sleep(STEP_SECONDS)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for place in self.places:
+            leave(place)
+            for group in [*place.glob("*/"), place]:
+                while not removed(group) and time.monotonic() < deadline:
+                    time.sleep(STEP_SECONDS)
+
+
+def kill_group(leader: int) -> None:
+    """Kill a launch. Its number is nobody else's: it has not been reaped."""
+    with contextlib.suppress(OSError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def has_children() -> bool:
+    """Whether a child is left, dead or alive."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def lift_quotas(groups: Iterable[Path]) -> None:
+    """Let cgroups have all the processor time that there is."""
+    for group in groups:
+        for name, value in NO_QUOTA:
+            with (
+                contextlib.suppress(OSError),  # it has no such file, or has gone
+                FileIO(os.open(group / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file,
+            ):
+                file.write(value.encode())
+
+
+def leave(place: Path) -> None:
+    """Leave the cgroups of the server for where it has lived itself."""
+    for outside in (place.parent / LEAF, place.parent):
+        try:
+            (outside / "cgroup.procs").write_text("0")
+        except OSError:
+            continue
+        return
+
+
+def removed(group: Path) -> bool:
+    """Remove a cgroup; whether it is gone. A dead process leaves it soon, but not at once."""
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def tell(status: socket.socket, number: int) -> None:
+    """Tell the server, if it still listens."""
+    with contextlib.suppress(OSError):
+        status.send(STATUS.pack(number), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+
+
+def load_launch() -> Callable[[dict[str, object], int], None]:
+    """The function of ``launch.py``, by its path: isolated mode has no directory of ours on ``sys.path``."""
+    spec = importlib.util.spec_from_file_location("launch", Path(__file__).with_name("launch.py"))
+    if spec is None or spec.loader is None:
+        raise ImportError("launch.py is not there")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: Callable[[dict[str, object], int], None] = module.launch
+    return function
+
+
+def main() -> None:
+    """See the module."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reaper = Reaper(socket.socket(fileno=int(sys.argv[1])), load_launch())
+    try:
+        reaper.serve()
+    finally:
+        reaper.end()
+
+
+if __name__ == "__main__":
+    main()
