@@ -114,6 +114,15 @@ def test_the_end_of_the_server_is_the_end_of_every_run(stdio, records, is_runnin
     assert kinds[-1] == ("server.stop", None)
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=str)
+def test_a_signal_ends_a_server_in_order_that_does_not_serve_yet(stdio, eventually, number, code):
+    """E5: from the first process on that it has started."""
+    server = stdio()
+    started = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    eventually(started.read_text)
+    assert server.end(number) == (code, "", "")
+
+
 def test_a_killed_server_leaves_no_process_behind(stdio, is_running, eventually):
     """E5: nothing asks the server; the kernel does it."""
     server = stdio()

@@ -12,6 +12,7 @@ from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from signal import Signals
 
 _PORT = 8080
 
@@ -50,7 +51,19 @@ def serve(
 
 
 async def _serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> int:
-    """Check the host, then serve: over HTTP on this port, or over stdio."""
+    """Serve until the client goes away or a signal comes, which may come before there is anything to serve."""
+    import anyio
+
+    from gloveport.server.signals import on_end_signal
+
+    served: list[Signals] = []
+    with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
+        served = await _start_and_serve(given, port, told)
+    return 128 + SIGINT if [*served, *unserved][:1] == [SIGINT] else 0
+
+
+async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> "list[Signals]":
+    """Check the host, then serve: over HTTP on this port, or over stdio. Returns the signals that came meanwhile."""
     import contextlib
     import gc
     import resource
@@ -86,7 +99,7 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
             else:
                 code_bytes = config.policy.limits.code_bytes
                 came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)
-    return 128 + SIGINT if came[:1] == [SIGINT] else 0
+    return came
 
 
 def _announce(address: str) -> None:
