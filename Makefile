@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup run check test escape conformance bench surface soak docs clean
+.PHONY: help setup run check test escape conformance bench surface soak kills docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -35,6 +35,9 @@ surface: setup ## what a client loads of Gloveport, in tokens, against what it w
 
 soak: setup ## 20,000 runs, good and bad, after which nothing may be left of them
 	@$(BIN)/python -m bench.soak $(RUNS)
+
+kills: setup ## 500 servers killed at random moments, after which nothing may be left of them
+	@$(BIN)/python -m bench.kills $(ROUNDS)
 
 docs: setup ## write the generated pages of docs/ anew
 	@$(BIN)/python scripts/generate_docs.py

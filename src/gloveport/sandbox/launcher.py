@@ -70,7 +70,10 @@ class Launched:
 
 @dataclass(kw_only=True)
 class Launcher:
-    """Starts the reaper when it is needed, another one should it be killed, and has it start what is asked for."""
+    """Starts the reaper, another one should it be killed, and has it start what is asked for.
+
+    Not before it is needed: where cgroups are handed on to us, version 2 demands that nobody else is there.
+    """
 
     _process: "subprocess.Popen[bytes] | None" = None
     _control: socket.socket = field(default_factory=socket.socket)

@@ -1,0 +1,145 @@
+"""P9: whatever a server has started is dead soon after the server, at whatever moment somebody kills whom of them."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from io import FileIO
+from pathlib import Path
+
+import anyio
+import pytest
+
+from gloveport.model import Limits
+from gloveport.sandbox import launch
+from gloveport.sandbox.identity import lease
+from gloveport.sandbox.launcher import Launcher
+
+# As bubblewrap when it is killed too early: who is left waits for ever, and has not asked to die with anybody.
+LEAVES_ONE = "sleep 1000 & echo $!; kill -KILL $$"
+STAYS = "sleep 1000 & echo $!; wait"
+SERVER = """
+import contextlib, sys, anyio
+from gloveport.sandbox import delegation
+from gloveport.sandbox.launcher import Launcher
+from gloveport.errors import SandboxError
+from tests.sandbox.test_launcher import start
+async def main():
+    with Launcher.open() as launcher, contextlib.ExitStack() as stack:
+        with contextlib.suppress(SandboxError):
+            tree = delegation.detect(claim=launcher.claim)
+            for directory in {*tree.directories.values()}:
+                (directory / "run-used").mkdir()
+        launched, output = await start(launcher, sys.argv[1], stack)
+        print(*launcher._places, sep="\\n")
+        print(launcher._process.pid, output.readline().decode(), flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+async def start(launcher, script, stack, held=()):
+    """Launch a shell that runs a script, and what it prints."""
+    reading, writing = os.pipe()
+    output = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
+    with FileIO(writing, "w") as far, FileIO(os.memfd_create("specification"), "w+") as file:
+        file.write(json.dumps({"argv": ["/bin/sh", "-c", f"exec >&3; {script}"], "uid": None}).encode())
+        file.seek(0)
+        launched = await launcher.launch([2, file.fileno(), far.fileno()], held, stack)
+    return launched, output
+
+
+async def until_dead(pid):
+    """Return when the process is dead."""
+    with contextlib.suppress(ProcessLookupError), FileIO(os.pidfd_open(pid)) as descriptor, anyio.fail_after(10):
+        await anyio.wait_readable(descriptor)
+
+
+@pytest.fixture
+def stack():
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def launcher():
+    with Launcher.open() as launcher:
+        yield launcher
+
+
+async def test_what_a_launch_leaves_behind_is_killed_when_it_dies(launcher, stack):
+    launched, output = await start(launcher, LEAVES_ONE, stack)
+    left = int(output.readline())
+    await launched.wait()
+    assert launched.code == -signal.SIGKILL
+    await until_dead(left)
+
+
+async def test_a_launch_is_killed_with_all_that_it_has_started_and_what_is_held_for_it_is_let_go_then(launcher, stack):
+    held, writing = os.pipe()
+    stack.callback(os.close, held)
+    with FileIO(writing, "w") as far:
+        launched, output = await start(launcher, STAYS, stack, [far.fileno()])
+    left = int(output.readline())
+    os.set_blocking(held, False)
+    with pytest.raises(BlockingIOError):
+        os.read(held, 1)
+    launched.kill()
+    await launched.wait()
+    assert os.read(held, 1) == b""
+    await until_dead(left)
+
+
+async def test_who_leaves_a_launcher_leaves_nothing_running(stack):
+    with Launcher.open() as launcher:
+        launched, output = await start(launcher, STAYS, stack)
+        left = int(output.readline())
+    await launched.wait()
+    await until_dead(left)
+
+
+async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):
+    launched, output = await start(launcher, STAYS, stack)
+    output.readline()
+    os.kill(launcher._process.pid, signal.SIGKILL)
+    await launched.wait()
+    assert launched.code is None
+    again, output = await start(launcher, "echo $$", stack)
+    assert int(output.readline()) == again.pid
+    await again.wait()
+    assert again.code == 0
+
+
+@pytest.mark.parametrize("script", [LEAVES_ONE, STAYS])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=str)
+async def test_with_a_killed_server_ends_what_it_has_started(number, script):
+    """Whether or not it has asked to: and its cgroups are removed."""
+    command = [sys.executable, "-c", SERVER, script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True) as server:
+        *places, line = iter(server.stdout.readline, "\n")
+        reaper, left = map(int, line.split())
+        server.send_signal(number)
+        server.wait()
+    await until_dead(left)
+    await until_dead(reaper)
+    assert not any(Path(place.strip()).exists() for place in places if place.strip())
+
+
+def test_a_killed_groups_quota_is_lifted(tree):
+    """To tear down what it had takes processor time, which is nobody's to save any more."""
+    with tree.group("run-lifted", Limits(cpus=0.01)) as group:
+        group.lift_quota()
+        name = "cpu.max" if tree.version == 2 else "cpu.cfs_quota_us"
+        assert (Path(group.paths["cpu"]) / name).read_text().split()[0] in ("max", "-1")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sandboxes of an ordinary user have its uid")
+def test_what_is_left_of_a_uid_is_ended_before_somebody_else_gets_it():
+    with lease(1_980_000_000 + os.getpid(), 1) as leased:
+        left = subprocess.Popen(["/bin/sleep", "1000"], user=leased.uid, group=leased.uid, extra_groups=[])
+        with left:
+            become = f"import runpy; runpy.run_path({launch.__file__!r})['become']({leased.uid})"
+            subprocess.run([sys.executable, "-I", "-S", "-c", become], check=True)
+            assert left.wait() == -signal.SIGKILL
