@@ -5,10 +5,7 @@ else. Whatever still lives in a group dies with it; no process is moved or kille
 """
 
 import contextlib
-import errno
 import os
-import signal
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import FileIO
@@ -17,7 +14,7 @@ from typing import Literal
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
-from gloveport.sandbox.reaper import lift_quotas
+from gloveport.sandbox.reaper import clear, lift_quotas
 
 CONTROLLERS = ("memory", "pids", "cpu")
 
@@ -28,8 +25,6 @@ BACKGROUND = 1 / 8
 """Share of what is made ahead of need, against a running program's."""
 
 _PERIOD_MICROSECONDS = 100_000  # the kernel's default
-_PATIENCE_SECONDS = 2.0
-_STEP_SECONDS = 0.001
 _FILE_BYTES = 4096
 _EVERYTHING_BYTES = 1 << 40
 _PEAK = "memory.peak"  # version 2 has it since Linux 5.19
@@ -230,11 +225,6 @@ class Group:
         )
 
 
-def processes(directory: Path) -> set[int]:
-    """Those directly in a group; 0 stands for each that is in no pid namespace of ours."""
-    return set(map(int, (directory / "cgroup.procs").read_text().split()))
-
-
 @contextlib.contextmanager
 def _opened(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[dict[str, FileIO]]:
     """Files of a group, to be read. A file's name begins with its controller."""
@@ -258,41 +248,10 @@ def remove(directory: str | Path) -> None:
     try:
         os.rmdir(directory)  # noqa: PTH106 - as a rule nobody is left in it, and that is all
     except OSError:
-        _empty(Path(directory))
-
-
-def _empty(directory: Path) -> None:
-    lift_quotas([directory])
-    for child in directory.glob("*/"):
-        remove(child)
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
         try:
-            _kill(directory)
-            directory.rmdir()
+            clear(Path(directory))
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENODEV):
-                return
-            # A killed process leaves its group when the kernel has torn it down: soon, but not at once.
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                raise SandboxError(f"{directory} can't be removed: {error.strerror}") from error
-            time.sleep(_STEP_SECONDS)
-        else:
-            return
-
-
-def _kill(directory: Path) -> None:
-    """Kill what lives in a group. A number read there may be another process's the next moment; if it still stands
-    there once a descriptor is open, the descriptor is that of a process in the group, or of one that is dead.
-    """
-    with contextlib.ExitStack() as stack:
-        opened: dict[int, FileIO] = {}
-        for pid in processes(directory):
-            with contextlib.suppress(ProcessLookupError):
-                opened[pid] = stack.enter_context(FileIO(os.pidfd_open(pid)))
-        for pid in opened.keys() & processes(directory):
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(opened[pid].fileno(), signal.SIGKILL)
+            raise SandboxError(f"{directory} can't be removed: {error.strerror}") from error
 
 
 def _write(path: str, value: object) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroup import CONTROLLERS, DISKS, Tree, processes, remove
-from gloveport.sandbox.reaper import LEAF
+from gloveport.sandbox.cgroup import CONTROLLERS, DISKS, Tree, remove
+from gloveport.sandbox.reaper import LEAF, members
 
 _PREFIX = "gloveport-"
 _ALL = " ".join(f"+{name}" for name in CONTROLLERS)
@@ -106,7 +106,7 @@ def _step_aside(base: Path) -> None:
     Raises:
         SandboxError: Others live in ``base``. It may be nobody's to rearrange, like the scope of a login session.
     """
-    if others := processes(base) - {os.getpid()}:
+    if others := members(base) - {os.getpid()}:
         raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
     leaf = base / LEAF
     leaf.mkdir(exist_ok=True)

@@ -80,6 +80,7 @@ class Launcher:
     """To the reaper, where there is one."""
 
     _places: list[Path] = field(default_factory=list)
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     @classmethod
     @contextlib.contextmanager
@@ -123,14 +124,18 @@ class Launcher:
         ours.settimeout(0)
         passed = (theirs.fileno(), *descriptors, *held)
         with theirs:
-            if self._process is None:
-                self._start()
-            try:
-                await frames.send_descriptors(self._control, passed, len(held))
-            except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
-                self._start()
-                await frames.send_descriptors(self._control, passed, len(held))
+            async with self._turn:
+                await self._send(passed, len(held))
         return Launched(status=ours)
+
+    async def _send(self, passed: tuple[int, ...], held: int) -> None:
+        if self._process is None:
+            self._start()
+        try:
+            await frames.send_descriptors(self._control, passed, held)
+        except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
+            self._start()
+            await frames.send_descriptors(self._control, passed, held)
 
     def _announce(self) -> None:
         with FileIO(os.memfd_create("gloveport"), "w+") as file:

@@ -19,6 +19,7 @@ number of a group is nobody else's as long as its leader is not reaped, which is
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import importlib.util
 import json
@@ -48,7 +49,7 @@ LEAF = "gloveport-server"
 PR_SET_CHILD_SUBREAPER = 36
 MOST_DESCRIPTORS, ALL_DESCRIPTORS = 253, 1 << 30  # the kernel's SCM_MAX_FD
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a server, or a service manager sends to all
-PATIENCE_SECONDS, STEP_SECONDS = 5.0, 0.005
+PATIENCE_SECONDS, STEP_SECONDS = 2.0, 0.001
 # Version 1 and 2. A dead group's processor time is nobody's to save, and to tear down what it had takes some.
 NO_QUOTA = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"))
 
@@ -202,12 +203,10 @@ class Reaper:
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)  # not reaped, so the number is its own
             time.sleep(STEP_SECONDS)
-        deadline = time.monotonic() + PATIENCE_SECONDS
         for place in self.places:
             leave(place)
-            for group in [*place.glob("*/"), place]:
-                while not removed(group) and time.monotonic() < deadline:
-                    time.sleep(STEP_SECONDS)
+            with contextlib.suppress(OSError):  # a process hangs in the kernel: the next server tries again
+                clear(place)
 
 
 def kill_group(leader: int) -> None:
@@ -246,15 +245,48 @@ def leave(place: Path) -> None:
         return
 
 
-def removed(group: Path) -> bool:
-    """Remove a cgroup; whether it is gone. A dead process leaves it soon, but not at once."""
-    try:
-        group.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+def clear(group: Path) -> None:
+    """Kill what lives in a cgroup of sandboxes and those below, and remove them. One that is gone already is well.
+
+    Raises:
+        OSError: It does not become empty: a process hangs in the kernel.
+    """
+    lift_quotas([group])
+    for below in group.glob("*/"):
+        clear(below)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            kill_members(group)
+            group.rmdir()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV):
+                return
+            # A killed process leaves its group when the kernel has torn it down: soon, but not at once.
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(STEP_SECONDS)
+        else:
+            return
+
+
+def members(group: Path) -> set[int]:
+    """The processes directly in a cgroup; 0 stands for each that is in no pid namespace of ours."""
+    return set(map(int, (group / "cgroup.procs").read_text().split()))
+
+
+def kill_members(group: Path) -> None:
+    """Kill what lives in a cgroup. A number read there may be another process's the next moment; if it still stands
+    there once a descriptor is open, the descriptor is that of a process in the group, or of one that is dead.
+    """
+    with contextlib.ExitStack() as stack:
+        opened: dict[int, FileIO] = {}
+        for pid in members(group):
+            with contextlib.suppress(ProcessLookupError):
+                opened[pid] = stack.enter_context(FileIO(os.pidfd_open(pid)))
+        for pid in opened.keys() & members(group):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(opened[pid].fileno(), signal.SIGKILL)
 
 
 def tell(status: socket.socket, number: int) -> None:
