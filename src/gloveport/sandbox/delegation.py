@@ -125,7 +125,9 @@ def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequ
         base = (root / controller).resolve() / memberships[controller].lstrip("/")
         _sweep(base)
         directories[controller] = base / name
-    claim(list(dict.fromkeys((directories["pids"], *directories.values()))))  # launches live in the first
+    disks = _find_disks(root, memberships)
+    places = [directories["pids"], *directories.values()]  # launches live in the first
+    claim(list(dict.fromkeys([*places, disks / name] if disks else places)))
     made: list[Path] = []
     try:
         for directory in dict.fromkeys(directories.values()):
@@ -135,20 +137,17 @@ def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequ
         for directory in made:
             directory.rmdir()
         raise
-    return Tree(version=1, directories=directories | _make_group_of_disks(root, memberships, name))
+    if disks is not None:
+        with contextlib.suppress(OSError):  # it can be done without
+            _sweep(disks)
+            (disks / name).mkdir()
+            directories[DISKS] = disks / name
+    return Tree(version=1, directories=directories)
 
 
-def _make_group_of_disks(root: Path, memberships: Mapping[str, str], name: str) -> dict[str, Path]:
-    """This server's directory of the controller of disks, where it may make one."""
-    if DISKS not in memberships:
-        return {}
-    base = (root / DISKS).resolve() / memberships[DISKS].lstrip("/")
-    try:
-        _sweep(base)
-        (base / name).mkdir()
-    except OSError:
-        return {}
-    return {DISKS: base / name}
+def _find_disks(root: Path, memberships: Mapping[str, str]) -> Path | None:
+    """Our group of the controller of disks, where that is mounted."""
+    return (root / DISKS).resolve() / memberships[DISKS].lstrip("/") if DISKS in memberships else None
 
 
 def _require_delegated(root: Path, memberships: Mapping[str, str]) -> None:
