@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace import gitdirectory, keeping, looking
+from gloveport.policy.protected import SPELLINGS, protected_part
+from gloveport.workspace import gitdirectory, keeping, looking, mounting, protected_state
 from gloveport.workspace.tree import Tree
 
 PARTS = {b".git/config", b".git/hooks"}
@@ -223,8 +223,8 @@ def test_what_is_exempt_is_not_kept(repository):
 
 def test_names_in_other_cases_are_kept_and_those_that_are_no_text(repository, tree):
     """W4: on some file systems they are the same file."""
-    for name in (".ENVRC", ".VSCode"):
-        (repository / os.fsdecode(b"\xff\xfe") / name).mkdir(parents=True)
+    (repository / os.fsdecode(b"\xff\xfe") / ".VSCode").mkdir(parents=True)
+    (repository / os.fsdecode(b"\xff\xfe") / ".ENVRC").touch()
     one = found(tree)
     assert {b"\xff\xfe/.ENVRC", b"\xff\xfe/.VSCode"} <= one.read_only.keys()
     assert ("/w/\udcff\udcfe/.ENVRC", "read-only") in one.kept("/w")
@@ -298,14 +298,116 @@ def test_what_is_no_file_blocks_nobody(root, tree, name):
     found(tree)
 
 
-def test_too_much_to_keep_is_refused(root, tree):
-    """W4: fail closed."""
-    for number in range(200):
-        (root / f"{number}").mkdir()
-        (root / f"{number}/.envrc").write_text("")
-    with pytest.raises(WorkspaceError) as error:
-        found(tree).kept("/w")
-    assert error.value.code == "SANDBOX_UNAVAILABLE"
+@pytest.mark.parametrize("most", range(12))
+def test_what_was_there_before_is_kept_by_however_few_mounts(most):
+    """W4: fail closed: where there are too few, directories are kept as a whole, the deepest first."""
+    owned = {b".git/config", b".git/hooks", b"a/1/.env", b"a/2/.env", b"a/3/.env", b"b/c/d/.envrc"}
+    made = {b"x/.env", b"a/1/.npmrc"}
+    one = mounting.plan(owned, made, mounting.with_ancestors(owned | made) - owned - made, most)
+    assert len(one.read_only) + len(one.pinned) <= max(1, most)
+    assert all(
+        any(path == place or path.startswith(place + b"/" if place else b"") for place in one.read_only)
+        for path in owned
+    )
+    assert one.whole
+    assert one.whole <= one.read_only
+
+
+def test_of_what_commands_have_made_the_nearest_is_kept_and_no_directory_as_a_whole():
+    """W4: what does not lie in what is kept anyhow."""
+    made = {b"a/b/.env", b"c/.env", b".PROFILE", b".profile", b".vscode/x"}
+    one = mounting.plan({b".vscode"}, made, {b"a", b"a/b", b"c"}, 4)
+    assert one == mounting.Mounts(
+        read_only={b".vscode", b".profile", b"c/.env"}, pinned={b"c"}, loose={b"a/b/.env", b".PROFILE"}
+    )
+
+
+def test_what_commands_have_made_is_known_again_until_somebody_else_changes_it(root, tree, tmp_path):
+    """W4: by the next server too, which finds again what was known, whatever lies in the way."""
+    (root / ".envrc").touch()
+    before = found(tree)
+    for name in (".env", ".npmrc"):
+        (root / name).touch()
+    after = keeping.find(tree, before, commands=1)
+    assert after.made.keys() == {b".env", b".npmrc"}
+    (root / ".npmrc").write_text("changed by the owner")
+    protected_state.save(tmp_path, after)
+    again = keeping.find(tree, protected_state.load(tmp_path))
+    assert (again.read_only.keys(), again.made.keys()) == ({b".env", b".envrc", b".npmrc"}, {b".env"})
+    assert protected_state.load(root) == keeping.NOTHING
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"read_only": ["\\ud800"], "repositories": [], "made": {}}', "x" * 9]
+)
+def test_a_state_that_can_not_be_read_is_none(tmp_path, text):
+    """W4: then all that is found is the owner's."""
+    (tmp_path / "protected.json").write_text(text)
+    assert protected_state.load(tmp_path) == keeping.NOTHING
+
+
+def test_what_a_command_has_made_leads_to_nothing_of_the_owners(root, tree):
+    """W4: it could keep any file from all commands after it."""
+    (root / "src").mkdir()
+    (root / "src/main.py").touch()
+    before = found(tree)
+    git(root, "init", "-q", "evil")
+    git(root / "evil", "config", "core.hooksPath", "../src")
+    git(root / "evil", "config", "filter.x.clean", "../src/main.py")
+    (root / "evil/.git/hooks/pre-commit").symlink_to("../../../src")
+    (root / ".vscode").symlink_to("src")
+    after = keeping.find(tree, before, commands=1)
+    assert {b"evil/.git/config", b"evil/.git/hooks"} <= after.read_only.keys()
+    assert not {path for path in after.read_only if path.startswith(b"src")}
+    assert b"src/main.py" in found(tree).read_only
+
+
+def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_so(root, tree):
+    """W4: and what was known is made known again."""
+    for name in ("secret", "a/b"):
+        (root / name).mkdir(parents=True)
+    (root / "a/b/.envrc").touch()
+    (root / "secret").chmod(0)
+    before = found(tree)
+    assert before.closed.keys() == {b"secret"}
+    assert ("/w/secret", "read-only") in before.kept("/w")
+    (root / "new").mkdir(mode=0)
+    (root / "a/b").chmod(0)
+    (root / "a").chmod(0)
+    root.chmod(0)
+    after = keeping.find(tree, before, commands=1)
+    assert (after.closed.keys(), after.made.keys()) == ({b"secret"}, {b"new"})
+    assert b"a/b/.envrc" in after.read_only
+    (root / "secret").chmod(0o700)
+    (root / "new").chmod(0o700)
+    assert found(tree, after).closed == {}
+
+
+def test_a_directory_of_more_names_than_anybody_reads_is_looked_through_for_those_that_count(root, tree, monkeypatch):
+    """W4: and what is near the root is found before what is deep."""
+    monkeypatch.setattr(looking, "_MOST_NAMES_OF_ONE", 10)
+    for number in range(50):
+        (root / f"{number}").touch()
+    for name in SPELLINGS:
+        (root / name).touch()
+    one = found(tree)
+    assert one.read_only.keys() >= {*map(os.fsencode, SPELLINGS)}
+    assert one.partial
+
+
+@pytest.mark.parametrize("name", [".ba\u017fhrc", ".g\u200cit", ".\uff25\uff2e\uff36", ".V\u017fcode"])
+def test_a_name_that_some_file_system_takes_for_a_protected_one_is_one(root, tree, name):
+    """W4: ext4 without case, HFS+ without the letters that are not seen."""
+    (root / name).touch()
+    assert os.fsencode(name) in found(tree).read_only
+    assert protected_part(f"a/{name}") == f"a/{name}"
+
+
+def test_a_directory_that_has_the_name_of_a_file_is_one_like_any_other(root, tree):
+    """W4: .env may be an environment of Python."""
+    (root / ".env").mkdir()
+    (root / ".env/.envrc").touch()
+    assert found(tree).read_only.keys() == {b".env/.envrc"}
 
 
 def test_a_tree_that_changes_meanwhile_is_looked_at_without_harm(repository, tree, tmp_path):

@@ -5,7 +5,7 @@ import functools
 import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,7 @@ from gloveport.model.workspace import RunCommand
 from gloveport.policy.modes import stance
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.confined import Confined
-from gloveport.workspace import keeping
+from gloveport.workspace import keeping, protected_state
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace.running import Ran
@@ -84,7 +84,13 @@ class Workspace:
     reach: Reach
     state: Path
     _known: keeping.Found = keeping.NOTHING
+    _running: int = 0
+    """How many commands may write to it."""
+    _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _looking_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._known = protected_state.load(self.state)
 
     async def execute(self, wanted: Wanted, guard: Guard, command: Command) -> Outcome:
         """Run a command to its end; ``command`` is told when it begins, and hears what it says.
@@ -105,7 +111,8 @@ class Workspace:
                 variables=wanted.variables,
                 terminal=wanted.terminal,
             )
-            before = await self._found()
+            before = await self.look()
+            self._running += 1
             limits = self.limits.model_copy(update={"wall_seconds": wanted.seconds})
             try:
                 async with self._sandbox(limits, before) as child, self._way_out(child, guard):
@@ -117,7 +124,10 @@ class Workspace:
                 }
             finally:  # also where it was ended by whoever began it
                 with anyio.CancelScope(shield=True):
-                    command.warnings += keeping.differences(before, await self._found())
+                    try:
+                        command.warnings += keeping.differences(before, await self.look())
+                    finally:
+                        self._running -= 1
                 ending.fields |= {f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()}
                 ending.fields["appeared"] = [*command.warnings]
         return outcome
@@ -148,11 +158,18 @@ class Workspace:
         stdout, stderr = _Bounded(_HOOK_BYTES), _Bounded(_HOOK_BYTES)
         limits = self.limits.model_copy(update={"wall_seconds": seconds})
         ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
+        found = await self.look()
+        self._running += 1
         try:
-            async with self._sandbox(limits, await self._found()) as child:
+            async with self._sandbox(limits, found) as child:
                 outcome = await child.run(program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr)
             ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
         finally:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self.look()
+                finally:
+                    self._running -= 1
             self.engine.audit.append("hook.ended", ended)
         return Ran(
             exit_code=outcome.exit_code,
@@ -189,13 +206,15 @@ class Workspace:
             raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
 
     async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
-        for last in (*(False,) * (_TRIES - 1), True):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 return await stack.enter_async_context(self.spares.take(found))
             except SandboxError:
-                if last:
+                if not tries_left:
                     raise
-            found = await self._found()
+            found = await self.look()
+            if tries_left == 1:  # what still runs may move what it has made at any time, and nothing else that is kept
+                found = found.without_made()
         raise AssertionError  # the last try returns or raises
 
     @contextlib.asynccontextmanager
@@ -212,15 +231,18 @@ class Workspace:
         async with door.opened(child.doors, functools.partial(answer, outlet)):
             yield
 
-    async def _found(self) -> keeping.Found:
+    async def look(self) -> keeping.Found:
         """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
-        started = time.monotonic()
-        if self._looking_seconds > _SHORT_SECONDS:
-            found = await to_thread.run_sync(keeping.find, self.tree, self._known)
-        else:
-            found = keeping.find(self.tree, self._known)
-        self._looking_seconds = time.monotonic() - started
-        self._known = found
+        async with self._looking:  # who looks later knows more
+            started = time.monotonic()
+            if self._looking_seconds > _SHORT_SECONDS:
+                found = await to_thread.run_sync(keeping.find, self.tree, self._known, self._running)
+            else:
+                found = keeping.find(self.tree, self._known, self._running)
+            self._looking_seconds = time.monotonic() - started
+            known, self._known = self._known, found
+            if not protected_state.is_same(known, found):
+                await to_thread.run_sync(protected_state.save, self.state, found)
         return found
 
 

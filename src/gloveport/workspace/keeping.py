@@ -7,21 +7,29 @@ one, which means the same, and after a command it is told what has come into bei
 
 A git directory is one by what is in it: also where it has another name, or a ``.git`` that is a file leads to it. What
 was known once is looked for again, however much a command puts in the way of the search.
+
+Mounts are not for nothing, and a command can make a protected name ten thousand times. What a command has made was
+never the owner's: it is kept as far as there is room (``mounting``), and beyond that its changes are told. So nothing
+that it leaves behind stops the next one, or takes the room of what was there before.
 """
 
 import os
 from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
-from gloveport.errors import WorkspaceError
+from gloveport.policy.wording import printable
 from gloveport.sandbox.base import Kept
+from gloveport.workspace import mounting
 from gloveport.workspace.looking import Mark, Search, descended
 from gloveport.workspace.tree import Tree, shown
 
-_MOST_KEPT: Final = 256
+_MOST_MADE: Final = 8192
+_MOST_WORDS: Final = 24
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,43 +39,71 @@ class Found:
     Attributes:
         read_only: What is protected, by its path relative to the root; as bytes, for they may be no text. Whoever
             writes to it, or puts another in its place, changes what is told of it here.
+        closed: Directories that nobody can look into, so that all of them is kept.
         pinned: Paths of the directories above, and of the git directories themselves.
         links: Paths that should be protected, but are symbolic links, which can't be.
+        made: Of all these what commands have made.
         repositories: Paths of git directories.
         removed: What was removed on the way, how often: git would have taken its configuration from elsewhere for it.
         partial: Whether the workspace is too large to look at all of it.
     """
 
     read_only: Mapping[bytes, Mark]
+    closed: Mapping[bytes, Mark]
     pinned: AbstractSet[bytes]
     links: AbstractSet[bytes]
+    made: Mapping[bytes, Mark]
     repositories: AbstractSet[bytes]
     removed: Mapping[bytes, int] = field(compare=False)
     partial: bool = field(compare=False)
 
-    def kept(self, target: str) -> tuple[Kept, ...]:
-        """For the fork server, with the workspace mounted at ``target``.
+    @cached_property
+    def mounts(self) -> mounting.Mounts:
+        """What is mounted of it."""
+        read_only = self.read_only.keys() | self.closed.keys()
+        made = read_only & self.made.keys()
+        return mounting.plan(read_only - made, made, self.pinned, mounting.MOST_MOUNTS)
 
-        Raises:
-            WorkspaceError: It is too much.
-        """
-        if len(self.read_only) + len(self.pinned) > _MOST_KEPT:
-            raise WorkspaceError(
-                "SANDBOX_UNAVAILABLE",
-                f"the workspace has more than {_MOST_KEPT} places that have to be kept from commands",
-                hint="open a directory below it, or exempt some of them in the configuration ([workspace] exempt)",
-            )
+    def kept(self, target: str) -> tuple[Kept, ...]:
+        """For the fork server, with the workspace mounted at ``target``."""
+        mounts = self.mounts
         places: list[tuple[bytes, Kept]] = [
-            *((path, (f"{target}/{os.fsdecode(path)}", "pinned")) for path in self.pinned - self.read_only.keys()),
-            *((path, (f"{target}/{os.fsdecode(path)}", "read-only")) for path in self.read_only),
+            *((path, (_below(target, path), "pinned")) for path in mounts.pinned),
+            *((path, (_below(target, path), "read-only")) for path in mounts.read_only),
         ]
         return tuple(place for _, place in sorted(places))  # what lies above another comes first
+
+    def without_made(self) -> "Found":
+        """The same without what commands have made: one that still runs may move it about all the time."""
+        read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made}
+        pinned = mounting.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
+        return replace(self, read_only=read_only, pinned=pinned, made={})
+
+    def warnings(self) -> list[str]:
+        """What of it can't be kept, or only with more than itself: in words."""
+        words = [f"{_named(path)} is a link, and can't be kept from commands" for path in sorted(self.links)]
+        words += [
+            f"{_named(path)} is kept from commands as a whole: it holds more that is protected than can be kept singly"
+            for path in sorted(self.mounts.whole)
+        ]
+        words += [f"{_named(path)} is kept from commands as a whole: nobody can look into it" for path in self.closed]
+        words = _first(words)
+        if self.mounts.loose:
+            words.append(
+                f"{len(self.mounts.loose)} protected files that commands have made are not kept from commands, "
+                f"which are too many: delete what nobody needs, as {_named(min(self.mounts.loose))}"
+            )
+        if self.partial:
+            words.append("the workspace is too large to look for all that should be kept from commands")
+        return words
 
 
 NOTHING: Final = Found(
     read_only={},
+    closed={},
     pinned=frozenset(),
     links=frozenset(),
+    made={},
     repositories=frozenset(),
     removed={},
     partial=False,
@@ -75,47 +111,100 @@ NOTHING: Final = Found(
 """For a start."""
 
 
-def find(tree: Tree, known: Found = NOTHING) -> Found:
+def find(tree: Tree, known: Found = NOTHING, commands: int = 0) -> Found:
     """Look through the workspace. A thread's work: it takes about a millisecond for a hundred directories.
 
-    ``known``: what was found before. It is found again, if it is there.
+    Args:
+        tree: The workspace.
+        known: What was found before. It is found again, if it is there.
+        commands: How many may have written to it since then.
     """
+
+    def is_made(path: bytes, mark: Mark) -> bool:
+        """Whether commands have made this, and nobody else has changed it since."""
+        if path in known.made:
+            return commands > 0 or known.made[path][1:] == mark[1:]  # the device may have another number by now
+        return commands > 0 and not (path in known.read_only or path in known.links or path in known.closed)
+
+    tree.give_access()
     with tree.directory(".") as root:
-        search = Search(exempt=tree.exempt, root=root.descriptor, where=os.fsencode(tree.root))
-        search.look(root.descriptor, b"", 0)
+        search = Search(exempt=tree.exempt, root=root.descriptor, where=os.fsencode(tree.root), is_made=is_made)
+        for path in sorted(known.pinned):
+            search.give_access(path)
+        search.look()
         for path in sorted(known.repositories - search.repositories):
             with descended(root.descriptor, path) as git:
                 if git is not None:
                     search.protect_git(git, path)
         for path in sorted(known.read_only.keys() - search.read_only.keys()):
             search.keep_there(path)
+        for path in sorted(known.closed.keys() - search.closed.keys()):
+            search.keep_closed(path)
+    too_many = sorted(search.made.keys() & search.read_only.keys(), key=mounting.rank)[_MOST_MADE:]
+    for path in too_many:
+        del search.read_only[path], search.made[path]
     return Found(
         read_only=search.read_only,
+        closed=search.closed,
         pinned=search.pinned,
         links=search.links,
+        made=search.made,
         repositories=search.repositories,
         removed=Counter(known.removed) + Counter(search.removed),
-        partial=search.left <= 0 or search.names_left <= 0,
+        partial=search.partial or bool(too_many),
     )
 
 
 def differences(before: Found, after: Found) -> list[str]:
     """What has come to be otherwise meanwhile by which a program of the owner could run something: in words."""
-    words = [
-        f"removed {shown(path)}: git would have taken its configuration from elsewhere"
-        for path, times in after.removed.items()
-        if times > before.removed.get(path, 0)
-    ]
     look = "whoever opens the workspace should look at it first"
-    for path, mark in sorted(after.read_only.items()):
-        if before.read_only.get(path) != mark:
-            what = "was changed meanwhile" if path in before.read_only else "is new"
-            words.append(f"{shown(path)} {what}: {look}")
+    changed, new, named_twice = [], [], []
+    for path, mark in sorted(after.read_only.items(), key=lambda item: mounting.rank(item[0])):
+        if path not in before.read_only:
+            new.append(f"{_named(path)} is new: {look}")
+        elif before.read_only[path] != mark:
+            changed.append(f"{_named(path)} was changed meanwhile: {look}")
         if mark[-1] > 1:
-            words.append(f"{shown(path)} is a file with several names (hard links), by which commands can write to it")
-    words += [f"{shown(path)} is a new symbolic link: {look}" for path in sorted(after.links - before.links)]
-    for path in sorted(before.repositories - after.repositories):
-        words.append(f"{shown(path)} is a repository no more: git takes one above it, or beside it, for it")
+            named_twice.append(
+                f"{_named(path)} is a file with several names (hard links), by which commands can write to it"
+            )
+    words = [
+        *_first(
+            [
+                f"removed {_named(path)}: git would have taken its configuration from elsewhere"
+                for path, times in after.removed.items()
+                if times > before.removed.get(path, 0)
+            ]
+        ),
+        *_first(changed),
+        *_first(new),
+        *_first(named_twice),
+        *_first([f"{_named(path)} is a new symbolic link: {look}" for path in sorted(after.links - before.links)]),
+        *_first(
+            [
+                f"{_named(path)} is a repository no more: git takes one above it, or beside it, for it"
+                for path in sorted(before.repositories - after.repositories)
+            ]
+        ),
+    ]
+    if after.mounts.loose - before.mounts.loose:
+        words.append("commands have made more protected files than can be kept: the next one can write to some of them")
     if after.partial and not before.partial:
         words.append("the workspace has become too large to look at all of it: not all that is protected is found")
     return words
+
+
+def _first(words: list[str]) -> list[str]:
+    """As many as anybody reads, and how many more there are."""
+    more = len(words) - _MOST_WORDS
+    return words if more <= 0 else [*words[:_MOST_WORDS], f"and {more} more like these"]
+
+
+def _named(path: bytes) -> str:
+    """A path, as far as a message shows it, and nothing of it unseen."""
+    name = printable(shown(path)) or "the workspace"
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+
+
+def _below(target: str, path: bytes) -> str:
+    return f"{target}/{os.fsdecode(path)}" if path else target

@@ -1,19 +1,29 @@
-"""The search for what commands must not write. They may change what is searched meanwhile: nothing is followed."""
+"""The search for what commands must not write. They may change what is searched meanwhile: nothing is followed.
+
+Nor may they make it long, or turn it against the owner. So it goes from the root downwards, reads a bounded number of
+names and bytes, and whatever a command has made itself is found, but not believed: what its text or its link names may
+be any file of the owner's, which commands could write no more.
+"""
 
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from posixpath import dirname, expanduser, join, normpath
 from typing import Final, TypeAlias
 
-from gloveport.policy.protected import DIRECTORIES, FILES
+from gloveport.policy.protected import SPELLINGS, Kind, kind_of
 from gloveport.workspace import gitdirectory
+from gloveport.workspace.tree import open_beneath
 
 _MOST_DIRECTORIES: Final = 4096
 _MOST_NAMES: Final = 100_000
+_MOST_NAMES_OF_ONE: Final = 20_000
+_MOST_TEXT_BYTES: Final = 1 << 20
 _DEPTH: Final = 4
 _UNINTERESTING: Final = frozenset(
     {".cache", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__", "build", "dist"}
@@ -22,6 +32,11 @@ _UNINTERESTING: Final = frozenset(
 """Directories in which nobody opens a shell or an editor."""
 
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
+_MOST_PATH_BYTES: Final = 3840
+"""As long as a path below the workspace can be that the kernel takes with the workspace before it: PATH_MAX."""
+
+_NAME: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Mark: TypeAlias = tuple[int, int, int, int, int]
 """Device and inode of a file, its size, when it was changed last, which nobody can forge, and how many names it has."""
@@ -35,45 +50,72 @@ class Search:
         exempt: Names and paths that are not kept.
         root: Descriptor of the workspace.
         where: Its path.
+        is_made: Tells whether a command has made what lies at a path.
     """
 
     exempt: AbstractSet[str]
     root: int
     where: bytes
+    is_made: Callable[[bytes, Mark], bool]
     read_only: dict[bytes, Mark] = field(default_factory=dict)
     pinned: set[bytes] = field(default_factory=set)
     links: set[bytes] = field(default_factory=set)
+    made: dict[bytes, Mark] = field(default_factory=dict)
     repositories: set[bytes] = field(default_factory=set)
     removed: set[bytes] = field(default_factory=set)
     checkouts: set[bytes] = field(default_factory=set)
     """Working trees that were looked at, since one may name another, and itself."""
 
+    closed: dict[bytes, Mark] = field(default_factory=dict)
+    """Directories that nobody can look into."""
+
     left: int = _MOST_DIRECTORIES
     names_left: int = _MOST_NAMES
+    text_left: int = _MOST_TEXT_BYTES
+    is_cut: bool = False
+    """Whether a directory had more names than it has looked at."""
 
-    def look(self, descriptor: int, path: bytes, depth: int) -> None:
-        """Look at a directory and what lies below it. Nothing is followed."""
-        self.left -= 1
+    @property
+    def partial(self) -> bool:
+        """Whether there was more than it has looked at."""
+        return self.is_cut or self.left <= 0 or self.text_left <= 0
+
+    def look(self) -> None:
+        """Look at the workspace: at what is near its root first, whatever lies deeper. Nothing is followed."""
+        queue = deque([(b"", 0)])
+        while queue and self.left > 0:
+            path, depth = queue.popleft()
+            self.left -= 1
+            with descended(self.root, path) as directory:
+                if directory is None:
+                    self.keep_closed(path)
+                    continue
+                below = self._look_into(directory, path)
+                if b"objects" in below and gitdirectory.is_git(directory):
+                    self.protect_git(directory, path)
+                if depth < _DEPTH:
+                    queue.extend((_join(path, name), depth + 1) for name in below)
+
+    def _look_into(self, directory: int, path: bytes) -> list[bytes]:
+        """Protect what a directory holds; return the names of those below it that are worth a look."""
+        above = os.fsdecode(path.rpartition(b"/")[2])
         below: list[bytes] = []
-        with os.scandir(descriptor) as entries:
+        left = min(_MOST_NAMES_OF_ONE, self.names_left)
+        with os.scandir(directory) as entries:
             for entry in entries:
-                self.names_left -= 1
-                if self.names_left <= 0:
+                left, self.names_left = left - 1, self.names_left - 1
+                if left <= 0:
                     break
-                name = entry.name
-                lowered = name.lower()
-                if lowered == ".git" or lowered in FILES or lowered in DIRECTORIES:
-                    self._protect(descriptor, path, name)
-                elif depth < _DEPTH and name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
-                    below.append(os.fsencode(name))
-        if b"objects" in below and gitdirectory.is_git(descriptor):
-            self.protect_git(descriptor, path)
-        for raw in below:
-            if self.left <= 0:
-                return
-            with _opened(descriptor, raw) as child:
-                if child is not None:
-                    self.look(child, _join(path, raw), depth + 1)
+                kind = kind_of(entry.name, above)
+                if kind is not None and self._protect(directory, path, os.fsencode(entry.name), kind):
+                    continue
+                if entry.name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
+                    below.append(os.fsencode(entry.name))
+        if left <= 0:  # what a command puts in the way of the names that count is no way around them
+            self.is_cut = True
+            for name in SPELLINGS:
+                self._protect(directory, path, os.fsencode(name), kind_of(name) or "file")
+        return below
 
     def protect_git(self, git: int, path: bytes) -> None:
         """The parts of a git directory by which git runs something, and of those of its submodules and worktrees."""
@@ -91,7 +133,8 @@ class Search:
             self._protect_modules(modules, _join(path, b"modules"), _DEPTH)
         with _opened(git, b"worktrees") as worktrees:
             for name in gitdirectory.names(worktrees):
-                with _opened(worktrees, name) as one:
+                self.left -= 1
+                with _opened(worktrees if self.left > 0 else None, name) as one:
                     if one is not None:
                         self._protect_parts(one, _join(path, b"worktrees/" + name))
 
@@ -106,12 +149,13 @@ class Search:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 status = os.stat(raw, dir_fd=git, follow_symlinks=False)
                 if stat.S_ISLNK(status.st_mode):
-                    self._link(git, path, raw)
+                    self._link(git, path, raw, status)
                 else:
                     self._keep(_join(path, raw), status)
         checkout = dirname(path) if path.rpartition(b"/")[2].lower() == b".git" else path
-        self._protect_named(path, checkout, gitdirectory.text(git, b"config"), _DEPTH)
-        self._keep_targets(_join(path, b"hooks"))
+        self._protect_named(path, checkout, self._text(git, path, b"config"), _DEPTH)
+        if _join(path, b"hooks") not in self.made:
+            self._keep_targets(_join(path, b"hooks"))
 
     def keep_there(self, path: bytes, *kinds: int) -> None:
         """Keep what lies there, where that is a file, or of these kinds."""
@@ -122,26 +166,66 @@ class Search:
                 if stat.S_IFMT(status.st_mode) in (kinds or (stat.S_IFREG, stat.S_IFDIR)):
                     self._keep(path, status)
 
-    def _protect(self, descriptor: int, above: bytes, name: str) -> None:
-        path = _join(above, os.fsencode(name))
-        if name in self.exempt or os.fsdecode(path) in self.exempt:
-            return
+    def keep_closed(self, path: bytes) -> None:
+        """Keep a directory that nobody can look into as a whole, where it has been so before any command."""
+        above, _, name = path.rpartition(b"/")
+        with descended(self.root, above) as directory, contextlib.suppress(OSError):
+            if directory is not None and path:
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) and not _is_open(status):
+                    self.closed[path] = _mark(status)
+                    if self.is_made(path, self.closed[path]):
+                        self.made[path] = self.closed.pop(path)
+                    else:
+                        self._pin(above)
+
+    def give_access(self, path: bytes) -> None:
+        """Let its owner look into a directory that is pinned: who takes that away would have it kept no more."""
+        with contextlib.suppress(OSError):
+            if _is_open(os.stat(path, dir_fd=self.root, follow_symlinks=False)):
+                return
+            directory = open_beneath(self.root, path, _NAME)
+            try:
+                status = os.fstat(directory)
+                if status.st_uid == os.fstat(self.root).st_uid:
+                    Path(f"/proc/self/fd/{directory}").chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+            finally:
+                os.close(directory)
+
+    def _protect(self, descriptor: int, above: bytes, raw: bytes, kind: Kind) -> bool:
+        """Protect what has a name of this kind. False where that is a directory like any other."""
+        path = _join(above, raw)
+        if os.fsdecode(raw) in self.exempt or os.fsdecode(path) in self.exempt:
+            return True
         with contextlib.suppress(FileNotFoundError):
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            kind = status.st_mode
-            if stat.S_ISLNK(kind):
-                self._link(descriptor, above, os.fsencode(name))
-            elif stat.S_ISDIR(kind) and name.lower() == ".git":
-                with _opened(descriptor, os.fsencode(name)) as git:
-                    if git is not None:
+            status = os.stat(raw, dir_fd=descriptor, follow_symlinks=False)
+            mode = status.st_mode
+            if stat.S_ISLNK(mode):
+                self._link(descriptor, above, raw, status)
+            elif stat.S_ISDIR(mode) and kind == "git":
+                with _opened(descriptor, raw) as git:
+                    if git is None:
+                        self.keep_closed(path)
+                    else:
                         self.protect_git(git, path)
-            elif stat.S_ISDIR(kind) or stat.S_ISREG(kind):
+            elif stat.S_ISDIR(mode) and kind == "file":
+                return False
+            elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
                 self._keep(path, status)
-                if name.lower() == ".git":
-                    self._protect_elsewhere(above, gitdirectory.text(descriptor, os.fsencode(name)))
-                elif name.lower() == ".gitmodules":
-                    for value in gitdirectory.values(gitdirectory.text(descriptor, os.fsencode(name)), b"path"):
+                if kind == "git":
+                    self._protect_elsewhere(above, self._text(descriptor, above, raw))
+                elif raw.lower() == b".gitmodules":
+                    for value in gitdirectory.values(self._text(descriptor, above, raw), b"path"):
                         self._protect_checkout(self._inside(above, value))
+        return True
+
+    def _text(self, directory: int, above: bytes, name: bytes) -> bytes:
+        """What a file says, unless a command has made it, or too much was read before."""
+        if self.text_left <= 0 or _join(above, name) in self.made:
+            return b""
+        text = gitdirectory.text(directory, name)
+        self.text_left -= len(text)
+        return text
 
     def _protect_modules(self, modules: int | None, path: bytes, depth: int) -> None:
         """The git directories of submodules, whose names may be paths."""
@@ -170,7 +254,7 @@ class Search:
                 self._keep_named(place, stat.S_IFREG)
                 with descended(self.root, dirname(place)) as above:
                     if above is not None:
-                        more = gitdirectory.text(above, place.rpartition(b"/")[2])
+                        more = self._text(above, dirname(place), place.rpartition(b"/")[2])
                         self._protect_named(dirname(place), checkout, more, depth - 1)
 
     def _protect_checkout(self, path: bytes | None) -> None:
@@ -179,7 +263,7 @@ class Search:
             self.checkouts.add(path)
             with descended(self.root, path) as directory:
                 if directory is not None:
-                    self._protect(directory, path, ".git")
+                    self._protect(directory, path, b".git", "git")
 
     def _protect_elsewhere(self, above: bytes, file: bytes) -> None:
         """The git directory that a ``.git`` which is a file leads to."""
@@ -189,10 +273,14 @@ class Search:
                 if git is not None:
                     self.protect_git(git, path)
 
-    def _link(self, descriptor: int, above: bytes, name: bytes) -> None:
-        """A link can't be kept, but what it leads to."""
-        self.links.add(_join(above, name))
-        self._keep_target(descriptor, above, name)
+    def _link(self, descriptor: int, above: bytes, name: bytes, status: os.stat_result) -> None:
+        """A link can't be kept, but what it leads to, unless a command has made it."""
+        path = _join(above, name)
+        self.links.add(path)
+        if self.is_made(path, _mark(status)):
+            self.made[path] = _mark(status)
+        else:
+            self._keep_target(descriptor, above, name)
 
     def _keep_targets(self, path: bytes | None) -> None:
         """What the links in a directory lead to."""
@@ -216,24 +304,25 @@ class Search:
         return whole[len(self.where) + 1 :] if whole.startswith(self.where + b"/") and b"\0" not in whole else None
 
     def _keep(self, path: bytes, status: os.stat_result) -> None:
-        names = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
-        self.read_only[path] = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns, names)
-        above = path.rpartition(b"/")[0]
-        if above:
-            self._pin(above)
+        if len(path) >= _MOST_PATH_BYTES:  # no path of git's or a shell's leads there
+            return
+        self.read_only[path] = mark = _mark(status)
+        if self.is_made(path, mark):
+            self.made[path] = mark
+        self._pin(path.rpartition(b"/")[0])
 
     def _pin(self, path: bytes) -> None:
-        while path and path not in self.pinned:
+        while path and path not in self.pinned and len(path) < _MOST_PATH_BYTES:
             self.pinned.add(path)
             path = path.rpartition(b"/")[0]
 
 
 @contextlib.contextmanager
 def _opened(above: int | None, name: bytes) -> Iterator[int | None]:
-    """A directory that is no link; None where there is none."""
+    """A directory that is no link, and that its owner can look into; None where there is none."""
     descriptor = None
     with contextlib.suppress(OSError):
-        descriptor = None if above is None else os.open(name, _LIST, dir_fd=above)
+        descriptor = None if above is None else _demand_open(os.open(name, _LIST, dir_fd=above))
     try:
         yield descriptor
     finally:
@@ -243,12 +332,32 @@ def _opened(above: int | None, name: bytes) -> Iterator[int | None]:
 
 @contextlib.contextmanager
 def descended(root: int, path: bytes) -> Iterator[int | None]:
-    """A directory below, through no link; None where there is none."""
-    with contextlib.ExitStack() as stack:
-        descriptor: int | None = stack.enter_context(_opened(root, b"."))
-        for name in filter(None, path.split(b"/")):
-            descriptor = stack.enter_context(_opened(descriptor, name))
+    """A directory below, through no link, that its owner can look into; None where there is none."""
+    descriptor = None
+    with contextlib.suppress(OSError):
+        descriptor = _demand_open(open_beneath(root, path or b".", _LIST))
+    try:
         yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _demand_open(descriptor: int) -> int:
+    if not _is_open(os.fstat(descriptor)):
+        os.close(descriptor)
+        raise PermissionError
+    return descriptor
+
+
+def _is_open(status: os.stat_result) -> bool:
+    """Whether the owner of a directory can look into it: what has to be mounted in it is looked for as the owner."""
+    return status.st_mode & _LOOK == _LOOK
+
+
+def _mark(status: os.stat_result) -> Mark:
+    names = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
+    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns, names
 
 
 def _join(above: bytes, name: bytes) -> bytes:

@@ -71,6 +71,21 @@ _open_tree.restype = ctypes.c_long
 _open_tree.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
 
 
+def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH | NO_MAGICLINKS | NO_SYMLINKS) -> int:
+    """Open what lies at a path below a directory, by default through no link.
+
+    Raises:
+        OSError: It can't be opened, or does not lie there.
+    """
+    how = struct.pack("=QQQ", flags, 0, resolve)
+    # The path is a C string: who calls this has seen to it that there is no NUL, with which it would be another path.
+    descriptor: int = _syscall(OPENAT2, directory, path, how, len(how))
+    if descriptor < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return descriptor
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What was opened.
@@ -164,6 +179,13 @@ class Tree:
             yield tree
         finally:
             os.close(descriptor)
+
+    def give_access(self) -> None:
+        """Let its owner look into the root, which a command may have ended for all commands after it."""
+        with suppress(OSError):
+            status = os.fstat(self._descriptor)
+            if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                Path(f"/proc/self/fd/{self._descriptor}").chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
 
     def within_one_mount(self) -> "Tree":
         """This tree without what is mounted below its root, for those who can't wait for another file system.
@@ -318,13 +340,7 @@ class Tree:
         return shown(found[len(root) + 1 :])
 
     def _openat2(self, path: str, flags: int, resolve: int = 0) -> int:
-        how = struct.pack("=QQQ", flags, 0, self._resolve | resolve)
-        # The path is a C string: ``checked`` has refused a NUL, with which the kernel would see another path.
-        descriptor: int = _syscall(OPENAT2, self._descriptor, raw(path), how, len(how))
-        if descriptor < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-        return descriptor
+        return open_beneath(self._descriptor, raw(path), flags, self._resolve | resolve)
 
     def _probe(self) -> None:
         try:

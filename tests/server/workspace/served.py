@@ -140,6 +140,16 @@ async def opened(
         owned(made)
     git(root, "init", "-q", "-b", "main")
     prepare(root)
+    async with reopened(directory, tables, **settings) as one:
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def reopened(
+    directory: Path, tables: Mapping[str, Any] = MappingProxyType({}), **settings: Any
+) -> AsyncIterator[Served]:
+    """Serve the one that is there, as after another start of the server."""
+    root, outside = directory / "project", directory / "outside"
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
     config = Config.model_validate({**told, **tables})

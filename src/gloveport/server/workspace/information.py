@@ -16,9 +16,7 @@ from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.replies import reply
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
-from gloveport.workspace.keeping import find
 from gloveport.workspace.listing import list_dir
-from gloveport.workspace.tree import shown
 
 TITLE: Final = "Gloveport"
 
@@ -93,10 +91,7 @@ class InformationTools:
 
     async def _common(self) -> dict[str, Any]:
         workspace, settings = self.bench.workspace, self.bench.config.workspace
-        found = await to_thread.run_sync(find, workspace.tree)
-        warnings = [f"{shown(path)} is a link, and can't be kept from commands" for path in sorted(found.links)]
-        if found.partial:
-            warnings.append("the workspace is too large to look for all that should be kept from commands")
+        warnings = (await workspace.look()).warnings()
         ran = await self.bench.run(("true",))
         abi = workspace.readers.walls.landlock if workspace.readers.walls and ran.exit_code == 0 else 0
         return {

@@ -1,0 +1,76 @@
+"""What was known to be protected in a workspace, for the next server: what it would not find, and whose it is.
+
+A command may put so much in the way of the search that not all is found by one that begins anew. And what commands have
+made must not be taken for the owner's. Where there is nothing to read, all that is found is the owner's.
+"""
+
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from gloveport.model import Value
+from gloveport.secrets import files
+from gloveport.workspace import mounting
+from gloveport.workspace.keeping import NOTHING, Found
+from gloveport.workspace.looking import Mark
+from gloveport.workspace.tree import raw, shown
+
+_NAME: Final = "protected.json"
+
+
+class _State(Value):
+    """Paths as ``shown`` spells them; what commands have made with its marks."""
+
+    read_only: tuple[str, ...]
+    repositories: tuple[str, ...]
+    made: dict[str, Mark]
+
+
+_STATE: Final = TypeAdapter(_State)
+
+
+def load(state: Path) -> Found:
+    """What was saved in a directory of ours, as far as a search needs to know it."""
+    try:
+        saved = _STATE.validate_json((state / _NAME).read_bytes())
+    except (OSError, ValueError):
+        return NOTHING
+    read_only = dict.fromkeys(map(raw, saved.read_only), (0, 0, 0, 0, 0))
+    repositories = {*map(raw, saved.repositories)}
+    return Found(
+        read_only=read_only,
+        closed={},
+        pinned=mounting.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
+        links=frozenset(),
+        made={raw(path): mark for path, mark in saved.made.items()},
+        repositories=repositories,
+        removed={},
+        partial=False,
+    )
+
+
+def save(state: Path, found: Found) -> None:
+    """Save it in place of what was saved before.
+
+    Raises:
+        ConfigError, OSError: It can't be written.
+    """
+    saved = _State(
+        read_only=_spelt(found.read_only.keys()),
+        repositories=_spelt(found.repositories),
+        made={shown(path): mark for path, mark in found.made.items()},
+    )
+    (state / _NAME).touch(mode=0o600)
+    files.replace(str(state / _NAME), saved.model_dump_json())
+
+
+def is_same(one: Found, other: Found) -> bool:
+    """Whether the same would be saved of both."""
+    paths = one.read_only.keys() == other.read_only.keys()
+    return paths and (one.repositories, one.made) == (other.repositories, other.made)
+
+
+def _spelt(paths: AbstractSet[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(map(shown, paths)))
