@@ -75,6 +75,23 @@ async def test_a_program_that_fails_is_a_result_with_its_own_lines_in_the_traceb
     assert text_of(result).count("division by zero") == 1
 
 
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "class E(Exception): pass\nE.__name__ = 'E' + {0}\ndef f(): raise E('said' + {0})\nf()"),
+        ("typescript", "class E extends Error {{}}; const e = new E('said' + {0}); e.name = 'E' + {0}; throw e"),
+    ],
+)
+async def test_nothing_in_an_error_moves_a_cursor_or_is_not_seen(execute, language, code):
+    """P14: neither in its text nor in its fields."""
+    unseen = r"'\u001b[2J\u001b]0;x\u0007\u009b1m\u202e\u2066\u200b\r'"
+    answer = await execute(language, code.format(unseen))
+    error = answer.structured_content["error"]
+    assert "said" in error["message"]
+    for text in (*error.values(), text_of(answer)):
+        assert all(c in "\n\t" or c.isprintable() for c in text), ascii(text)
+
+
 async def test_a_timeout_keeps_the_output_so_far_and_names_the_limit(execute):
     """E2, E4."""
     result = await execute("shell", "echo begun; sleep 100", timeout_seconds=0.3)

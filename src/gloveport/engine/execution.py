@@ -272,6 +272,7 @@ class Engine:
             shown=shown,
             journal=run.journal,
             ledger=run.ledger,
+            clean=self.clean,
         )
 
 

@@ -1,8 +1,8 @@
 """What came of one execution, put together: for the caller, and for the audit log."""
 
 import hashlib
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias, TypeVar
 
 import pydantic_core
 from pydantic import JsonValue
@@ -10,11 +10,13 @@ from pydantic import JsonValue
 from gloveport.egress.outlet import Journal
 from gloveport.errors import Denied
 from gloveport.hub.calls import Ledger
-from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage
+from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage, Value
 from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.output import plain
 from gloveport.sandbox.verdict import judge
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
+Told = TypeVar("Told", bound=Value)
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
@@ -32,8 +34,9 @@ def result_of(
     shown: Mapping[Stream, Output],
     journal: Journal,
     ledger: Ledger,
+    clean: Callable[[str], str],
 ) -> Result:
-    """The result of a run that is over.
+    """The result of a run that is over. What a program chose of its texts, but for the value, is made harmless here.
 
     Args:
         run_id: Of the run.
@@ -43,7 +46,13 @@ def result_of(
         shown: Of its streams, what the answer shows.
         journal: Of its requests.
         ledger: Of its calls of tools.
+        clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
     """
+
+    def cleaned(told: Told) -> Told:
+        texts = {name: clean(plain(text)) for name, text in told if isinstance(text, str)}
+        return told.model_copy(update=texts)
+
     verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
     value = verdict.value
     if request.language == "shell" and verdict.status == "ok":
@@ -53,10 +62,10 @@ def result_of(
         language=request.language,
         status=verdict.status,
         value=value,
-        value_type=verdict.value_type,
+        value_type=None if verdict.value_type is None else clean(plain(verdict.value_type)),
         stdout=shown["stdout"],
         stderr=shown["stderr"],
-        error=verdict.error,
+        error=None if verdict.error is None else cleaned(verdict.error),
         exit_code=verdict.exit_code,
         limits_hit=(*verdict.limits_hit, *_spent(grant.limits, journal, ledger)),
         hint=verdict.hint,
@@ -65,9 +74,9 @@ def result_of(
             cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
             peak_memory_bytes=outcome.peak_memory_bytes,
         ),
-        requests=tuple(journal.listed),
+        requests=tuple(map(cleaned, journal.listed)),
         requests_total=journal.begun,
-        tool_calls=tuple(ledger.listed),
+        tool_calls=tuple(map(cleaned, ledger.listed)),
         tool_calls_total=ledger.begun,
         grant=grant,
     )

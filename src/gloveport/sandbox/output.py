@@ -21,15 +21,18 @@ _ARCHIVED = 64
 _ARCHIVED_BYTES = 256 << 20
 
 # ECMA-48: control sequences, command strings (OSC and its kin), other escapes; then every control character but tab and
-# newline. A carriage return becomes a newline, or it could overwrite what stands before it.
+# newline. A carriage return becomes a newline, or it could overwrite what stands before it. At last what is not seen and
+# turns a line round, or carries a message past whoever reads it: overrides of direction, tags, selectors without a
+# letter, spaces of no width. What joins letters stays, for emoji and for the scripts that need it.
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    r"|[\u200b\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 
 
 def plain(text: str) -> str:
-    """``text`` without terminal escape sequences and control characters."""
+    """``text`` without terminal escape sequences, control characters, and what is not seen but has an effect."""
     return _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
