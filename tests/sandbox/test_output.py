@@ -14,7 +14,7 @@ def capture(shown=100, stored=1000, directory=Path("/var/tmp"), **hooks):
     return contextlib.closing(Capture(shown=shown, stored=stored, directory=directory, **hooks))
 
 
-@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.integers(1, 7))
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"], max_codepoint=0xDFFFF)), st.integers(1, 7))
 def test_output_that_fits_comes_back_whole_however_it_was_cut(text, size):
     """E2: UTF-8 is never split."""
     data = text.encode()
@@ -40,7 +40,7 @@ def test_head_and_tail_are_whole_characters_of_what_was_written(text):
         assert output.handle == "output://x"
 
 
-@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=400))
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"], max_codepoint=0xDFFFF), min_size=1, max_size=400))
 def test_pages_put_together_are_the_whole(text):
     with capture(shown=10, stored=10_000) as kept:
         kept.write((text * 300).encode()[:9000])

@@ -4,10 +4,11 @@ import contextlib
 import os
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
-from gloveport.policy.protected import SPELLINGS, protected_part
+from gloveport.policy.protected import BELOW, DIRECTORIES, FILES, SPELLINGS, folded, protected_part
 from gloveport.workspace import gitdirectory, keeping, looking, mounting, protected_state
 from gloveport.workspace.tree import Tree
 
@@ -401,6 +402,27 @@ def test_a_name_that_some_file_system_takes_for_a_protected_one_is_one(root, tre
     (root / name).touch()
     assert os.fsencode(name) in found(tree).read_only
     assert protected_part(f"a/{name}") == f"a/{name}"
+
+
+def test_every_protected_name_is_folded_and_documented():
+    """W4: and has one reason."""
+    text = (Path(__file__).parents[2] / "docs/workspace.md").read_text()
+    for name in (*FILES, *DIRECTORIES, *BELOW):
+        assert folded(name) == name
+        assert f"`{name}`" in text, name
+    assert not FILES.keys() & DIRECTORIES.keys()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".aws/config", ".ssh/config", "a/.npmrc", ".pypirc", ".docker/config.json", ".kube/config", ".config/git/x"],
+)
+def test_what_leads_credentials_elsewhere_is_protected(root, tree, path):
+    """W4: also where its directory has no name of its own."""
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).touch()
+    assert protected_part(path)
+    assert any(os.fsencode(path).startswith(place) for place in found(tree).read_only)
 
 
 def test_a_directory_that_has_the_name_of_a_file_is_one_like_any_other(root, tree):

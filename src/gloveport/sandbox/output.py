@@ -21,8 +21,8 @@ _ARCHIVED = 64
 _ARCHIVED_BYTES = 256 << 20
 
 # ECMA-48: control sequences, command strings (OSC and its kin), other escapes; then every control character but tab and
-# newline. A carriage return becomes a newline, or it could overwrite what stands before it. At last what is not seen and
-# turns a line round, or carries a message past whoever reads it: overrides of direction, tags, selectors without a
+# newline. A carriage return becomes a newline, or it could overwrite what stands before it. Then what is not seen, and
+# turns a line round or carries a message past whoever reads it: overrides of direction, tags, selectors without a
 # letter, spaces of no width. What joins letters stays, for emoji and for the scripts that need it.
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
