@@ -11,7 +11,7 @@ import gloveport
 ROOT = Path(gloveport.__file__).parent
 FLOORS = [
     {"model"},
-    {"errors"},
+    {"errors", "event_loop"},
     {"policy"},
     {"sandbox", "runtimes", "audit", "limits", "secrets", "approvals"},
     {"guard", "door", "rpc"},

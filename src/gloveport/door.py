@@ -6,13 +6,15 @@ that is said has to be believed.
 
 import contextlib
 import logging
-import select
+import selectors
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+
+from gloveport.event_loop import Selector, wait_ready
 
 _MOST_CONNECTIONS = 64
 _PAUSE_SECONDS = 0.05
@@ -49,16 +51,15 @@ async def opened(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIte
 
 async def _accept(listeners: Sequence[socket.socket], answer: Answer, tasks: TaskGroup) -> None:
     places = anyio.Semaphore(_MOST_CONNECTIONS)  # who wants more at once waits in the kernel's queue
-    by_number = {listener.fileno(): listener for listener in listeners}
-    with select.epoll() as events:
-        for number in by_number:
-            events.register(number, select.EPOLLIN)
+    with Selector() as events:
+        for listener in listeners:
+            events.register(listener.fileno(), selectors.EVENT_READ, listener)
         while True:
-            await anyio.wait_readable(events)
-            for number, _ in events.poll(0):
+            await wait_ready(events)
+            for key, _ in events.select(0):
                 await places.acquire()
                 try:
-                    connection, _ = by_number[number].accept()
+                    connection, _ = key.data.accept()
                 except OSError as error:
                     places.release()
                     if not isinstance(error, BlockingIOError):  # no descriptors just now, say

@@ -39,9 +39,8 @@ def reveal(paths: list[Path]) -> None:
             _mount(f"/proc/self/fd/{descriptor}", path, None, _MS_BIND | _MS_REC, None)
 
 
-def main() -> None:
-    """See the module."""
-    uid = int(sys.argv[1])
+def become(uid: int) -> None:
+    """Be this user, to whom the checkout and its interpreter are shown; the checkout is the working directory."""
     root = Path(__file__).resolve().parents[2]
     needed = {root, Path(sys.prefix), Path(sys.base_prefix).resolve()}
     reveal(sorted(path for path in needed if not any(path != other and path.is_relative_to(other) for other in needed)))
@@ -49,6 +48,11 @@ def main() -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     os.chdir(root)
+
+
+def main() -> None:
+    """See the module."""
+    become(int(sys.argv[1]))
     os.execv(sys.executable, [sys.executable, "-B", "-m", "tests.escape.battery", *sys.argv[2:]])
 
 

@@ -22,13 +22,12 @@ def doctor(
 
     The exit code is 0 when no layer is missing, else 4.
     """
-    import anyio
-
+    from gloveport.event_loop import run
     from gloveport.server.inspection import inspect, inspect_secrets, inspect_servers
 
     found = configured(config)
-    checks = anyio.run(inspect, found, os.environ)
-    checks += anyio.run(inspect_secrets, found, os.environ)
+    checks = run(inspect, found, os.environ)
+    checks += run(inspect_secrets, found, os.environ)
     checks += inspect_servers(found, os.environ)
     if as_json:
         typer.echo(json.dumps([check.model_dump() for check in checks], indent=2))

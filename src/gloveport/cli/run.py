@@ -48,7 +48,7 @@ def run(
     The exit code is 0; 1: the program failed; 2: usage or configuration; 3: denied; 4: no sandbox can be built here;
     124: timeout; 130: Ctrl-C.
     """
-    import anyio
+    from gloveport.event_loop import run as run_loop
 
     loaded = configured(config)
     if file is None and code is None and sys.stdin.isatty():
@@ -57,7 +57,7 @@ def run(
         raise typer.BadParameter("give a FILE or -c CODE, not both")
     source = _read(file, loaded.policy.limits.code_bytes) if code is None else code
     request = _request(language or _language_of(file), source, timeout, memory)
-    raise typer.Exit(anyio.run(_execute, loaded, request, as_json))
+    raise typer.Exit(run_loop(_execute, loaded, request, as_json))
 
 
 def _language_of(file: Path | None) -> str:

@@ -35,8 +35,7 @@ def serve(
 
     The exit code is 0, or 130 after Ctrl-C; 2: the configuration is wrong; 4: a layer of the sandbox is missing.
     """
-    import anyio
-
+    from gloveport.event_loop import run
     from gloveport.model.hub import NESTED
 
     if port is not None and not http:
@@ -47,7 +46,7 @@ def serve(
             hint="take it out of [servers] of the configuration",
         )
     told = {"root": workspace, "toolsets": toolsets}
-    raise typer.Exit(anyio.run(_serve, config, (_PORT if port is None else port) if http else None, told))
+    raise typer.Exit(run(_serve, config, (_PORT if port is None else port) if http else None, told))
 
 
 async def _serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> int:

@@ -1,13 +1,13 @@
 """One run while it goes on: feeds its program, moves its output to where it is kept, takes its report, ends it in time.
 
-One task and one epoll descriptor for all of it: a task for each stream would cost a short program more than itself.
+One task and one selector for all of it: a task for each stream would cost a short program more than itself.
 """
 
 import contextlib
 import errno
 import functools
 import math
-import select
+import selectors
 import socket
 import time
 from collections.abc import Callable
@@ -19,6 +19,7 @@ import anyio.lowlevel
 from pydantic import JsonValue
 
 from gloveport.errors import GuestError
+from gloveport.event_loop import Selector, wait_ready
 from gloveport.sandbox import frames
 from gloveport.sandbox.base import Sink
 from gloveport.sandbox.watch import Watch
@@ -59,7 +60,7 @@ class Attendant:
     _sources: dict[int, Callable[[], bool]] = field(default_factory=dict)
     """Descriptor → what to do when it is ready; it tells whether nothing more will come of it."""
 
-    _events: select.epoll = field(default_factory=select.epoll)
+    _events: Selector = field(default_factory=Selector)
     _small_reads: int = 0
     """Since the last look."""
 
@@ -87,7 +88,7 @@ class Attendant:
             return True
 
         if not write():
-            self._add(stdin, write, select.EPOLLOUT)
+            self._add(stdin, write, selectors.EVENT_WRITE)
 
     def note(self, notes: FileIO) -> None:
         """Take reports from a pipe, a line each. The last counts, and one that says that it is that ends the run."""
@@ -119,18 +120,17 @@ class Attendant:
         turns = 0
         with self._events:
             while self._sources and not self.ended_by_report and time.monotonic() < self._ends:
-                ready = self._events.poll(0)
+                ready = self._events.select(0)
                 if not ready:
                     await self._wait()
                 if time.monotonic() >= self._next_look:  # also where there is always something ready
                     self._next_look = time.monotonic() + _LOOK_SECONDS
                     self._small_reads = 0
                     self.watch.look()
-                for number, _ in ready:
-                    if self._sources[number]():
-                        with contextlib.suppress(OSError):  # it is closed, and with that forgotten
-                            self._events.unregister(number)
-                        del self._sources[number]
+                for key, _ in ready:
+                    if self._sources[key.fd]():
+                        self._events.unregister(key.fd)
+                        del self._sources[key.fd]
                 # A flood must not keep the others from running, and one of tiny writes must not cost the server more
                 # than the program: it is let come together in the pipe.
                 turns += 1
@@ -143,15 +143,15 @@ class Attendant:
             while (data := _read(stream)) and not sink.full():
                 sink.write(data)
 
-    def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = select.EPOLLIN) -> None:
+    def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = selectors.EVENT_READ) -> None:
         self._sources[file.fileno()] = act
-        self._events.register(file, event)
+        self._events.register(file.fileno(), event)
 
     async def _wait(self) -> None:
         """Until something is ready, or it is time to look after the limits."""
         self._next_look = min(self._next_look, time.monotonic() + max(0.0, self.watch.seconds_left))
         with anyio.move_on_after(max(0, min(self._ends, self._next_look) - time.monotonic())):
-            await anyio.wait_readable(self._events)
+            await wait_ready(self._events)
 
     def _drain(self, stream: FileIO, sink: Sink) -> bool:
         data = _read(stream)

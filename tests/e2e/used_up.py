@@ -1,0 +1,128 @@
+"""Uses up all epoll watches of an ordinary user, and asks servers of this user for what they do. Started as root:
+
+    python -m tests.e2e.used_up UID DIRECTORY
+
+It writes what came of each call, as JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from tests.escape.ordinary import become
+
+_SERVE = [str(Path(sys.executable).parent / "gloveport"), "serve"]
+_USE_UP = """
+import os, resource, select, sys
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+watched = [os.dup(0) for _ in range(min(most, 10_000) // 2)]
+held = []
+try:
+    while True:
+        held.append(select.epoll())
+        for number in watched:
+            held[-1].register(number, 0)
+except OSError as error:
+    print(error.errno, flush=True)
+sys.stdin.read()
+"""
+_INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+_CALLS = {
+    "python": ("execute_code", {"language": "python", "code": "print('said'); 6 * 707"}),
+    "shell": ("execute_code", {"language": "shell", "code": "echo 4242"}),
+    "command": ("exec_command", {"cmd": "cat; echo 4242", "stdin": "fed"}),
+    "terminal": ("exec_command", {"cmd": "echo 4242", "tty": True}),
+}
+
+
+def _message(method: str, params: object, number: int | None = None) -> bytes:
+    body = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(body if number is None else {**body, "id": number}).encode() + b"\n"
+
+
+def _call(name: str, number: int) -> bytes:
+    tool, arguments = _CALLS[name]
+    return _message("tools/call", {"name": tool, "arguments": arguments}, number)
+
+
+class _Stdio:
+    def __init__(self, directory: Path) -> None:
+        pipe = subprocess.PIPE
+        command = [*_SERVE, "--workspace", str(directory)]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0)
+        self.ask(_message("initialize", _INITIALIZE, 0))
+        self.process.stdin.write(_message("notifications/initialized", {}))
+
+    def ask(self, message: bytes) -> dict:
+        self.process.stdin.write(message)
+        number = json.loads(message)["id"]
+        while (answer := json.loads(self.process.stdout.readline())).get("id") != number:
+            pass
+        return answer
+
+    def all_calls(self) -> dict[str, object]:
+        return {name: self.ask(_call(name, number))["result"] for number, name in enumerate(_CALLS, 1)}
+
+    def end(self) -> int:
+        self.process.stdin.close()
+        return self.process.wait()
+
+
+class _Http:
+    def __init__(self) -> None:
+        self.process = subprocess.Popen([*_SERVE, "--http", "--port", "0"], stderr=subprocess.PIPE, text=True)
+        self.url = next(line for line in self.process.stderr if "serving" in line).split()[-1]
+        self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+    def ask(self, message: bytes) -> str:
+        request = urllib.request.Request(self.url, message, self.headers)
+        with urllib.request.urlopen(request) as answer:
+            if session := answer.headers["mcp-session-id"]:
+                self.headers |= {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+            return answer.read().decode()
+
+    def all_calls(self) -> dict[str, object]:
+        self.headers = {name: value for name, value in self.headers.items() if not name.startswith("mcp-")}
+        self.ask(_message("initialize", _INITIALIZE, 0))
+        return {name: self.ask(_call(name, number)) for number, name in enumerate(("python", "shell"), 1)}
+
+    def end(self) -> int:
+        self.process.terminate()
+        return self.process.wait()
+
+
+def main() -> None:
+    """See the module."""
+    directory = Path(sys.argv[2])
+    become(int(sys.argv[1]))
+    (directory / "workspace").mkdir()
+    os.environ["GLOVEPORT_STATE"] = str(directory / "state")
+    os.environ["HOME"] = str(directory)
+    servers: dict[str, _Stdio | _Http] = {}
+    try:
+        sys.stdout.write(json.dumps(_ask_all(servers, directory)))
+    finally:
+        for server in servers.values():
+            server.process.kill()
+
+
+def _ask_all(servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str, object]:
+    servers |= {"stdio before": _Stdio(directory / "workspace"), "http before": _Http()}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", _USE_UP], stdin=pipe, stdout=pipe, text=True) as user:
+        told: dict[str, object] = {"errno": int(user.stdout.readline())}
+        servers["stdio after"] = _Stdio(directory / "workspace")
+        servers["http after"] = _Http()
+        told |= {name: server.all_calls() for name, server in servers.items()}
+        user.communicate()
+    told["again"] = servers["stdio before"].all_calls()
+    told["exit codes"] = [server.end() for server in servers.values()]
+    return told
+
+
+if __name__ == "__main__":
+    main()
