@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
+import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -234,16 +237,68 @@ async def test_another_user_of_this_machine_is_not_served(shared):
         assert (await client.list_tools()).tools
 
 
-async def test_silent_connections_leave_room_for_others(shared):
-    """P8, P16: of 300 connections that say nothing 256 are held, the others dropped, and the server goes on."""
-    silent = [socket.create_connection(("127.0.0.1", shared.port)) for _ in range(300)]
+@pytest.fixture
+def many_descriptors():
+    """As many as this process may have at all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def answer_to(port: int, body: dict) -> str:
+    """What a connection of its own is answered."""
+    text = json.dumps(body)
+    lines = ["POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close", f"Content-Length: {len(text)}"]
+    lines += ["Content-Type: application/json", f"Accept: {HEADERS['accept']}", "", text]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with contextlib.closing(writer):
+        writer.write("\r\n".join(lines).encode())
+        return (await reader.read()).decode()
+
+
+async def test_a_thousand_clients_at_once_are_all_answered_and_an_open_session_goes_on(serve, many_descriptors):
+    """P8: with a result, or with when to come again."""
+    served = serve()
+    async with httpx2.AsyncClient(timeout=60) as client:
+        headers = await handshake_headers(client, served.url)
+        flood = asyncio.gather(*(answer_to(served.port, message("initialize", INITIALIZE)) for _ in range(1000)))
+        for number in itertools.count(2):
+            ping = await client.post(served.url, headers=headers, json=message("ping", {}, number))
+            assert (ping.status_code, '"result":{}' in ping.text) == (200, True)
+            if flood.done():
+                break
+        answers = [answer.lower() for answer in await flood]
+    served_ones = [answer for answer in answers if answer.startswith("http/1.1 200 ")]
+    busy = [answer for answer in answers if answer.startswith("http/1.1 503 ") and "\r\nretry-after: 1\r\n" in answer]
+    assert len(served_ones) + len(busy) == 1000
+    assert served_ones
+
+
+@pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a head"])
+async def test_connections_without_a_request_leave_room_for_others(shared, many_descriptors, said):
+    """P8, P16: of those that ask for nothing the oldest is dropped where there is no room."""
+    held = [socket.create_connection(("127.0.0.1", shared.port)) for _ in range(1100)]
     try:
-        for connection in silent[256:]:
-            connection.settimeout(10)
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(1) == b""
+        for connection in held:
+            connection.sendall(said)
+        async with Client(shared.url) as client:
+            assert (await client.list_tools()).tools
     finally:
-        for connection in silent:
+        for connection in held:
             connection.close()
-    async with Client(shared.url) as client:
-        assert (await client.list_tools()).tools
+
+
+async def test_one_session_can_not_take_the_places_of_another(shared):
+    """P8: its requests wait for programs that go on, as many as are taken; another session is answered at once."""
+    async with httpx2.AsyncClient(timeout=60, limits=httpx2.Limits(max_connections=None)) as client:
+        flooding, other = [await handshake_headers(client, shared.url) for _ in range(2)]
+        calls = []
+        for number in range(300):
+            body = message("tools/call", execution("sleep 60"), number)
+            calls.append(asyncio.create_task(client.post(shared.url, headers=flooding, json=body)))
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        ping = await client.post(shared.url, headers=other, json=message("ping", {}))
+        assert ping.status_code == 200
+        for call in calls:
+            call.cancel()

@@ -3,7 +3,7 @@
 import os
 import socket
 
-from gloveport.server.peers import peer_uid
+from gloveport.server.peers import peer_uids
 
 
 def test_the_user_of_a_connection_is_known_and_forgotten_once_it_is_closed():
@@ -11,11 +11,11 @@ def test_the_user_of_a_connection_is_known_and_forgotten_once_it_is_closed():
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         with server.accept()[0] as connection:
-            ends = connection.getpeername(), connection.getsockname()
-            assert peer_uid(*ends) == os.geteuid()
+            ends = [(connection.getpeername(), connection.getsockname())]
+            assert peer_uids(ends) == [os.geteuid()]
             client.close()
-            assert peer_uid(*ends) is None
+            assert peer_uids(ends) == [None]
 
 
 def test_a_connection_that_is_not_there_is_nobodys():
-    assert peer_uid(("127.0.0.1", 1), ("127.0.0.1", 2)) is None
+    assert peer_uids([(("127.0.0.1", 1), ("127.0.0.1", 2))]) == [None]

@@ -1,0 +1,74 @@
+"""Bounds the HTTP requests that are worked on at once: one more is told to come again, with 503 and Retry-After.
+
+A session that is open has some places which nobody else can take. So a flood of new clients keeps no session waiting.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_MOST: Final = 256
+_MOST_WITHOUT_SESSION: Final = 64
+_OF_EACH_SESSION: Final = 8
+_SESSION: Final = b"mcp-session-id"
+_RETRY_AFTER: Final = (b"retry-after", b"1")
+_BUSY: Final = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": -32603, "message": "the server has too many requests at once: come again in a second"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLimit:
+    """An ASGI application in front of another.
+
+    Attributes:
+        app: The other one.
+        is_session: Whether a session of this id is open.
+    """
+
+    app: ASGIApp
+    is_session: Callable[[str], bool]
+    _going: Counter[str] = field(default_factory=Counter)
+    """Requests by session; those of none under the empty name."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        named = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
+        session = named if self.is_session(named) else ""
+        if not self._has_place(session):
+            await _read_to_end(receive)  # what is closed with something unread is reset, and the answer lost
+            await JSONResponse(_BUSY, status_code=503, headers={"retry-after": "1"})(scope, receive, send)
+            return
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 503:  # the SDK's: too many sessions
+                message = {**message, "headers": [*message.get("headers", ()), _RETRY_AFTER]}
+            await send(message)
+
+        self._going[session] += 1
+        try:
+            await self.app(scope, receive, send_on)
+        finally:
+            self._going[session] -= 1
+            if not self._going[session]:
+                del self._going[session]
+
+    def _has_place(self, session: str) -> bool:
+        going = self._going.get(session, 0)
+        if session and going < _OF_EACH_SESSION:
+            return True
+        return self._going.total() < _MOST and (bool(session) or going < _MOST_WITHOUT_SESSION)
+
+
+async def _read_to_end(receive: Receive) -> None:
+    while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+        pass
