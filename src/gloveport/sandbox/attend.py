@@ -19,7 +19,7 @@ import anyio.lowlevel
 from pydantic import JsonValue
 
 from gloveport.errors import GuestError
-from gloveport.event_loop import Selector, wait_ready
+from gloveport.event_loop import Ready, Selector, wait_ready
 from gloveport.sandbox import frames
 from gloveport.sandbox.base import Sink
 from gloveport.sandbox.watch import Watch
@@ -29,6 +29,12 @@ _GRACE_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
 _SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
 _TURNS = 8
+_BURST_SECONDS = 0.5
+"""Processor time that each run's output may take at once: it is enough for some hundreds of megabytes."""
+_SHARE = 0.03
+"""Of a processor, what its output may take in the long run. 16 floods leave half of one to everybody else."""
+_WAKING_SECONDS = 0.0001
+"""What it takes the event loop to wake us up, about."""
 _LAST = b'"last":true}\n'  # how an interpreter's report ends after which nothing of the program comes
 _NOTHING: dict[str, JsonValue] = {"value": None, "value_type": None, "value_truncated": False, "error": None}
 
@@ -64,6 +70,10 @@ class Attendant:
     _small_reads: int = 0
     """Since the last look."""
 
+    _credit: float = _BURST_SECONDS
+    """Processor time that may be spent on what the program says, when it was last counted: a token bucket."""
+
+    _counted: float = field(default_factory=time.monotonic)
     _ends: float = math.inf
     _next_look: float = field(default_factory=lambda: time.monotonic() + _LOOK_SECONDS)
 
@@ -127,14 +137,14 @@ class Attendant:
                     self._next_look = time.monotonic() + _LOOK_SECONDS
                     self._small_reads = 0
                     self.watch.look()
-                for key, _ in ready:
-                    if self._sources[key.fd]():
-                        self._events.unregister(key.fd)
-                        del self._sources[key.fd]
+                self._act(ready)
                 # A flood must not keep the others from running, and one of tiny writes must not cost the server more
-                # than the program: it is let come together in the pipe.
+                # than the program: it is let come together in the pipe. Whoever goes on and on waits for us in its
+                # pipe, as it would for a slow terminal.
                 turns += 1
-                if self._small_reads > _SMALL_READS:
+                if self._is_flood():
+                    await anyio.sleep(_LOOK_SECONDS)
+                elif self._small_reads > _SMALL_READS:
                     await anyio.sleep(_GATHER_SECONDS)
                 elif turns % _TURNS == 0:
                     await anyio.lowlevel.checkpoint()
@@ -147,11 +157,28 @@ class Attendant:
         self._sources[file.fileno()] = act
         self._events.register(file.fileno(), event)
 
+    def _act(self, ready: Ready) -> None:
+        """Do what is to be done with what is ready."""
+        began = time.thread_time()
+        for key, _ in ready:
+            if self._sources[key.fd]():
+                self._events.unregister(key.fd)
+                del self._sources[key.fd]
+        self._credit -= time.thread_time() - began
+
+    def _is_flood(self) -> bool:
+        """Whether more was spent on it than it may cost by now. What is left when the program has ended is all read."""
+        now = time.monotonic()
+        self._credit = min(_BURST_SECONDS, self._credit + _SHARE * (now - self._counted))
+        self._counted = now
+        return self._credit < 0 and self._ends == math.inf
+
     async def _wait(self) -> None:
         """Until something is ready, or it is time to look after the limits."""
         self._next_look = min(self._next_look, time.monotonic() + max(0.0, self.watch.seconds_left))
         with anyio.move_on_after(max(0, min(self._ends, self._next_look) - time.monotonic())):
             await wait_ready(self._events)
+            self._credit -= _WAKING_SECONDS
 
     def _drain(self, stream: FileIO, sink: Sink) -> bool:
         data = _read(stream)

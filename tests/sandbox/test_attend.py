@@ -1,0 +1,73 @@
+"""P8: what a program says costs the server little, however much it is, and all of it is heard."""
+
+import contextlib
+import os
+import pty
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from io import FileIO
+
+import pytest
+
+from gloveport.model import Limits
+from gloveport.sandbox.attend import Attendant
+from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.watch import Watch
+
+SECONDS = 4.0
+TINY = "import os\nwhile True: os.write(1, b'x'); os.write(2, b'y')"
+HUNDRED_MEGABYTES = "import os, sys\nfor _ in range(1600): os.write(1, bytes(65536))"
+FLOODS = {"large": ["yes"], "tiny": [sys.executable, "-c", TINY]}
+
+
+@dataclass
+class Count:
+    """A sink."""
+
+    total: int = 0
+
+    def write(self, data: bytes) -> None:
+        self.total += len(data)
+
+    def full(self) -> bool:
+        return False
+
+
+async def heard(command: list[str], seconds: float, *, on_terminal: bool = False) -> int:
+    """How many bytes were heard of a command, which may go on for so long."""
+    pairs = [pty.openpty()] if on_terminal else [os.pipe(), os.pipe()]
+    theirs = [pair[1] for pair in pairs]
+    sink, (channel, far) = Count(), socket.socketpair()
+    channel.settimeout(0)
+    with contextlib.ExitStack() as stack, channel, far:
+        process = stack.enter_context(subprocess.Popen(command, stdout=theirs[0], stderr=theirs[-1]))
+        for number in theirs:
+            os.close(number)
+        over = stack.enter_context(FileIO(os.pidfd_open(process.pid)))
+        watch = Watch(limits=Limits(wall_seconds=seconds), clock=Clock(), group=None, inner=over.fileno())
+        attendant = Attendant(watch=watch, channel=channel, report_bytes=1024, over=over, ends_with_report=False)
+        for number, _ in pairs:
+            os.set_blocking(number, False)
+            attendant.collect(stack.enter_context(FileIO(number)), sink)
+        far.close()
+        await attendant.attend()
+    return sink.total
+
+
+@pytest.mark.parametrize(
+    ("command", "on_terminal"),
+    [(FLOODS["large"], False), (FLOODS["large"], True), (FLOODS["tiny"], False), (FLOODS["tiny"], True)],
+    ids=["large writes", "large writes on a terminal", "tiny writes", "tiny writes on a terminal"],
+)
+async def test_a_flood_takes_little_of_a_processor_from_the_server(command, on_terminal):
+    """It gets half a second and then three hundredths; unbounded it would take all of the four seconds."""
+    began = time.thread_time()
+    assert await heard(command, SECONDS, on_terminal=on_terminal)
+    assert time.thread_time() - began < SECONDS / 2
+
+
+async def test_all_of_a_hundred_megabytes_is_heard():
+    assert await heard([sys.executable, "-c", HUNDRED_MEGABYTES], 300) == 1600 * 65536
