@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup run check test escape conformance bench surface soak kills docs clean
+.PHONY: help setup run check test escape conformance bench surface soak kills siege docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -38,6 +38,9 @@ soak: setup ## 20,000 runs, good and bad, after which nothing may be left of the
 
 kills: setup ## 500 servers killed at random moments, after which nothing may be left of them
 	@$(BIN)/python -m bench.kills $(ROUNDS)
+
+siege: setup ## hostile runs within the default limits: what they cost an honest caller and the host (half an hour)
+	@$(BIN)/python -m bench.siege $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
 
 docs: setup ## write the generated pages of docs/ anew
 	@$(BIN)/python scripts/generate_docs.py

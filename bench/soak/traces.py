@@ -23,17 +23,24 @@ def count(scratch: Path) -> Mapping[str, float]:
         scratch: Where the server keeps all its files, its audit log in ``state/audit``.
     """
     me = os.getpid()
-    children = below(me)
-    pids = [me, *children]
+    return {
+        **count_objects(me),
+        "files": sum(not path.is_relative_to(scratch / "state/audit") for path in scratch.rglob("*")),
+        "RSS of the server, MiB": rss_bytes(me) / _MIB,
+        "PSS of all of it, MiB": pss_bytes([me, *below(me)]) / _MIB,
+    }
+
+
+def count_objects(server: int) -> Mapping[str, float]:
+    """What of the kernel's a server and the processes below it hold now."""
+    children = below(server)
+    pids = [server, *children]
     return {
         "processes": len(children),
         "descriptors": sum(_entries(_PROC / str(pid) / "fd") for pid in pids),
         "namespaces": len({(kind, namespace_of(pid, kind)) for pid in pids for kind in _NAMESPACES}),
-        "cgroups": _cgroups(me),
+        "cgroups": _cgroups(server),
         "mounts": _mounts(pids),
-        "files": sum(not path.is_relative_to(scratch / "state/audit") for path in scratch.rglob("*")),
-        "RSS of the server, MiB": rss_bytes(me) / _MIB,
-        "PSS of all of it, MiB": pss_bytes(pids) / _MIB,
     }
 
 
