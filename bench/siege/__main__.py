@@ -31,7 +31,7 @@ def besiege(identity: str, options: Sequence[str]) -> list[dict[str, Any]]:
     """The verdicts of one siege. That it does not come to its end is one, too."""
     reading, writing = os.pipe()
     module = _MODULES[identity] if os.geteuid() == 0 else _MODULES["root"]
-    environ = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
+    environ = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/")}
     command = [sys.executable, "-B", "-m", module, str(writing), *options]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[writing], cwd=_ROOT, env=environ) as process:
         os.close(writing)

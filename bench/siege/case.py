@@ -4,11 +4,14 @@ A header is lines ``# name: value`` at the top of a file, after the line of an i
 
 - ``takes``: which object or lock of the kernel it takes, and how; the table of ``docs/security.md`` names the same;
 - ``tool``: ``execute_code``, the default, or ``exec_command``, whose limits are wider;
-- ``runs``: how many such runs go on at once, two by default: with a processor each they take a machine of two.
+- ``runs``: how many such runs go on at once, two by default: with a processor each they take a machine of two;
+- ``seconds``: how long it goes on, where that is not as long as the others.
 
-Python programs find what ``prelude.py`` defines, and all programs ``SCALE``, ``SECONDS`` and ``SEED``.
+Python programs find ``SCALE``, ``SECONDS``, ``SEED`` and what ``prelude.py`` defines, shell programs ``SIEGE_SCALE``,
+``SIEGE_SECONDS`` and ``SIEGE_SEED``.
 """
 
+import dataclasses
 import os
 import re
 import socket
@@ -25,7 +28,8 @@ Tool: TypeAlias = Literal["execute_code", "exec_command"]
 _HERE: Final = Path(__file__).parent
 _CASES: Final = _HERE / "cases"
 _LANGUAGES: Final = {".py": "python", ".sh": "shell"}
-_LINE: Final = re.compile(r"# (takes|tool|runs): (.+)")
+_SPIN_SECONDS: Final = 4.0
+_LINE: Final = re.compile(r"# (takes|tool|runs|seconds): (.+)")
 _GRANTED: Final = frozenset({socket.AF_INET, socket.AF_INET6})
 
 
@@ -36,12 +40,14 @@ class Case:
     Attributes:
         takes: What it takes, for people.
         runs: How many of it go on at once.
+        seconds: How long, where it says so.
     """
 
     name: str
     takes: str
     tool: Tool
     runs: int
+    seconds: float | None
     language: str
     text: str
 
@@ -53,9 +59,9 @@ class Case:
             seconds: After these it ends by itself, if it can.
             seed: Of whatever it chooses at random.
         """
-        settings = f"SCALE={scale}\nSECONDS={seconds}\nSEED={seed}\n"
         if self.language == "shell":
-            return settings + self.text
+            return f"SIEGE_SCALE={scale}\nSIEGE_SECONDS={seconds}\nSIEGE_SEED={seed}\n{self.text}"
+        settings = f"SCALE={scale}\nSECONDS={seconds}\nSEED={seed}\n"
         return f"{settings}NUMBERS={_numbers()}\nPOOLS={_pools()}\n{(_HERE / 'prelude.py').read_text()}\n{self.text}"
 
 
@@ -71,10 +77,10 @@ def find_cases(names: Sequence[str]) -> list[Case]:
     return [_read(found[name]) for name in names or found]
 
 
-def spinning(tool: Tool, runs: int) -> Case:
-    """The reference: as many runs, which use all of their share of the processors and nothing else."""
+def spinning(case: Case) -> Case:
+    """Its reference: as many runs, which use all of their share of the processors and nothing else."""
     text = "def work(index):\n    while True:\n        sum(range(1000))\n        yield\nswarm(work)\n"
-    return Case(name=f"({runs} spin)", takes="processors", tool=tool, runs=runs, language="python", text=text)
+    return dataclasses.replace(case, seconds=_SPIN_SECONDS, language="python", text=text)
 
 
 def _read(path: Path) -> Case:
@@ -88,6 +94,7 @@ def _read(path: Path) -> Case:
         takes=header["takes"],
         tool="exec_command" if tool == "exec_command" else "execute_code",
         runs=int(header.get("runs", "2")),
+        seconds=float(header["seconds"]) if "seconds" in header else None,
         language=_LANGUAGES[path.suffix],
         text=text,
     )

@@ -9,6 +9,9 @@ from bench.siege.samples import Window
 _MOST: Final = 3.0
 _HIGH: Final = 5
 
+SLOWED: Final = "slowed:"
+"""How a fault begins which says that something was slow during an attack."""
+
 FLOORS: Final[Mapping[str, float]] = {
     "python": 20,
     "shell": 20,
@@ -62,7 +65,7 @@ def slowed(seen: Mapping[str, Window], reference: Mapping[str, Window]) -> list[
         window, expected = seen[name], reference[name]
         if _is_worse(window.median, expected.median, floor) or _is_worse(window.high, expected.high, _HIGH * floor):
             found.append(
-                f"{name} {window.median:.1f} (slowest tenth {window.high:.1f}) instead of"
+                f"{SLOWED} {name} {window.median:.1f} (slowest tenth {window.high:.1f}) instead of"
                 f" {expected.median:.1f} ({expected.high:.1f}) ms"
             )
     return found

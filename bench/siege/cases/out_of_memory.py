@@ -1,0 +1,9 @@
+# takes: kills for want of memory, one after the other, each of which the kernel logs
+def work(index):
+    kept = []
+    while True:
+        kept.append(bytearray(os.urandom(1 << 22)))
+        yield
+
+
+swarm(work)

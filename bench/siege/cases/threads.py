@@ -1,0 +1,12 @@
+# takes: threads that begin and end as fast as they can
+def work(index):
+    while True:
+        threads = [threading.Thread(target=int) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        yield
+
+
+swarm(work, 16)
