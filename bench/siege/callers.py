@@ -22,6 +22,7 @@ from bench.subjects import GLOVEPORT
 
 _START_SECONDS: Final = 60
 _END_SECONDS: Final = 30
+_PATIENCE_SECONDS: Final = 60
 _PAUSE_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 2
 _LATE_SECONDS: Final = 30
@@ -108,7 +109,7 @@ class Honest:
         began = time.monotonic()
         try:
             with self.samples.timed(name):
-                answer = await self.client.call_tool(tool, dict(arguments), read_timeout_seconds=120)
+                answer = await self.client.call_tool(tool, dict(arguments), read_timeout_seconds=_PATIENCE_SECONDS)
             said = _said(answer.structured_content)
             if said.strip() != "499500":
                 self.samples.faults.append((began, f"{name}: {_told(answer)[:_SAID]}"))

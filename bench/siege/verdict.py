@@ -16,7 +16,7 @@ FLOORS: Final[Mapping[str, float]] = {
     "python": 20,
     "shell": 20,
     "command": 30,
-    "fork": 3,
+    "fork": 5,
     "netns": 30,
     "fsync": 30,
     "read": 0.5,

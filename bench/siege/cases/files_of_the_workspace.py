@@ -16,4 +16,3 @@ def work(index):
 
 
 swarm(work, 16)
-os.system("rm -rf tmp*")

