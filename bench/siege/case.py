@@ -5,7 +5,8 @@ A header is lines ``# name: value`` at the top of a file, after the line of an i
 - ``takes``: which object or lock of the kernel it takes, and how; the table of ``docs/security.md`` names the same;
 - ``tool``: ``execute_code``, the default, or ``exec_command``, whose limits are wider;
 - ``runs``: how many such runs go on at once, two by default: with a processor each they take a machine of two;
-- ``seconds``: how long it goes on, where that is not as long as the others.
+- ``seconds``: how long it goes on, where that is not as long as the others;
+- ``needs``: ``cgroups``, where without them nothing bounds it (``docs/limitations/cgroups.md``): then it is not tried.
 
 Python programs find ``SCALE``, ``SECONDS``, ``SEED`` and what ``prelude.py`` defines, shell programs ``SIEGE_SCALE``,
 ``SIEGE_SECONDS`` and ``SIEGE_SEED``.
@@ -29,7 +30,7 @@ _HERE: Final = Path(__file__).parent
 _CASES: Final = _HERE / "cases"
 _LANGUAGES: Final = {".py": "python", ".sh": "shell"}
 _SPIN_SECONDS: Final = 4.0
-_LINE: Final = re.compile(r"# (takes|tool|runs|seconds): (.+)")
+_LINE: Final = re.compile(r"# (takes|tool|runs|seconds|needs): (.+)")
 _GRANTED: Final = frozenset({socket.AF_INET, socket.AF_INET6})
 
 
@@ -41,6 +42,7 @@ class Case:
         takes: What it takes, for people.
         runs: How many of it go on at once.
         seconds: How long, where it says so.
+        needs_cgroups: Whether it is tried only where there are cgroups.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Case:
     tool: Tool
     runs: int
     seconds: float | None
+    needs_cgroups: bool
     language: str
     text: str
 
@@ -95,6 +98,7 @@ def _read(path: Path) -> Case:
         tool="exec_command" if tool == "exec_command" else "execute_code",
         runs=int(header.get("runs", "2")),
         seconds=float(header["seconds"]) if "seconds" in header else None,
+        needs_cgroups=header.get("needs") == "cgroups",
         language=_LANGUAGES[path.suffix],
         text=text,
     )

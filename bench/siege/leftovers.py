@@ -35,7 +35,7 @@ ALLOWED: Final[Mapping[str, float]] = {
     "UDP memory, MiB": 32,
     "terminals": 16,
     "memory groups": 300,
-    "network namespaces": 32,
+    "network namespaces": 200,
     "slab that stays, MiB": 96,
     "slab, MiB": 192,
     "memory in use, MiB": 1024,

@@ -23,6 +23,7 @@ from typing import Final
 _PAUSE_SECONDS: Final = 0.05
 _BLOCK: Final = 4096
 _BLOCKS: Final = 8192
+_LEAST_MEMORY: Final = 0.05
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -48,6 +49,7 @@ def probes(directory: Path) -> Mapping[str, Callable[[], None]]:
         "read": partial(_read_cached, Path(_libc_path())),
         "disk": partial(_read_cold, descriptor),
         "objects": _make_objects,
+        "memory": _require_memory,
     }
 
 
@@ -114,6 +116,13 @@ def _make_objects() -> None:
     finally:
         for descriptor in opened:
             os.close(descriptor)
+
+
+def _require_memory() -> None:
+    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    left, total = (int(memory[name].split()[0]) // 1024 for name in ("MemAvailable", "MemTotal"))
+    if left < _LEAST_MEMORY * total:
+        raise OSError(errno.ENOMEM, f"less than {_LEAST_MEMORY:.0%} of the host's memory is left")
 
 
 def _require(answer: int, what: str) -> int:

@@ -1,6 +1,7 @@
 """What was sampled while a siege goes on: how long each thing took, when it began, and what failed."""
 
 import contextlib
+import math
 import statistics
 import subprocess
 import sys
@@ -62,7 +63,7 @@ class Samples:
             spans = [*self.done[name], *([(self.begun[name], now - self.begun[name])] if name in self.begun else [])]
             took = sorted(1000 * seconds for began, seconds in spans if began < end and began + seconds > start)
             if took:
-                found[name] = Window(statistics.median(took), took[int(0.9 * (len(took) - 1))])
+                found[name] = Window(statistics.median(took), took[math.ceil(0.9 * (len(took) - 1))])
         return found
 
     def faults_between(self, start: float, end: float) -> list[str]:

@@ -25,6 +25,7 @@ from bench.siege.callers import Honest, Server, attack, serving
 from bench.siege.case import Case, find_cases, spinning
 from bench.siege.samples import Samples, Window, probing
 from bench.siege.verdict import SLOWED, Verdict, fair, ratios, slowed
+from bench.soak.traces import count_objects
 
 _CALM_SECONDS: Final = 10.0
 _BREATH_SECONDS: Final = 2.0
@@ -63,6 +64,8 @@ class Siege:
         """A case. Where something was slowed and nothing else was wrong, it is tried once more, and that counts: others
         use the machine too.
         """
+        if case.needs_cgroups and not count_objects(self.server.pid)["cgroups"]:
+            return Verdict(case=case.name, takes=case.takes, said="not tried: there are no cgroups here")
         verdict = await self._go_through(case)
         if verdict.faults and all(fault.startswith(SLOWED) for fault in verdict.faults):
             print(f"siege: {case.name}: once more, for {'; '.join(verdict.faults)}", file=sys.stderr)

@@ -1,4 +1,5 @@
 # takes: memory of TCP: listeners with as many connections as wait, each with full buffers
+# seconds: 20
 # runs: 1
 def work(index):
     listener = socket.socket()

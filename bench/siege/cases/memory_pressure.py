@@ -1,4 +1,5 @@
 # takes: reclaim: the whole of the sandbox's memory in use, by anonymous pages and by files of the host that are read
+# needs: cgroups
 def work(index):
     kept = []
     while True:

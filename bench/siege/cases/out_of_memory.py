@@ -1,4 +1,5 @@
 # takes: kills for want of memory, one after the other, each of which the kernel logs
+# needs: cgroups
 def work(index):
     kept = []
     while True:
