@@ -24,7 +24,7 @@ _START_SECONDS: Final = 60
 _END_SECONDS: Final = 30
 _PATIENCE_SECONDS: Final = 60
 _PAUSE_SECONDS: Final = 0.1
-_GRACE_SECONDS: Final = 2
+_GRACE_SECONDS: Final = 4
 _LATE_SECONDS: Final = 30
 _LEAST_SECONDS: Final = 1.5
 _UIDS: Final = 1024
@@ -164,4 +164,4 @@ def _told(answer: CallToolResult) -> str:
     texts = [_said(content), str(content.get("stderr", "") or ""), str(content.get("error") or "")]
     last = [line for line in texts[0].splitlines() if line.strip()][-1:] or [" ".join(texts[1:]).strip()]
     status = content.get("status") or str(answer.content)
-    return f"{status}: {last[0]}"
+    return f"{status}: {last[0][:_SAID]}"

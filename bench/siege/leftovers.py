@@ -18,8 +18,8 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _UID_LOCKS: Final = Path("/run/gloveport.uids")
 _SHOWN: Final = 4
 
-ALLOWED: Final[Mapping[str, float]] = {
-    # Of the server: what waits for programs is exchanged now and then, and is twice there for a moment.
+_OF_THE_SERVER: Final[Mapping[str, float]] = {
+    # What waits for programs is exchanged now and then, and is twice there for a moment.
     "processes": 16,
     "descriptors": 200,
     "namespaces": 24,
@@ -27,7 +27,8 @@ ALLOWED: Final[Mapping[str, float]] = {
     "mounts": 200,
     "uids": 2,
     "orphans": 0,
-    # Of the host.
+}
+_OF_THE_HOST: Final[Mapping[str, float]] = {
     "open files": 4000,
     "TCP sockets": 300,
     "TCP orphans": 100,
@@ -42,6 +43,9 @@ ALLOWED: Final[Mapping[str, float]] = {
     "kernel messages": 2000,
 }
 """By how much each may be more than before. What can't be counted here is not there."""
+
+ON_THE_HOST: Final = "left on the host:"
+"""How a fault begins that may be of others who use it."""
 
 
 def adopt_orphans() -> None:
@@ -69,8 +73,9 @@ def count(server: int, ours: Collection[int], uids: range) -> Mapping[str, float
 def grown(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
     """What has become more than it may, in words."""
     return [
-        f"{name} {value:+.0f}"
-        for name, allowed in ALLOWED.items()
+        f"{where} {name} {value:+.0f}"
+        for where, counts in (("left of the server:", _OF_THE_SERVER), (ON_THE_HOST, _OF_THE_HOST))
+        for name, allowed in counts.items()
         if name in before and name in after and (value := after[name] - before[name]) > allowed
     ]
 

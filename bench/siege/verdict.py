@@ -7,7 +7,7 @@ from typing import Final
 from bench.siege.samples import Window
 
 _MOST: Final = 3.0
-_HIGH: Final = 5
+_HIGH: Final = 10
 
 SLOWED: Final = "slowed:"
 """How a fault begins which says that something was slow during an attack."""
@@ -23,7 +23,7 @@ FLOORS: Final[Mapping[str, float]] = {
     "disk": 20,
     "objects": 5,
 }
-"""Milliseconds: a median that is worse by less is no harm, nor is a slowest tenth that is worse by less than five
+"""Milliseconds: a median that is worse by less is no harm, nor is a slowest tenth that is worse by less than ten
 times that. On a machine that others use too, such differences come and go."""
 
 

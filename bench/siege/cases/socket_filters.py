@@ -1,7 +1,7 @@
 # takes: programs of the kernel attached to sockets: their memory, and the lock of the just-in-time compiler
 def work(index):
-    code = ctypes.create_string_buffer(struct.pack("HBBI", 0x28, 0, 0, 12) * 2000 + struct.pack("HBBI", 6, 0, 0, 0xFFFF))
-    program = struct.pack("H6xQ", 2001, ctypes.addressof(code))
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 0x28, 0, 0, 12) * 1000 + struct.pack("HBBI", 6, 0, 0, 0xFFFF))
+    program = struct.pack("H6xQ", 1001, ctypes.addressof(code))
     kept = []
     while True:
         if len(kept) >= 220:
