@@ -192,7 +192,7 @@ class Reaper:
     def end(self) -> None:
         """Kill everything and remove the server's cgroups."""
         for place in self.places:
-            lift_quotas(place.glob("*/"))
+            lift_quotas(groups_below(place))
         for pid in self.launches:
             kill_group(pid)
         children = Path(f"/proc/self/task/{self.me}/children")
@@ -252,7 +252,7 @@ def clear(group: Path) -> None:
         OSError: It does not become empty: a process hangs in the kernel.
     """
     lift_quotas([group])
-    for below in group.glob("*/"):
+    for below in groups_below(group):
         clear(below)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -268,6 +268,14 @@ def clear(group: Path) -> None:
             time.sleep(STEP_SECONDS)
         else:
             return
+
+
+def groups_below(group: Path) -> list[Path]:
+    """The cgroups directly below one; none where it has gone, for a server that starts removes what is left as well."""
+    try:
+        return [Path(entry.path) for entry in os.scandir(group) if entry.is_dir()]
+    except OSError:
+        return []
 
 
 def members(group: Path) -> set[int]:
