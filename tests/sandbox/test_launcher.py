@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import anyio
 import pytest
 
 from gloveport.model import Limits
-from gloveport.sandbox import launch
+from gloveport.sandbox import launch, reaper
 from gloveport.sandbox.identity import lease
 from gloveport.sandbox.launcher import Launcher
 
@@ -119,11 +120,11 @@ async def test_with_a_killed_server_ends_what_it_has_started(number, script):
     command = [sys.executable, "-c", SERVER, script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True) as server:
         *places, line = iter(server.stdout.readline, "\n")
-        reaper, left = map(int, line.split())
+        ender, left = map(int, line.split())
         server.send_signal(number)
         server.wait()
     await until_dead(left)
-    await until_dead(reaper)
+    await until_dead(ender)
     assert not any(Path(place.strip()).exists() for place in places if place.strip())
 
 
@@ -143,3 +144,14 @@ def test_what_is_left_of_a_uid_is_ended_before_somebody_else_gets_it():
             become = f"import runpy; runpy.run_path({launch.__file__!r})['become']({leased.uid})"
             subprocess.run([sys.executable, "-I", "-S", "-c", become], check=True)
             assert left.wait() == -signal.SIGKILL
+
+
+def test_several_may_clear_a_server_that_has_died_at_once(tree):
+    """Its reaper, and whichever servers start just then: each goes on where another has been quicker."""
+    place = tree.directories["memory"] / "place"
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            for number in range(20):
+                (place / f"run-{number}").mkdir(parents=True)
+            list(threads.map(reaper.clear, [place] * 4))
+            assert not place.exists()
