@@ -45,7 +45,7 @@ def held(tree, start):
             group.attach(child.pid)
             print(file=child.stdin, flush=True)
             assert child.stdout.readline() == "made\n"
-            memory = KernelMemory(memory_bytes=128 * MIB, group=group, pid=child.pid)
+            memory = KernelMemory(memory_bytes=128 * MIB, group=group, pid=child.pid, inner=0)
             return stack.enter_context(contextlib.closing(memory))
 
         yield make
@@ -90,7 +90,7 @@ async def test_of_a_run_that_is_over_the_kernel_keeps_little(tree, start):
 
 
 def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
-    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=os.getpid())
+    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=os.getpid(), inner=0)
     with contextlib.closing(memory), contextlib.ExitStack() as stack:
         before = memory._count_sockets()
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
@@ -104,7 +104,7 @@ def test_of_a_process_that_is_gone_nothing_is_counted(start):
     child = start("")
     child.kill()
     child.wait()
-    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=child.pid)
+    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=child.pid, inner=0)
     with contextlib.closing(memory):
         assert not memory.is_exceeded()
 

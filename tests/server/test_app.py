@@ -5,6 +5,7 @@ import pytest
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
+from gloveport.sandbox.host import read_most_open_files
 from gloveport.sandbox.probe import Check
 from gloveport.server.inspection import inspect, require
 
@@ -31,6 +32,18 @@ def test_a_language_that_can_not_be_run_is_refused_when_it_is_asked_for():
 def test_without_any_language_there_is_nothing_to_serve():
     with pytest.raises(SandboxError, match="no python here"):
         require([SOUND[0], missing("python"), missing("shell")])
+
+
+@pytest.mark.anyio
+async def test_what_this_host_bounds_for_all_sandboxes_together_is_told(environ):
+    """O1: of disks where there are cgroups; of descriptors where programs get fewer than they are to have."""
+    config = Config(policy=Policy(limits={"open_files": 65_536}))
+    found = {check.name: check for check in await inspect(config, environ)}
+    assert ("disks" in found) == (found["cgroups"].state == "enforced")
+    assert ("descriptors" in found) == (read_most_open_files() < 65_536)
+    if "descriptors" in found:
+        assert "policy.limits.open_files is 65536" in found["descriptors"].detail
+        assert found["descriptors"].state == "weaker"
 
 
 async def data_checks(environ, **policy):

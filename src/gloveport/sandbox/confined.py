@@ -180,7 +180,7 @@ class Confined:
         clock.restart()
         inner = self.inner.fileno()
         limits = self.plan.limits
-        held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid)
+        held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
         watch = Watch(limits=limits, clock=clock, group=self.group, inner=inner, held=held, spent=self._spent)
         try:
             if hand is not None:

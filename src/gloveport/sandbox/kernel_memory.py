@@ -7,6 +7,7 @@ A TCP connection that waits to be accepted belongs to no cgroup, nor does what l
 namespace knows of it.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import subprocess
@@ -14,11 +15,13 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from gloveport.model import MIB
+from gloveport.sandbox import watches
 from gloveport.sandbox.cgroup import Group
 
 _SHARE = 1 / 4
@@ -29,7 +32,9 @@ _SOCKET_BYTES = 256 * 1024  # the most that lies in one TCP socket: the buffers'
 _RECLAIM_SECONDS = 2.0
 _RECLAIM_SHARE = 1 / 20  # of a processor
 _LEFT_BYTES = 32 * MIB
+_WATCHES_SECONDS = 1.0
 _FILE_BYTES = 4096
+_searches = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="watches")
 
 
 @dataclass(kw_only=True)
@@ -39,16 +44,20 @@ class KernelMemory:
     Attributes:
         memory_bytes: The limit of the run's memory.
         group: Its cgroup, where it has one.
-        pid: The host's number of a process in its network namespace.
+        pid: The host's number of its program's process, in its network namespace.
+        inner: Process descriptor of the init of its pid namespace, to which orphans are given.
     """
 
     memory_bytes: int
     group: Group | None
     pid: int
+    inner: int
     _socket_tables: Sequence[FileIO] | None = None
     _reclaiming: "subprocess.Popen[bytes] | None" = None
     _reclaim_began: float = 0.0
     _next_reclaim: float = 0.0
+    _next_probe: float = 0.0
+    _search: concurrent.futures.Future[bool] | None = None
     _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def is_exceeded(self) -> bool:
@@ -56,7 +65,7 @@ class KernelMemory:
         if self._count_sockets() * _SOCKET_BYTES > self.memory_bytes:
             return True
         if self.group is None:
-            return False
+            return self._has_taken_all_watches()
         return self.group.exceeds_with_sockets(self.memory_bytes) or self._is_share_exceeded(self.group)
 
     def close(self) -> None:
@@ -88,6 +97,20 @@ class KernelMemory:
             )
         return False
 
+    def _has_taken_all_watches(self) -> bool:
+        """To look for who has takes a while, and is done only where there is no watch to be had for anybody."""
+        if self._search is not None:
+            if not self._search.done():
+                return False
+            search, self._search = self._search, None
+            return search.result()
+        now = time.monotonic()
+        if now >= self._next_probe:
+            self._next_probe = now + _WATCHES_SECONDS
+            if watches.are_exhausted():
+                self._search = _searches.submit(watches.has_many, (self.pid, _number(self.inner)))
+        return False
+
     def _stop_reclaim(self) -> None:
         if self._reclaiming is not None:
             self._reclaiming.kill()
@@ -107,6 +130,12 @@ class KernelMemory:
             with contextlib.suppress(OSError):  # its process has just ended, or there is no IPv6
                 opened.append(self._opened.enter_context(FileIO(f"/proc/{self.pid}/net/{name}")))
         return opened
+
+
+def _number(process: int) -> int:
+    """The number of the process that a descriptor stands for."""
+    words = Path(f"/proc/self/fdinfo/{process}").read_text().split()
+    return int(words[words.index("Pid:") + 1])
 
 
 def _count_in(table: FileIO) -> int:

@@ -1,0 +1,67 @@
+"""P8: who holds the epoll watches of a user of the host is found, wherever they are."""
+
+import os
+
+import pytest
+
+from gloveport.sandbox import watches
+
+MAKE = """
+import ctypes, os, select, socket, time
+libc = ctypes.CDLL(None)
+poller = select.epoll()
+reading, _ = os.pipe()
+def watch():
+    for _ in range(100): poller.register(os.dup(reading))
+"""
+HIDES = {
+    "in a process": "watch()",
+    "in a grandchild": "if not (os.fork() or os.fork()): watch()",
+    "in a thread with descriptors of its own": """
+import threading
+def hide():
+    libc.unshare(0x400)
+    watch()
+    time.sleep(1000)
+threading.Thread(target=hide, daemon=True).start()
+""",
+    "in flight": """
+watch()
+ours, theirs = socket.socketpair()
+for _ in range(9): socket.send_fds(ours, [b"x"], [poller.fileno()])
+poller.close()
+""",
+    "in a process that can't be looked at": "watch(); libc.prctl(4, 0)",
+}
+
+
+def has_more(child, most):
+    """Whether it has, as soon as it has; False if it has not even in the end."""
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    return watches.holds_more(watches.find_family([child.pid]), most)
+
+
+@pytest.mark.parametrize("place", HIDES)
+def test_watches_are_found(start, place):
+    code = f"{MAKE}{HIDES[place]}\ntime.sleep(0.2)\nprint('made', flush=True)\ntime.sleep(1000)"
+    if os.geteuid() == 0 and "looked at" in place:
+        code = code.replace("watch();", "watch(); watch();")  # root can look at everybody
+    assert has_more(start(code), 99)
+
+
+def test_an_ordinary_program_holds_few(start):
+    code = f"{MAKE}poller.register(reading)\nkept = socket.socketpair()\nprint('made', flush=True)\ntime.sleep(1000)"
+    assert not has_more(start(code), 99)
+
+
+def test_of_who_is_gone_nothing_is_found(start):
+    child = start("")
+    child.kill()
+    child.wait()
+    assert not watches.holds_more([child.pid], 0)
+
+
+def test_as_a_rule_there_are_watches_to_be_had():
+    assert not watches.are_exhausted()
+    assert not watches.has_many([os.getpid()])
