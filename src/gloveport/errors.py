@@ -12,6 +12,7 @@
 The text says what was wrong; ``hint`` says what to do about it.
 """
 
+import errno
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -148,3 +149,25 @@ class WorkspaceError(GloveportError):
 
 class AuditError(GloveportError):
     """The audit log can't be written, or what is written does not verify."""
+
+
+_EXHAUSTED: Final = {
+    errno.EMFILE: (
+        "the server has no descriptor left for it",
+        "try again when other calls have ended; the owner can raise the server's hard limit of open files (ulimit -Hn)",
+    ),
+    errno.ENFILE: (
+        "this host has no descriptor left for it",
+        "try again when other programs have ended; the owner of the host can raise fs.file-max",
+    ),
+}
+
+
+def find_exhaustion(error: BaseException) -> tuple[str, str] | None:
+    """What was used up, and what to do about it, where that is what an error comes from; None where it is not."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _EXHAUSTED:
+            return _EXHAUSTED[cause.errno]
+        cause = cause.__cause__ or cause.__context__
+    return None

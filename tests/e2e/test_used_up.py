@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -27,3 +28,43 @@ def test_a_server_goes_on_and_starts_where_no_epoll_watch_is_left():
     for server, answers in told.items():
         for call, answer in answers.items():
             assert "4242" in str(answer), (server, call, answer)
+
+
+CALLS = {
+    "execute_code": {"language": "shell", "code": "echo 4242"},
+    "exec_command": {"cmd": "echo 4242"},
+    "read_file": {"path": "file"},
+    "health": {},
+}
+
+
+def test_where_no_descriptor_is_left_it_is_said_and_the_next_call_works(stdio, tmp_path):
+    """P8: however many there still are, each call is answered, and none of them is kept by what has failed."""
+    (workspace := tmp_path / "workspace").mkdir()
+    (workspace / "file").write_text("4242")
+    served = stdio("--workspace", str(workspace))
+    served.shake_hands()
+    process, numbers = served.process.pid, iter(range(1, 1000))
+
+    def ask(tool: str) -> str:
+        served.send("tools/call", {"name": tool, "arguments": CALLS[tool]}, number := next(numbers))
+        return str(served.answer(number)["result"])
+
+    def opened() -> set[int]:
+        return {int(path.name) for path in Path(f"/proc/{process}/fd").iterdir()}
+
+    for tool in CALLS:  # what the first call of each kind opens for good is no leak
+        ask(tool)
+    usual, (soft, hard) = len(opened()), resource.prlimit(process, resource.RLIMIT_NOFILE)
+    for tool in CALLS:
+        refused = 0
+        for left in range(0, 24, 2):
+            free = sorted(set(range(2000)) - opened())
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (free[left], hard))
+            answer = ask(tool)
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (soft, hard))
+            refused += (says := "no descriptor left" in answer)
+            assert says or "4242" in answer or tool == "health", (tool, left, answer)
+        assert refused, tool
+        assert "4242" in ask(tool) or tool == "health"
+    assert len(opened()) <= usual + 8, "there may be a sandbox that waits"

@@ -12,7 +12,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
 from gloveport.egress.authority import Authority
 from gloveport.egress.credentials import references_of
-from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError
+from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
 from gloveport.hub.connection.command import environment, program
 from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
@@ -58,6 +58,9 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
                 checks.append(await _data_check(config, init, sandbox, plan))
         except (SandboxError, ConfigError) as error:
             checks.append(_missing("sandbox", error))
+        except OSError as error:
+            text, hint = find_exhaustion(error) or (str(error), "")
+            checks.append(_missing("sandbox", SandboxError(text, hint=hint)))
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()

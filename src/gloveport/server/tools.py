@@ -22,7 +22,7 @@ from starlette.requests import Request as HttpRequest
 
 from gloveport.engine.execution import Company, Engine
 from gloveport.engine.runs import Run
-from gloveport.errors import GloveportError
+from gloveport.errors import GloveportError, find_exhaustion
 from gloveport.hub.discovery import Detail, search
 from gloveport.model import MIB, Grant, Language, Narrowing, Request, Result
 from gloveport.model.egress import ApiName
@@ -208,10 +208,8 @@ class Tools:
     def _told(self, run: Run) -> wire.CallToolResult:
         if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
             self.engine.runs.drop(run)
-        if isinstance(run.failure, GloveportError):
-            return failed("the program was not run, or what became of it is not known", str(run.failure))
         if run.failure is not None:
-            raise run.failure
+            return _failure(run.failure)
         if run.result is not None:
             return _reply(run.result)
         if run.is_over:
@@ -230,6 +228,19 @@ class Tools:
                 hint=hint,
             )
         )
+
+
+def _failure(error: Exception) -> wire.CallToolResult:
+    """The answer where a run came to nothing.
+
+    Raises:
+        Exception: The error itself, where it is a fault of ours.
+    """
+    exhausted = find_exhaustion(error)
+    if exhausted is None and not isinstance(error, GloveportError):
+        raise error
+    told = [str(error)] if exhausted is None else [exhausted[0], f"hint: {exhausted[1]}"]
+    return failed("the program was not run, or what became of it is not known", *told)
 
 
 def describe(tools: Tools) -> list[Tool]:

@@ -51,9 +51,9 @@ def _foreseen(name: str, tool: AtOnce) -> AtOnce:
     def answer(call: Call) -> Answer | Work | None:
         try:
             return tool(call)
-        except Exception:  # noqa: BLE001 - as in ``offer``
+        except Exception as error:  # noqa: BLE001 - as in ``offer``
             _log.exception("%s has failed", name)
-            return Answer(unforeseen(name))
+            return Answer(unforeseen(name, error))
 
     return answer
 

@@ -96,8 +96,8 @@ def enveloped(
             return await function(*args, **kwargs)
         except MCPError:
             raise
-        except Exception:  # noqa: BLE001 - the client gets an answer of the shape that it knows, the log gets the fault
+        except Exception as error:  # noqa: BLE001 - the client gets an answer of the shape that it knows, the log a fault
             _log.exception("%s has failed", function.__name__)
-            return unforeseen(function.__name__)
+            return unforeseen(function.__name__, error)
 
     return answer

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import mcp_types as wire
 from pydantic import JsonValue
 
-from gloveport.errors import Denied, WorkspaceError
+from gloveport.errors import Denied, WorkspaceError, find_exhaustion
 
 Told: TypeAlias = Mapping[str, Any]
 """The fields of an answer."""
@@ -25,6 +25,8 @@ def reply(told: Told, text: str, *before: wire.ContentBlock) -> wire.CallToolRes
 def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> wire.CallToolResult:
     """The answer to one that was not. ``more``: fields besides the error."""
     known = error if isinstance(error, WorkspaceError) else _permission(error)
+    if (exhausted := find_exhaustion(error)) is not None:
+        known = WorkspaceError("SANDBOX_UNAVAILABLE", exhausted[0], hint=exhausted[1], retryable=True)
     details = {**known.details, **({"retry_hint": known.hint} if known.hint else {})}
     told: JsonValue = {
         "code": known.code,
@@ -48,10 +50,12 @@ def wrong_arguments(what: str, faults: Sequence[str], hint: str) -> wire.CallToo
     return refusal(WorkspaceError("INVALID_ARGUMENT", "\n".join((what, *faults)), hint=hint))
 
 
-def unforeseen(tool: str) -> wire.CallToolResult:
+def unforeseen(tool: str, fault: Exception) -> wire.CallToolResult:
     """The answer to a call that met a fault of ours, which is for the log: it may name what is not the caller's."""
     hint = "its log says which: tell the owner"
-    return refusal(WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint))
+    error = WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint)
+    error.__cause__ = fault
+    return refusal(error)
 
 
 def _heading(error: WorkspaceError) -> Iterator[str]:
