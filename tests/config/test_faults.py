@@ -254,6 +254,8 @@ cgroups = "require"
 landlock_abi = 4
 first_uid = 2_000_000_000
 uid_count = 77
+memory_share = 0.5
+disk_bytes = "1MiB"
 [runtimes]
 python = "/opt/python3"
 deno = "/opt/deno"
@@ -315,6 +317,8 @@ prefix = "Token "
             "landlock_abi": 4,
             "first_uid": 2_000_000_000,
             "uid_count": 77,
+            "memory_share": 0.5,
+            "disk_bytes": 1 << 20,
         },
         "runtimes": {"python": "/opt/python3", "deno": "/opt/deno", "bash": "/opt/bash"},
         "audit": {"directory": "/srv/audit", "max_file_bytes": 1 << 20},
