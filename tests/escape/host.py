@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gloveport.model import Mount
+from gloveport.sandbox import cgroup
 from gloveport.sandbox.base import Child, Plan, Sandbox
 
 CANARY = "GLOVEPORT_CANARY"
@@ -173,8 +174,10 @@ class Witness:
         async with self.sandbox.start(plan) as child:
             init = _pid(child.inner.fileno())
             namespace = os.open(f"/proc/{init}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-            groups = frozenset() if child.group is None else frozenset(map(Path, child.group.paths.values()))
-            self.ended.append(Remains(namespace, groups))
+            paths = {} if child.group is None else child.group.paths
+            groups = frozenset(map(Path, paths.values()))
+            shared = {Path(path) for name, path in paths.items() if name == cgroup.DISKS}  # by all of a server
+            self.ended.append(Remains(namespace, groups - shared))
             members = set(_members(os.fstat(namespace).st_ino))
             if not members:
                 self.faults.append("the witness sees nothing of the sandbox")
