@@ -17,7 +17,13 @@ def watch():
 """
 HIDES = {
     "in a process": "watch()",
-    "in a grandchild": "if not (os.fork() or os.fork()): watch()",
+    "in a grandchild": """
+for _ in range(2):
+    if os.fork(): break
+    libc.prctl(1, 9)  # it ends with the first of them
+else:
+    watch()
+""",
     "in a thread with descriptors of its own": """
 import threading
 def hide():
