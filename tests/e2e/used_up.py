@@ -1,4 +1,6 @@
-"""Uses up all epoll watches of an ordinary user, and asks servers of this user for what they do. Started as root:
+"""Uses up what all processes of an ordinary user share, and asks servers of this user for what they do.
+
+Epoll watches, inotify instances, pending signals, and the pages of pipes, after which new pipes are small. As root:
 
     python -m tests.e2e.used_up UID DIRECTORY
 
@@ -16,18 +18,31 @@ from tests.escape.ordinary import become
 
 _SERVE = [str(Path(sys.executable).parent / "gloveport"), "serve"]
 _USE_UP = """
-import os, resource, select, sys
-_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-watched = [os.dup(0) for _ in range(min(most, 10_000) // 2)]
-held = []
+import ctypes, errno, fcntl, json, os, resource, select, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+told, held = {}, []
+for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_SIGPENDING):
+    _, most = resource.getrlimit(limit)
+    resource.setrlimit(limit, (most, most))
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
+while libc.sigqueue(os.getpid(), signal.SIGRTMIN, 0) == 0:
+    pass
+told["signals"] = errno.errorcode[ctypes.get_errno()]
+while (instance := libc.inotify_init()) >= 0:
+    held.append(instance)
+told["inotify"] = errno.errorcode[ctypes.get_errno()]
+while fcntl.fcntl((pipe := os.pipe())[0], fcntl.F_GETPIPE_SZ) > 8192:
+    held += pipe
+told["pipe"] = fcntl.fcntl(pipe[0], fcntl.F_GETPIPE_SZ)
+watched = [os.dup(0) for _ in range(5000)]
 try:
     while True:
         held.append(select.epoll())
         for number in watched:
             held[-1].register(number, 0)
 except OSError as error:
-    print(error.errno, flush=True)
+    told["epoll"] = errno.errorcode[error.errno]
+print(json.dumps(told), flush=True)
 sys.stdin.read()
 """
 _INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
@@ -114,7 +129,7 @@ def _ask_all(servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str,
     servers |= {"stdio before": _Stdio(directory / "workspace"), "http before": _Http()}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _USE_UP], stdin=pipe, stdout=pipe, text=True) as user:
-        told: dict[str, object] = {"errno": int(user.stdout.readline())}
+        told: dict[str, object] = {"used up": json.loads(user.stdout.readline())}
         servers["stdio after"] = _Stdio(directory / "workspace")
         servers["http after"] = _Http()
         told |= {name: server.all_calls() for name, server in servers.items()}
