@@ -6,6 +6,7 @@ import time
 import pytest
 
 from gloveport.sandbox import watches
+from gloveport.sandbox.open_files import find_family
 
 MAKE = """
 import ctypes, os, select, socket, time
@@ -47,7 +48,7 @@ def has_more(child, most):
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "begun\n"
     deadline = time.monotonic() + 20
-    while not (more := watches.holds_more(watches.find_family([child.pid]), most)) and time.monotonic() < deadline:
+    while not (more := watches.hold_more(find_family([child.pid]), most)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return more
 
@@ -64,14 +65,14 @@ def test_an_ordinary_program_holds_few(start):
     child = start(f"{MAKE}poller.register(reading)\nkept = socket.socketpair()\nprint('made', flush=True)\ninput()")
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "made\n"
-    assert not watches.holds_more(watches.find_family([child.pid]), 99)
+    assert not watches.hold_more(find_family([child.pid]), 99)
 
 
 def test_of_who_is_gone_nothing_is_found(start):
     child = start("")
     child.kill()
     child.wait()
-    assert not watches.holds_more([child.pid], 0)
+    assert not watches.hold_more([child.pid], 0)
 
 
 def test_as_a_rule_there_are_watches_to_be_had():

@@ -1,10 +1,11 @@
-"""Memory that the kernel holds for one run: objects that its cgroup counts, and TCP sockets that no cgroup counts.
+"""Memory that the kernel holds for one run: objects that its cgroup counts, and those that no cgroup counts.
 
 What a cgroup counts is bounded by ``memory_bytes`` already. But half a gigabyte of small objects takes seconds to free,
 under locks of the host. No honest program was found that makes the kernel hold a tenth of its memory.
 
 A TCP connection that waits to be accepted belongs to no cgroup, nor does what lies in its buffers. Only its network
-namespace knows of it.
+namespace knows of it. Of locks on files, and of epoll watches where there are no cgroups, nobody knows: they are looked
+for when the host runs short.
 """
 
 import concurrent.futures
@@ -12,7 +13,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -21,7 +22,7 @@ import anyio
 import anyio.to_thread
 
 from gloveport.model import MIB
-from gloveport.sandbox import watches
+from gloveport.sandbox import file_locks, watches
 from gloveport.sandbox.cgroup import Group
 
 _SHARE = 1 / 4
@@ -32,9 +33,10 @@ _SOCKET_BYTES = 256 * 1024  # the most that lies in one TCP socket: the buffers'
 _RECLAIM_SECONDS = 2.0
 _RECLAIM_SHARE = 1 / 20  # of a processor
 _LEFT_BYTES = 32 * MIB
-_WATCHES_SECONDS = 1.0
+_SEARCH_SECONDS = 1.0
+_GROWN_BYTES = 128 * MIB  # of the kernel's memory on the whole host, before anybody's locks are looked for
 _FILE_BYTES = 4096
-_searches = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="watches")
+_searches = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
 
 
 @dataclass(kw_only=True)
@@ -56,7 +58,10 @@ class KernelMemory:
     _reclaiming: "subprocess.Popen[bytes] | None" = None
     _reclaim_began: float = 0.0
     _next_reclaim: float = 0.0
-    _next_probe: float = 0.0
+    _next_search: float = 0.0
+    _host_bytes: int | None = None
+    """The kernel's memory on the whole host when it was looked at first."""
+
     _search: concurrent.futures.Future[bool] | None = None
     _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -64,8 +69,10 @@ class KernelMemory:
         """Whether it is more than a run of this size may make the kernel hold."""
         if self._count_sockets() * _SOCKET_BYTES > self.memory_bytes:
             return True
+        if self._is_found_to_hold_many():
+            return True
         if self.group is None:
-            return self._has_taken_all_watches()
+            return False
         return self.group.exceeds_with_sockets(self.memory_bytes) or self._is_share_exceeded(self.group)
 
     def close(self) -> None:
@@ -97,19 +104,32 @@ class KernelMemory:
             )
         return False
 
-    def _has_taken_all_watches(self) -> bool:
-        """To look for who has takes a while, and is done only where there is no watch to be had for anybody."""
+    def _is_found_to_hold_many(self) -> bool:
+        """Whether a search has found that it holds too many locks or watches. It takes a while, so it is done in a
+        thread, and only where there is a reason.
+        """
         if self._search is not None:
             if not self._search.done():
                 return False
             search, self._search = self._search, None
             return search.result()
         now = time.monotonic()
-        if now >= self._next_probe:
-            self._next_probe = now + _WATCHES_SECONDS
-            if watches.are_exhausted():
-                self._search = _searches.submit(watches.has_many, (self.pid, _number(self.inner)))
+        if now >= self._next_search:
+            self._next_search = now + _SEARCH_SECONDS
+            if (has_many := self._choose_search()) is not None:
+                self._search = _searches.submit(has_many, (self.pid, _number(self.inner)))
         return False
+
+    def _choose_search(self) -> Callable[[Collection[int]], bool] | None:
+        if self.group is None and watches.are_exhausted():
+            return watches.has_many
+        now = file_locks.read_kernel_bytes()
+        if self._host_bytes is None:
+            self._host_bytes = now
+        if now < self._host_bytes + _GROWN_BYTES:
+            return None
+        self._host_bytes = now - _GROWN_BYTES // 2  # it may be somebody else's: look again when there is more
+        return file_locks.has_many
 
     def _stop_reclaim(self) -> None:
         if self._reclaiming is not None:

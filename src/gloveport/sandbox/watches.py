@@ -9,16 +9,15 @@ import errno
 import itertools
 import os
 import select
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from io import FileIO
 from pathlib import Path
 
+from gloveport.sandbox import open_files
+from gloveport.sandbox.open_files import Descriptor
+
 _MOST = Path("/proc/sys/fs/epoll/max_user_watches")
 _SHARES = 32
-_MOST_DESCRIPTORS = 100_000
-_IN_FLIGHT_SHARES = 8
-_CHUNK_BYTES = 1 << 16
 _PROBE_SIDE = 8
 
 
@@ -37,63 +36,15 @@ def are_exhausted() -> bool:
 
 def has_many(roots: Collection[int]) -> bool:
     """Whether these processes and all below them hold more watches than a fair share of this user's."""
-    return holds_more(find_family(roots), int(_MOST.read_text()) // _SHARES)
+    return hold_more(open_files.find_family(roots), int(_MOST.read_text()) // _SHARES)
 
 
-def find_family(roots: Collection[int]) -> set[int]:
-    """These processes and all below them."""
-    children = defaultdict[int, list[int]](list)
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            children[int(path.read_text().rpartition(")")[2].split()[1])].append(int(path.parent.name))
-    found, waiting = set[int](), [*roots]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children[pid]
-    return found
+def hold_more(pids: Collection[int], most: int) -> bool:
+    """Whether these processes hold more watches: see ``open_files.hold_more``."""
+    return open_files.hold_more(pids, most, _count)
 
 
-def holds_more(pids: Collection[int], most: int) -> bool:
-    """Whether these processes hold more watches. Who can't be looked at, or has too much to look at, does."""
-    held = 0
-    try:
-        for looked_at, (thread, number) in enumerate(_descriptors(pids)):
-            held += _count(thread, number, most)
-            if held > most or looked_at >= _MOST_DESCRIPTORS:
-                return True
-    except PermissionError:
-        return True
-    return False
-
-
-def _descriptors(pids: Collection[int]) -> Iterator[tuple[Path, str]]:
-    """Of each thread: they need not share theirs."""
-    for pid in pids:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                for descriptor in (thread / "fd").iterdir():
-                    yield thread, descriptor.name
-
-
-def _count(thread: Path, number: str, most: int) -> int:
-    """The watches of one descriptor. One that is in flight can't be looked at: it counts for many."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        link = str((thread / "fd" / number).readlink())
-        if link == "anon_inode:[eventpoll]":
-            return _count_lines(thread / "fdinfo" / number, most)
-        if link.startswith("socket:"):
-            words = (thread / "fdinfo" / number).read_text().split()
-            in_flight = int(words[words.index("scm_fds:") + 1]) if "scm_fds:" in words else 0
-            return in_flight * most // _IN_FLIGHT_SHARES
-    return 0
-
-
-def _count_lines(path: Path, most: int) -> int:
-    """Read in pieces: there may be gigabytes."""
-    lines = 0
-    with path.open("rb") as file:
-        while lines <= most and (data := file.read(_CHUNK_BYTES)):
-            lines += data.count(b"\n")
-    return lines
+def _count(descriptor: Descriptor, most: int) -> int:
+    if descriptor.target != "anon_inode:[eventpoll]":
+        return 0
+    return open_files.count_lines(descriptor.information, most, b"tfd:")
