@@ -27,6 +27,17 @@ def test_every_promise_and_every_requirement_that_is_built_has_a_test_that_names
     assert any(re.search(rf"\b{identifier}\b", text) for text in TESTS.values())
 
 
+def test_what_tries_each_shared_thing_of_the_kernel_is_there_and_each_attack_of_the_siege_is_named():
+    table = SECURITY.partition("## What all of a host shares")[2].partition("## Requirements")[0]
+    siege = {path.name for path in (ROOT / "bench/siege/cases").iterdir()}
+    escape = {path.name for path in (ROOT / "tests/escape/cases").iterdir()}
+    named = set(re.findall(r"`([a-z0-9_]+\.(?:py|sh))`", table))
+    assert named <= siege | escape
+    assert siege <= named
+    for test in re.findall(r"\btests/[a-z0-9_/]+\.py", table):
+        assert (ROOT / test).exists(), test
+
+
 def test_the_page_of_the_configuration_is_current():
     assert (ROOT / "docs/config.md").read_text() == reference(), "run `make docs`"
 
