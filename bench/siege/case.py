@@ -16,12 +16,12 @@ import dataclasses
 import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from gloveport.sandbox import seccomp
+from gloveport.sandbox.filter_rules import Checks, Unless, rules
 from gloveport.sandbox.syscalls import ALLOWED, NUMBERS
 
 Tool: TypeAlias = Literal["execute_code", "exec_command"]
@@ -108,14 +108,23 @@ def _numbers() -> dict[str, int]:
     """The system calls that the filter allows, always or by their arguments: what is allowed later joins by itself."""
     numbers = NUMBERS[os.uname().machine]
     always = [name for group in ALLOWED for name in group.names]
-    return {name: numbers[name] for name in (*always, *(rule.name for rule in seccomp.rules(_GRANTED)))}
+    return {name: numbers[name] for name in (*always, *(rule.name for rule in rules(_GRANTED)))}
 
 
 def _pools() -> dict[str, dict[int, list[int]]]:
     """The numbers that the filter's rules compare arguments with, by call and argument."""
     pools: dict[str, dict[int, list[int]]] = {}
-    for rule in seccomp.rules(_GRANTED):
-        for check in rule.checks:
-            argument = (check.word - 16) // 8  # see struct seccomp_data
-            pools.setdefault(rule.name, {}).setdefault(argument, []).extend(map(int, check.values))
+    for rule in rules(_GRANTED):
+        for word, value in _compared(rule.checks):
+            argument = (word - 16) // 8  # see struct seccomp_data
+            pools.setdefault(rule.name, {}).setdefault(argument, []).append(value)
     return pools
+
+
+def _compared(checks: Checks) -> Iterator[tuple[int, int]]:
+    for check in checks:
+        if isinstance(check, Unless):
+            yield from ((check.word, int(value)) for value in check.values)
+        else:
+            yield check.word, check.value
+            yield from _compared(check.checks)
