@@ -43,7 +43,7 @@ ELSEWHERE = {
     "CT-H1": "e2e.test_http::test_another_user_of_this_machine_is_not_served",
     "CT-H2": "e2e.test_http::test_a_foreign_host_or_origin_is_refused_in_both_eras",
     "CT-H3": "e2e.test_http::test_a_foreign_host_or_origin_is_refused_in_both_eras",
-    "CT-H4": "e2e.test_http::test_silent_connections_leave_room_for_others",
+    "CT-H4": "e2e.test_http::test_connections_without_a_request_leave_room_for_others",
 }
 
 
