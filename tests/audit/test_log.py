@@ -21,6 +21,8 @@ from gloveport.audit.log import AuditLog
 from gloveport.audit.read import records
 from gloveport.audit.verify import verify
 from gloveport.errors import AuditError
+from gloveport.secrets.scrub import Needles, scrub_text
+from gloveport.secrets.values import scrub_value
 
 BIG = 1 << 20
 
@@ -487,6 +489,8 @@ from pathlib import Path
 from gloveport.audit.log import AuditLog
 from gloveport.audit.verify import verify
 from gloveport.errors import AuditError
+from gloveport.secrets.scrub import Needles, scrub_text
+from gloveport.secrets.values import scrub_value
 place = Path(sys.argv[1])
 place.mkdir()
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)
@@ -591,3 +595,24 @@ def test_an_interrupt_in_the_middle_of_writing_leaves_a_whole_log(directory: Pat
     finally:
         signal.signal(signal.SIGALRM, before)
     assert whole(directory) == list(range(1, last + 1))
+
+
+def test_every_record_goes_through_the_one_that_takes_secrets_out(tmp_path):
+    """P19: whoever writes it, whatever it stands in, be it a name, a tuple, or deeper than a record may be."""
+    deep: list = ["hunter22"]
+    for _ in range(2000):
+        deep = [deep]
+    needles = Needles.of({"alpha": "hunter22"})
+
+    def clean(fields):
+        return scrub_value(dict(fields), lambda text: scrub_text(needles, text))
+
+    fields = {"plain": "it is hunter22", "name": {"hunter22": 1}, "several": ("hunter22", ["22retnuh"]), "count": 5}
+    with AuditLog.open(tmp_path / "audit", max_file_bytes=BIG, clean=clean) as log:
+        record = log.append("fetch.ended", fields)
+        assert "[secret alpha]" in log.append("fetch.ended", {"deep": deep, "told": "hunter22"}).line
+    assert record.fields["name"] == {"[secret alpha]": 1}
+    assert record.fields["several"] == ["[secret alpha]", ["[secret alpha]"]]
+    written = (tmp_path / "audit" / "audit-000001.jsonl").read_text()
+    assert "hunter22" not in written
+    assert "22retnuh" not in written

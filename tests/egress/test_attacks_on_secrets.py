@@ -260,6 +260,27 @@ async def test_under_a_coding_the_key_is_found_and_under_one_that_is_unknown_not
     assert not saw["not-what-it-says"].endswith(b"0\r\n\r\n")
 
 
+async def test_a_key_in_the_place_of_a_content_coding_is_written_down_nowhere(
+    world_of, api_at, authority, caplog
+):
+    """P19: it is quoted in the refusal, in the log and on standard error, and it was cut before it was scrubbed."""
+    key = "sk-" + "k3y.4711/alpha+" * 8
+    async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as far:
+        far.answers = {"/": lambda heard: whole(b"ok", b"Content-Encoding: " + heard.key)}
+        async with world_of({"ALPHA_KEY": key}, api={"alpha": api_at(far.place.port)}, policy=LIMITS) as opened:
+            program = f"""
+            place, port = "alpha.test:{far.place.port}", {far.place.port}
+            masked(tried(lambda: asked(direct("alpha.test", port), request(place, "/"))))
+            """
+            result = await opened.run("python", PRELUDE + textwrap.dedent(program))
+            assert result.status == "ok"
+            assert result.requests[0].code == "unknown_encoding"
+            assert left(key.encode(), unmasked(result.value), 20) == []
+            assert left(key.encode(), result.model_dump_json().encode(), 20) == []
+            assert left(key.encode(), opened.written(), 20) == []
+            assert left(key.encode(), caplog.text.encode(), 20) == []
+
+
 async def test_parts_of_an_answer_and_its_reflection_are_not_to_be_had(world, alpha):
     """N6: a Range, and TRACE, never leave; what asks for compression asks for one that can be undone."""
     alpha.answers, place = {}, f"alpha.test:{alpha.place.port}"

@@ -16,10 +16,10 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from pydantic import JsonValue
 
@@ -39,16 +39,20 @@ from gloveport.audit.files import (
     parse_head,
     require_private,
 )
-from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal
+from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal, shallow
 from gloveport.errors import AuditError
+
+Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
+"""Takes what must not be written down out of the fields of a record."""
 
 
 class AuditLog:
     """An open log. Threads and processes may append at the same time; after a fork, open it anew."""
 
-    def __init__(self, directory: Path, *, max_file_bytes: int, directory_fd: int) -> None:
+    def __init__(self, directory: Path, *, max_file_bytes: int, clean: Clean, directory_fd: int) -> None:
         self._directory = directory
         self._max_file_bytes = max_file_bytes
+        self._clean = clean
         self._directory_fd = directory_fd
         self._head_fd = -1
         self._log_fd = -1
@@ -63,7 +67,7 @@ class AuditLog:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: Path, *, max_file_bytes: int) -> Self:
+    def open(cls, directory: Path, *, max_file_bytes: int, clean: Clean = dict) -> Self:
         """Open the log in this directory; both are made when they do not exist.
 
         A line that a crash left half-written is cut off and recorded as ``log.recovered``.
@@ -71,6 +75,7 @@ class AuditLog:
         Args:
             directory: Owned by this user, writable by nobody else.
             max_file_bytes: Size at which a new file is begun; a file holds one record at least.
+            clean: What every record goes through, whoever writes it. Default: who writes knows no secret.
 
         Raises:
             AuditError: The directory can't be used, or the log in it does not end as its head says.
@@ -78,7 +83,7 @@ class AuditLog:
         directory = directory.absolute()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            log = cls(directory, max_file_bytes=max_file_bytes, directory_fd=open_directory(directory))
+            log = cls(directory, max_file_bytes=max_file_bytes, clean=clean, directory_fd=open_directory(directory))
             try:
                 log._begin()
             except BaseException:
@@ -98,7 +103,10 @@ class AuditLog:
         Raises:
             AuditError: The record is no JSON or was not written, and the log is as it was before. Do not act.
         """
-        what = draft(kind, fields)
+        try:
+            what = draft(kind, self._clean(fields))
+        except RecursionError:
+            what = draft(kind, self._clean({name: shallow(value) for name, value in fields.items()}))
         with self._mutex:
             if self._closed:
                 raise AuditError("the audit log is closed")

@@ -169,7 +169,7 @@ def _encoded(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
 
 def _shortened(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
     """Replace what nests too deeply, then the largest fields, until the record fits."""
-    kept = {name: _shallow(value) for name, value in fields.items()}
+    kept = {name: shallow(value) for name, value in fields.items()}
     texts = {name: _ENCODER.encode(value) for name, value in kept.items()}
     spent = sum(len(_ENCODER.encode(name)) + len(text) + 2 for name, text in texts.items())
     for name in sorted(texts, key=lambda name: -len(texts[name])):
@@ -185,7 +185,8 @@ def _shortened(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
     return Draft(kind=kind, fields=kept, members="," + ",".join(f"{_ENCODER.encode(n)}:{t}" for n, t in texts.items()))
 
 
-def _shallow(value: JsonValue) -> JsonValue:
+def shallow(value: JsonValue) -> JsonValue:
+    """The value itself, or what is written instead of one that nests too deeply."""
     layer: list[JsonValue] = [value]
     for _level in range(MAX_NESTING):
         layer = [child for parent in layer for child in _children(parent)]

@@ -21,7 +21,6 @@ from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending
 from gloveport.model.egress import Api, Fetch
 from gloveport.policy.hosts import DEFAULT_PORTS, find
-from gloveport.secrets.scrub import scrub_text
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
 _STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, "upstream_timeout": 504}
@@ -94,8 +93,7 @@ async def _refuse(outlet: Outlet, conversation: Conversation, status: int, code:
     """Say why there is no answer; after a part of one, end it so that nobody takes it for all of it."""
     if conversation.answered:
         raise OSError(f"{code} after the answer had begun")
-    needles = outlet.gateway.vault.needles
-    await conversation.refuse(status, code, scrub_text(needles, reason), scrub_text(needles, hint))
+    await conversation.refuse(status, code, outlet.clean(reason), outlet.clean(hint))
 
 
 @dataclass(kw_only=True)

@@ -13,7 +13,7 @@ from gloveport.egress.upstream import Upstreams
 from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model.egress import Exchange
-from gloveport.secrets.scrub import Needles, scrub_text
+from gloveport.secrets.scrub import Needles
 from gloveport.secrets.vault import Vault
 
 _MOST_LISTED = 50
@@ -125,7 +125,7 @@ class Outlet:
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
-        return scrub_text(self.gateway.vault.needles, text)
+        return self.gateway.vault.clean(text)
 
     @property
     def _most(self) -> int:

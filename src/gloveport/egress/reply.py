@@ -120,7 +120,7 @@ class Reply:
         if not coding or not self._looks:
             return None
         try:
-            return decoder(coding)
+            return decoder(self._scrub(coding))  # what is unknown is quoted, and cut
         except UpstreamError:
             if self.credentialed:
                 raise

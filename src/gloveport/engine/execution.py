@@ -43,7 +43,6 @@ from gloveport.sampling.sampler import AskClient, Sampler
 from gloveport.sandbox.base import Child, Outcome, Plan, Sandbox, System, make_plan
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.output import Archive, Capture
-from gloveport.secrets.scrub import scrub_text
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
@@ -252,7 +251,7 @@ class Engine:
 
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
-        return scrub_text(self.gateway.vault.needles, text)
+        return self.gateway.vault.clean(text)
 
     def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
         request = run.request

@@ -21,7 +21,6 @@ from gloveport.hub.credentials.logins import Logins
 from gloveport.hub.hub import OnTools, Record
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
-from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.vault import Vault
 
 
@@ -83,7 +82,7 @@ class Connector:
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
-        return scrub_text(self.vault.needles, text)
+        return self.vault.clean(text)
 
 
 def _context(name: str, server: Server) -> ssl.SSLContext:

@@ -18,13 +18,13 @@ from gloveport.errors import Denied, UpstreamError
 from gloveport.hub.calls import Calls
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
-from gloveport.hub.results import scrubbed
 from gloveport.hub.stubs import python as python_stubs
 from gloveport.hub.stubs import typescript as typescript_stubs
 from gloveport.model.hub import Toolbox
 from gloveport.policy.tools import is_visible
 from gloveport.policy.wording import FINAL
 from gloveport.rpc import Asked, Handler
+from gloveport.secrets.values import scrub_value
 
 Detail: TypeAlias = Literal["names", "signatures", "full"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
@@ -129,7 +129,7 @@ class Discovery:
 
     async def _in_thread(self, make: Callable[[], JsonValue]) -> JsonValue:
         def made() -> tuple[JsonValue, int]:
-            value = scrubbed(make(), self.calls.clean)
+            value = scrub_value(make(), self.calls.clean)
             return value, len(pydantic_core.to_json(value))
 
         async with self._turn:

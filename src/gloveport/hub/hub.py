@@ -25,9 +25,9 @@ from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
 from gloveport.hub.pins import Pins, compare
-from gloveport.hub.results import scrubbed
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
+from gloveport.secrets.values import scrub_value
 
 State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
@@ -283,7 +283,7 @@ class Hub:
 
     def _without_secrets(self, tool: Definition) -> Definition:
         told = tool.model_dump(mode="json")
-        clean = scrubbed(told, self._clean)
+        clean = scrub_value(told, self._clean)
         return tool if clean == told else Definition.model_validate(clean)
 
     def _show(self, shelf: Shelf, name: str, tools: Sequence[Definition], held: Mapping[str, str]) -> None:

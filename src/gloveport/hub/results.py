@@ -10,7 +10,7 @@ schema names this one member and no other, so the stubs know it too.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import mcp_types as wire
@@ -19,12 +19,11 @@ from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
 from gloveport.limits.values import has_many_values
-from gloveport.secrets.scrub import MIN_SECRET_CHARS
+from gloveport.secrets.values import scrub_value
 
 MOST_DEPTH: Final = 100
 """How deep a value may be. A deeper one stays text: not every interpreter could read it."""
 
-_BETWEEN = "\n\x00\n"
 _WRAPPED = "result"
 
 
@@ -38,7 +37,7 @@ def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callab
             in base64 are among what it finds.
     """
     blocks = [
-        scrubbed(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
+        scrub_value(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
     ]
     kind, value = _value(result, wrapped_schema(definition.output_schema) is not None, scrub)
     return {"kind": kind, "value": value, "blocks": blocks}
@@ -63,13 +62,13 @@ def _value(result: wire.CallToolResult, wraps: bool, scrub: Callable[[str], str]
     if structured is not None and _is_json(structured):
         if wraps and isinstance(structured, dict) and [*structured] == [_WRAPPED]:
             structured = structured[_WRAPPED]
-        return "structured", scrubbed(structured, scrub)
+        return "structured", scrub_value(structured, scrub)
     texts = [scrub(block.text) for block in result.content if isinstance(block, wire.TextContent)]
     if len(texts) < len(result.content):
         return "blocks", None
     document = _document(texts[0]) if len(texts) == 1 else None
     if document is not None:
-        return "json", scrubbed(document, scrub)  # again: escapes in JSON may have hidden a secret
+        return "json", scrub_value(document, scrub)  # again: escapes in JSON may have hidden a secret
     return "text", "\n".join(texts)
 
 
@@ -100,44 +99,3 @@ def _is_json(value: object) -> bool:
             return True
         level = below
     return False
-
-
-def scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
-    """The value, each text in it scrubbed, be it a name; the same value where nothing was in it.
-
-    All texts are looked at in one go first: there may be hundreds of thousands, and hardly ever a secret in one.
-    """
-    whole = _BETWEEN.join(_texts(value))
-    return value if scrub(whole) == whole else _scrubbed(value, scrub)
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    level: Sequence[JsonValue] = [value]
-    while level:
-        below: list[JsonValue] = []
-        for member in level:
-            if isinstance(member, str):
-                yield member
-            elif isinstance(member, dict):
-                yield from member
-                below += member.values()
-            elif isinstance(member, list):
-                below += member
-            elif isinstance(member, int | float):
-                yield str(member)
-        level = below
-
-
-def _scrubbed(value: JsonValue, scrub: Callable[[str], str]) -> JsonValue:
-    match value:
-        case str():
-            return scrub(value)
-        case dict():
-            return {scrub(name): _scrubbed(member, scrub) for name, member in value.items()}
-        case list():
-            return [_scrubbed(member, scrub) for member in value]
-        case bool() | None:
-            return value
-        case int() | float():  # a secret may be a number
-            told = str(value)
-            return value if len(told) < MIN_SECRET_CHARS or (clean := scrub(told)) == told else clean

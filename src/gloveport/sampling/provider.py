@@ -5,7 +5,7 @@ shape alone; of its errors a short line is passed on, as a hint, without the key
 """
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeAlias
@@ -46,10 +46,12 @@ class Provider:
     Attributes:
         settings: Has a provider and its URL.
         tls: Whom to believe.
+        clean: Takes other secrets than the key out of what it says of its errors, before that is cut.
     """
 
     settings: Sampling
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    clean: Callable[[str], str] = str
 
     async def ask(self, key: str, question: Question) -> Answer:
         """Ask, and wait for the whole answer.
@@ -79,17 +81,21 @@ class Provider:
             raise _failed(f"can't be asked ({type(error).__name__})", _OWNERS) from None
 
     async def _asked(self, key: str, question: Question) -> Answer:
-        base, needles = self.settings.url.rstrip("/"), Needles.of({_NAME: key}) if key else Needles()
+        base, own = self.settings.url.rstrip("/"), Needles.of({_NAME: key}) if key else Needles()
+
+        def clean(text: str) -> str:
+            return self.clean(scrub_text(own, text))
+
         if self.settings.provider == "anthropic":
             reply = await self._sent(_messages_url(base), _anthropic_headers(key), _message(question))
-            return _of_message(_document(reply, needles), question)
+            return _of_message(_document(reply, clean), question)
         url, headers = f"{base}/chat/completions", _openai_headers(key)
         # The older name of the limit is the one that all compatible servers know; newer models of OpenAI refuse it, and
         # say so before they have begun.
         reply = await self._sent(url, headers, _completion(question, "max_tokens"))
         if reply.status == 400 and b"max_completion_tokens" in reply.content:
             reply = await self._sent(url, headers, _completion(question, "max_completion_tokens"))
-        return _of_completion(_document(reply, needles), question)
+        return _of_completion(_document(reply, clean), question)
 
     async def _sent(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> "_Reply":
         client = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
@@ -174,14 +180,14 @@ def _answer(text: str, reason: object, document: Mapping[str, JsonValue], counte
     )
 
 
-def _document(reply: _Reply, needles: Needles) -> Mapping[str, JsonValue]:
+def _document(reply: _Reply, clean: Callable[[str], str]) -> Mapping[str, JsonValue]:
     """What was answered.
 
     Raises:
         UpstreamError: It is an error, or no JSON object.
     """
     if reply.status != 200:
-        raise _refusal(reply, needles)
+        raise _refusal(reply, clean)
     document = _parsed(reply.content)
     if not isinstance(document, dict):
         raise _failed("answers no JSON object", _OWNERS)
@@ -196,8 +202,8 @@ def _parsed(content: bytes) -> JsonValue:
     return document
 
 
-def _refusal(reply: _Reply, needles: Needles) -> UpstreamError:
-    words = _words(reply.content, needles)
+def _refusal(reply: _Reply, clean: Callable[[str], str]) -> UpstreamError:
+    words = _words(reply.content, clean)
     match reply.status:
         case 401 | 403:
             return UpstreamError(
@@ -216,14 +222,14 @@ def _refusal(reply: _Reply, needles: Needles) -> UpstreamError:
             return _failed(f"answers with status {status}{redirect}", f"{_OWNERS}{words}")
 
 
-def _words(content: bytes, needles: Needles) -> str:
-    """What the provider says of an error: bounded, printable, and without the key, which some of them quote.
+def _words(content: bytes, clean: Callable[[str], str]) -> str:
+    """What the provider says of an error: bounded, printable, and without secrets, which some of them quote.
 
     It goes into the hint alone, for that is not written to the audit log.
     """
     match _parsed(content):
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
-            return f"; the provider says {shown(scrub_text(needles, text))}"
+            return f"; the provider says {shown(clean(text))}"
         case _:
             return ""
 

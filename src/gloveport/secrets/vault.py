@@ -5,12 +5,16 @@ when the former one ceases to be good for anything.
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
+
+from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
 from gloveport.secrets.forms import Forms
-from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles
+from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
 from gloveport.secrets.sources import LONGEST_SECRET, Sources
+from gloveport.secrets.values import scrub_value
 
 _MOST_VALUES = 65
 """Values that one name has had, the present one among them."""
@@ -68,6 +72,18 @@ class Vault:
         if self._needles is None:
             self._needles = Needles.of_forms(dict(self._named()))
         return self._needles
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        return scrub_text(self.needles, text)
+
+    def clean_fields(self, fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """A record's fields without secrets; the same where none is known, or there."""
+        if not self.needles:
+            return fields
+        clean = scrub_value(dict(fields), self.clean)
+        assert isinstance(clean, dict)  # noqa: S101 - one was given
+        return clean
 
     async def replace(self, name: str, ref: Secret, value: str) -> None:
         """Remember a value, and put it back where the former one came from, where that is a ``file:``.

@@ -28,6 +28,7 @@ from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.output import Archive
 from gloveport.sandbox.pool import Pool
 from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.secrets.logs import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
 from gloveport.server.build import bubblewrap, cgroups, init_of, reach_of, runtimes_of, stocks, system_of
@@ -72,14 +73,17 @@ async def assemble(
         runtimes, missing = runtimes_of(config, init)
         archive = Archive()
         stack.callback(archive.close)
-        audit = AuditLog.open(audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes)
+        vault, state = Vault(Sources(environ)), state_directory(environ)
+        stack.enter_context(scrubbed_logs(vault.clean))
+        audit = AuditLog.open(
+            audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes, clean=vault.clean_fields
+        )
         stack.enter_context(audit)
         system = system_of(init, tree)
         backend = bubblewrap(config, launcher, tree)
         authority = Authority()
         reach = reach_of(config, authority)
         pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes, reach.network))
-        vault, state = Vault(Sources(environ)), state_directory(environ)
         store = Store(state / "approvals")
         store.create()
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
@@ -98,7 +102,7 @@ async def assemble(
                 look_up=_look_up(Lookups()),
                 runs=runs,
                 desk=desk,
-                provider=Provider(settings=config.sampling) if config.sampling.provider else None,
+                provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
                 sandbox=pool,
                 system=system,
                 runtimes=runtimes,

@@ -188,7 +188,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         """Code, sentence and hint, where there is nothing to be gone on with."""
         status, coding = response.status_code, response.headers.get("content-encoding", "identity")
         if coding != "identity":
-            return "bad_answer", f"has sent a body in the coding {shown(coding)}, which it was not asked for", ""
+            return "bad_answer", "has sent a body in a coding that it was not asked for", ""
         if request.method != "POST":
             return None
         if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:

@@ -43,7 +43,8 @@ _LOG_PAUSE_SECONDS = 0.05
 _LOGGED_LINES, _LOGGED_CHARS = 10, 500
 """Of what comes within one pause."""
 
-_TAIL_BYTES, _TAIL_CHARS = 4096, 1000
+_TAIL_BYTES, _TAIL_CHARS = 1 << 16, 1000
+"""Far more is kept than shown: more than any form of a secret has."""
 
 Streams: TypeAlias = "tuple[_Received, _Sent]"
 
@@ -335,6 +336,8 @@ class _Said:
     over: anyio.Event = field(default_factory=anyio.Event)
     _tail: bytes = b""
     _line: bytes = b""
+    _skips: bool = False
+    """Until the line ends of which the beginning was reported already."""
 
     async def read(self, descriptor: int) -> None:
         while True:
@@ -351,8 +354,11 @@ class _Said:
 
     def _report(self, chunk: bytes) -> None:
         whole, feed, self._line = (self._line + chunk).rpartition(b"\n")
+        if feed and self._skips:  # the rest of a line that was reported: its beginning may be the end of a secret
+            whole, self._skips = whole.partition(b"\n")[2], False
         if len(self._line) > _TAIL_BYTES:
-            whole, feed, self._line = self._line, b"\n", b""
+            whole, feed = (b"", b"") if self._skips else (whole + feed + self._line, b"\n")
+            self._line, self._skips = b"", True
         # As a whole first: a secret may go over several lines.
         lines = [line for line in self.clean(whole.decode(errors="replace")).split("\n") if line.strip()]
         for line in lines[:_LOGGED_LINES]:

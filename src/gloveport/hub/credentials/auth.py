@@ -6,6 +6,7 @@ refused it. Whatever is sent is known to the scrubber before.
 
 import base64
 import logging
+import re
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -29,11 +30,12 @@ from gloveport.hub.credentials.oauth import (
 from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
-from gloveport.policy.wording import shown
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
 """Gives a header's name and value; told which value was refused, another where there is one."""
+
+_SCOPES = re.compile(r'scope="([\x20\x21\x23-\x5b\x5d-\x7e]{1,128})"')
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +98,8 @@ class _Credentials(httpx2.Auth):
         response = yield request
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code == 403 and "insufficient_scope" in challenge:
-            _log.warning("server %s wants a login with other scopes: %s", self._name, shown(challenge))
+            wanted = _SCOPES.search(challenge)  # whole or not at all: of what is cut nobody can tell what it was
+            _log.warning("server %s wants a login with other scopes: %s", self._name, wanted[0] if wanted else "…")
         if response.status_code != 401:
             return
         others = await self._headers([value for _, value in sent])

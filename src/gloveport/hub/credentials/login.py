@@ -30,6 +30,7 @@ from gloveport.hub.credentials.oauth import client_of, is_issuer
 from gloveport.hub.credentials.tokens import ClientAuth, Endpoint, lifetime
 from gloveport.hub.stubs.wording import line
 from gloveport.model.hub import OAuthLogin, Server
+from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
 from gloveport.secrets.sources import Sources
 
 Outcome: TypeAlias = Literal["nobody", "forgotten", "revoked"]
@@ -180,7 +181,9 @@ class _Flow:
         try:
             status = await self._knock(provider)
         except OAuthFlowError as error:
-            raise _failed("leads to no login", hint=f"{_THEIRS}: {line(str(error), _MOST_WORDS)}") from None
+            raise _failed(
+                "leads to no login", hint=f"{_THEIRS}: {line(self._clean(str(error)), _MOST_WORDS)}"
+            ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError, ArithmeticError) as error:
             raise _failed(f"can't be asked ({type(error).__name__})", hint=_THEIRS) from None
         if self.tokens is None:
@@ -188,6 +191,11 @@ class _Flow:
         if status in {401, 403}:
             raise _failed(f"refuses, with status {status}, the token that the login has brought", hint=_THEIRS)
         return self._login(provider.context, self.tokens)
+
+    def _clean(self, text: str) -> str:
+        """What the far side said, without the secret that it was sent. Before it is cut: half of one is not found."""
+        known = self.secret if len(self.secret.strip()) >= MIN_SECRET_CHARS else ""
+        return scrub_text(Needles.of({f"servers.{self.name}": known}), text) if known else text
 
     async def get_tokens(self) -> OAuthToken | None:
         return None

@@ -15,7 +15,6 @@ from gloveport.config import Config
 from gloveport.engine.workspace import Workspace
 from gloveport.errors import Denied, WorkspaceError
 from gloveport.guard import Ending, Guard
-from gloveport.hub.results import scrubbed
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
@@ -25,6 +24,7 @@ from gloveport.policy.grant import reachable
 from gloveport.policy.hosts import parse_pattern
 from gloveport.policy.modes import stance
 from gloveport.policy.wildcards import matches
+from gloveport.secrets.values import scrub_value
 from gloveport.server.caller import Caller, Transport, caller_of
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.server.workspace.replies import Told, refusal
@@ -75,7 +75,7 @@ class Bench:
         engine = self.workspace.engine
         if not engine.gateway.vault.needles:
             return told
-        clean = scrubbed(dict(told), engine.clean)
+        clean = scrub_value(dict(told), engine.clean)
         return clean if isinstance(clean, dict) else told
 
     def refused(self, error: WorkspaceError | Denied) -> wire.CallToolResult:
