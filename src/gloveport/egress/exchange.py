@@ -19,8 +19,11 @@ from gloveport.egress.request import Asked, Site, read
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending
+from gloveport.model import Deny
 from gloveport.model.egress import Api, Fetch
+from gloveport.policy.decide import decide
 from gloveport.policy.hosts import DEFAULT_PORTS, find
+from gloveport.secrets.scrub import Finder
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
 _STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, "upstream_timeout": 504}
@@ -50,38 +53,25 @@ async def exchange(
     """
     try:
         asked = read(request, site)
-        _require_ignorance(outlet, asked)
     except Denied as denial:
         url = "" if site is None else f"{site.scheme}://{site.host}:{site.port}"
         outlet.deny(denial, method=request.method[:_SHOWN], url=url)
-        await _refuse(outlet, conversation, _status(denial), denial.code, denial.reason, denial.hint)
+        await _refuse(outlet, conversation, denial)
         return
     visit = _Visit(outlet=outlet, wire=wire, conversation=conversation, asked=asked)
     code: str | None = "broke_off"
     reason = None
     try:
         outlet.require_budget()
+        visit.reject_secret()
         async with outlet.guard.admit(visit.action()) as ending:
             await visit.make(ending)
         code = None
     except (Denied, UpstreamError) as error:
         code, reason = error.code, outlet.said(error)
-        await _refuse(outlet, conversation, _status(error), code, str(error.args[0]), error.hint)
+        await _refuse(outlet, conversation, error)
     finally:
         outlet.journal.add(method=asked.method, url=visit.url, status=visit.status, code=code, reason=reason)
-
-
-def _require_ignorance(outlet: Outlet, asked: Asked) -> None:
-    """Refuse a URL with a secret in it. No program is to know one, and URLs are written down, here and by servers.
-
-    Raises:
-        Denied: There is one.
-    """
-    url = asked.site.host + asked.target
-    if outlet.clean(url) != url:
-        raise Denied(
-            "secret_in_url", "The URL holds a credential of the owner's.", hint="Leave credentials to the proxy."
-        )
 
 
 def _status(error: Denied | UpstreamError) -> int:
@@ -89,11 +79,11 @@ def _status(error: Denied | UpstreamError) -> int:
     return _STATUS.get(error.code) or (_FORBIDDEN if isinstance(error, Denied) else _BAD_GATEWAY)
 
 
-async def _refuse(outlet: Outlet, conversation: Conversation, status: int, code: str, reason: str, hint: str) -> None:
+async def _refuse(outlet: Outlet, conversation: Conversation, error: Denied | UpstreamError) -> None:
     """Say why there is no answer; after a part of one, end it so that nobody takes it for all of it."""
     if conversation.answered:
-        raise OSError(f"{code} after the answer had begun")
-    await conversation.refuse(status, code, outlet.clean(reason), outlet.clean(hint))
+        raise OSError(f"{error.code} after the answer had begun")
+    await conversation.refuse(_status(error), error.code, outlet.message(error), outlet.hint(error))
 
 
 @dataclass(kw_only=True)
@@ -110,6 +100,8 @@ class _Visit:
     asked: Asked
     status: int | None = None
     _sent_bytes: int = 0
+    _finder: Finder | None = None
+    _holds_secret: bool = False
     _began: float = field(default_factory=time.monotonic)
 
     @property
@@ -118,12 +110,48 @@ class _Visit:
         scheme, host, port = self.asked.site
         host = f"[{host}]" if ":" in host else host
         place = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
-        return f"{scheme}://{place}{self.asked.path}"[:_SHOWN]
+        url = f"{scheme}://{place}{self.asked.path}"
+        return (self.outlet.clean(url) if self._holds_secret else url)[:_SHOWN]
 
     def action(self) -> Fetch:
         """What has to be decided."""
         scheme, host, port = self.asked.site
         return Fetch(method=self.asked.method, scheme=scheme, host=host, port=port, path=self.asked.path)
+
+    def reject_secret(self) -> None:
+        """Refuse a URL with a secret in it. No program is to know one, and URLs are written down, here and by servers.
+
+        Only one that would be sent: what is refused anyway is refused as if there were no secret, or any host that
+        exists nowhere would tell of a thousand guesses whether one of them is right.
+
+        Raises:
+            Denied: There is one.
+        """
+        url = self.asked.site.host + self.asked.target
+        self._holds_secret = self.outlet.clean(url) != url
+        if not self._holds_secret or not self._would_be_sent():
+            return
+        self.outlet.journal.guesses += 1
+        denial = Denied(
+            "secret_in_url", "The URL holds a credential of the owner's.", hint="Leave credentials to the proxy."
+        )
+        self.outlet.guard.deny("fetch", denial, self.action().model_dump(exclude={"kind"}))
+        raise denial
+
+    def _would_be_sent(self) -> bool:
+        grant = self.outlet.guard.grant
+        _, api = self._api()
+        if isinstance(decide(grant, self.action()), Deny) or (api.auth and self.asked.site.scheme != "https"):
+            return False
+        try:
+            self._require_plain(api)
+        except Denied:
+            return False
+        return True
+
+    def _api(self) -> tuple[str, Api]:
+        """The API that it is for, and its name."""
+        return find(self.outlet.guard.grant.egress, *self.asked.site) or ("", _NO_API)
 
     async def make(self, ending: Ending) -> None:
         """Send it and pass on the answer.
@@ -131,7 +159,7 @@ class _Visit:
         Raises:
             Denied, UpstreamError: There is none, or not all of one.
         """
-        name, api = find(self.outlet.guard.grant.egress, *self.asked.site) or ("", _NO_API)
+        name, api = self._api()
         self._require_plain(api)
         if self._is_short or not self._needs_whole(api):
             await self._make(name, api, ending)
@@ -141,6 +169,8 @@ class _Visit:
 
     async def _make(self, name: str, api: Api, ending: Ending) -> None:
         gateway, asked = self.outlet.gateway, self.asked
+        if not api.auth and gateway.vault.needles:
+            self._finder = self.outlet.own_text.finder()
         body, length = await self._body(api)
         out = gateway.injector.strip(api, self._head(api))
         route = self._route(name, api)
@@ -155,7 +185,7 @@ class _Visit:
         if injected.body is not None:
             body, length = injected.body, len(injected.body)
         ending.fields.update(api=name, injected=list(injected.places))
-        reply = Reply(vault=gateway.vault, credentialed=bool(api.auth))
+        reply = Reply(vault=gateway.vault, own_text=None if api.auth else self.outlet.own_text)
         try:
             if asked.websocket:
                 async with gateway.upstreams.open_websocket(route, injected.out) as answer:
@@ -181,7 +211,7 @@ class _Visit:
                 await reply.pass_on(self.conversation, answer, self.asked.method)
             return
         await self.conversation.switch(reply.switched(answer))
-        relay = websocket.Relay(vault=reply.vault, redactions=self.outlet.redactions)
+        relay = websocket.Relay(vault=reply.vault, redactions=self.outlet.redactions, own_text=reply.own_text)
         try:
             await relay.run(self.wire, answer.upgraded, answer.ahead)
         finally:
@@ -222,6 +252,8 @@ class _Visit:
         """The head, before anything of the owner's is in it."""
         egress = self.outlet.guard.grant.egress
         headers = self.asked.headers
+        if self._finder is not None:
+            self._finder.feed(b"\n".join([b":".join(header) for header in headers]) + b"\n")
         if egress.user_agent:
             headers = _replaced(headers, b"user-agent", egress.user_agent.encode())
         if self.asked.websocket:  # frames that are compressed can't be looked at
@@ -264,6 +296,8 @@ class _Visit:
     async def _counted(self) -> AsyncIterator[bytes]:
         async for piece in self.conversation.content():
             self._sent_bytes += len(piece)
+            if self._finder is not None:
+                self._finder.feed(piece)
             yield piece
 
 

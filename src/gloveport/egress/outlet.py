@@ -8,6 +8,7 @@ import anyio
 from gloveport.egress.authority import Authority
 from gloveport.egress.inject import Injector
 from gloveport.egress.messages import Route
+from gloveport.egress.own_text import OwnText
 from gloveport.egress.request import Site
 from gloveport.egress.upstream import Upstreams
 from gloveport.errors import Denied, UpstreamError
@@ -18,6 +19,9 @@ from gloveport.secrets.vault import Vault
 
 _MOST_LISTED = 50
 _SPARE_CONNECTIONS = 256
+_MOST_GUESSES = 3
+"""URLs with a secret in them that a run may ask for: each refusal tells that one of its guesses is right."""
+
 # All connections of a run together could else hold half a gigabyte and more of this server's memory.
 _WHOLE_BODIES = 4
 _WINDOWS = 8
@@ -40,11 +44,13 @@ class Journal:
     Attributes:
         begun: How many there were, the refused ones among them.
         connections: How many were opened, whatever was said on them.
+        guesses: How many were refused for a secret in their URL.
         listed: The first of those that are over.
     """
 
     begun: int = 0
     connections: int = 0
+    guesses: int = 0
     listed: list[Exchange] = field(default_factory=list)
 
     def add(
@@ -66,6 +72,7 @@ class Outlet:
         routes: Those that were taken, by the API's name and the place.
         whole_bodies: Places for requests whose bodies are held whole; who finds none waits.
         windows: Places for answers that are decoded with much memory.
+        own_text: Which secrets it has itself sent.
     """
 
     gateway: Gateway
@@ -77,14 +84,30 @@ class Outlet:
     routes: dict[tuple[str, Site], Route] = field(default_factory=dict)
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
+    own_text: OwnText = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own_text", OwnText(self.gateway.vault))
 
     def require_budget(self) -> None:
-        """Let one more request be made. That there were too many is written down once.
+        """Let one more request be made. That there were too many, or too many guesses, is written down once.
 
         Raises:
             Denied: There were.
         """
-        if self._is_spent():
+        spent = self._is_spent()
+        if self.journal.guesses >= _MOST_GUESSES:
+            denial = Denied(
+                "too_many_secrets",
+                f"This run has asked for {_MOST_GUESSES} URLs with a credential of the owner's in them: it makes no "
+                "more requests.",
+                hint="Leave credentials to the proxy.",
+            )
+            if self.journal.guesses == _MOST_GUESSES:
+                self.journal.guesses += 1
+                self.guard.deny("fetch", denial, {})
+            raise denial
+        if spent:
             most = self._most
             denial = Denied(
                 "too_many_requests",
@@ -115,13 +138,20 @@ class Outlet:
         """
         if self._is_spent():
             return
-        told = Denied(denial.code, self.clean(denial.reason), hint=denial.hint)  # it may quote what was asked
-        self.guard.deny("fetch", told, {"method": self.clean(method), "url": url})
+        self.guard.deny("fetch", denial, {"method": method, "url": url})
         self.journal.add(method=self.clean(method), url=url, code=denial.code, reason=self.said(denial))
 
     def said(self, error: Denied | UpstreamError) -> str:
-        """What is said of a request that was refused or failed, and what to do."""
+        """What the run's answer says of a request that was refused or failed, and what to do."""
         return self.clean(f"{error.args[0]} {error.hint}".rstrip())
+
+    def message(self, error: Denied | UpstreamError) -> str:
+        """What the program is told. A refusal quotes nobody else: scrubbed, it would tell which guess is a secret."""
+        return str(error.args[0]) if isinstance(error, Denied) else self.clean(str(error.args[0]))
+
+    def hint(self, error: Denied | UpstreamError) -> str:
+        """What to do about it, likewise."""
+        return error.hint if isinstance(error, Denied) else self.clean(error.hint)
 
     def clean(self, text: str) -> str:
         """The text without secrets."""

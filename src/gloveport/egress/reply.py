@@ -1,7 +1,7 @@
 """The way back: an answer, without a secret in head or body, passed on as it comes."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 
 from anyio.lowlevel import checkpoint
@@ -10,6 +10,7 @@ from gloveport.egress.coding import LIGHT, Decoder, decoder
 from gloveport.egress.conversation import Conversation, Head
 from gloveport.egress.heads import WITHOUT_BODY
 from gloveport.egress.messages import Answer, Headers
+from gloveport.egress.own_text import OwnText
 from gloveport.errors import UpstreamError
 from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault
@@ -26,13 +27,14 @@ class Reply:
 
     Attributes:
         vault: What must not be in it. A secret that is resolved while it comes is one that may come in it.
-        credentialed: Whether it is from an API that gets credentials: what can't be looked at is refused then.
+        own_text: What the program has itself sent, which stays; None where it comes from an API that gets credentials:
+            there all is scrubbed, and what can't be looked at is refused.
         received_bytes: Bytes of its body, as they came.
         found: Names of the secrets that were in it.
     """
 
     vault: Vault
-    credentialed: bool
+    own_text: OwnText | None
     received_bytes: int = 0
     found: set[str] = field(default_factory=set)
 
@@ -82,6 +84,15 @@ class Reply:
         return Head(status=answer.status, headers=(*self._scrubbed(answer.headers), *upgrade))
 
     @property
+    def credentialed(self) -> bool:
+        """Whether it is from an API that gets credentials."""
+        return self.own_text is None
+
+    @property
+    def _own(self) -> Collection[str]:
+        return () if self.own_text is None else self.own_text.names
+
+    @property
     def _looks(self) -> bool:
         """Whether there is anything to look for, or may be before it has come to its end."""
         return self.credentialed or bool(self.vault.needles)
@@ -103,9 +114,10 @@ class Reply:
 
     def _scrub(self, data: bytes) -> bytes:
         """The same object where there is nothing to be found in it."""
-        if not self._looks or scrub(self.vault.needles, data) is data:
+        own = self._own
+        if not self._looks or scrub(self.vault.needles, data, own) is data:
             return data
-        scrubber = Scrubber(self.vault.needles)
+        scrubber = Scrubber(self.vault.needles, own)
         scrubbed = scrubber.feed(data) + scrubber.finish()
         self.found |= scrubber.found
         return scrubbed
@@ -132,7 +144,7 @@ class Reply:
             stack.callback(lambda: self.found.update(scrubber.found))
             async for piece in answer.body:
                 self.received_bytes += len(piece)
-                scrubber.renew(self.vault.needles)
+                scrubber.renew(self.vault.needles, self._own)
                 for plain in (piece,) if undo is None else undo.feed(piece):
                     if scrubbed := scrubber.feed(plain):
                         yield scrubbed

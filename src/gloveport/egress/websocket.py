@@ -7,7 +7,7 @@ once more when it prints.
 
 import contextlib
 from codecs import IncrementalDecoder, getincrementaldecoder
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,8 +15,9 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
+from gloveport.egress.own_text import OwnText
 from gloveport.egress.wire import Wire
-from gloveport.secrets.scrub import Needles, Scrubber, scrub, scrub_text
+from gloveport.secrets.scrub import Finder, Needles, Scrubber, scrub
 from gloveport.secrets.vault import Vault
 
 _UTF8 = getincrementaldecoder("utf-8")
@@ -31,12 +32,14 @@ class Relay:
     Attributes:
         vault: What must not come in, and what is resolved meanwhile must not either.
         redactions: What must not go out.
+        own_text: What the program has itself sent, which stays when it comes back; None where all is scrubbed.
         sent_bytes, received_bytes: Bytes of messages that went out and came in.
         found: Names of the secrets that came.
     """
 
     vault: Vault
     redactions: Needles
+    own_text: OwnText | None
     sent_bytes: int = 0
     received_bytes: int = 0
     found: set[str] = field(default_factory=set)
@@ -51,8 +54,23 @@ class Relay:
         """
         program, server = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
         server.receive_data(ahead)
-        outward = _Direction(barred=lambda: self.redactions, source=near, incoming=program, sink=far, outgoing=server)
-        inward = _Direction(barred=lambda: self.vault.needles, source=far, incoming=server, sink=near, outgoing=program)
+        own = self.own_text
+        outward = _Direction(
+            barred=lambda: self.redactions,
+            source=near,
+            incoming=program,
+            sink=far,
+            outgoing=server,
+            finder=own.finder if own is not None and self.vault.needles else None,
+        )
+        inward = _Direction(
+            barred=lambda: self.vault.needles,
+            source=far,
+            incoming=server,
+            sink=near,
+            outgoing=program,
+            own=(lambda: own.names) if own is not None else tuple,
+        )
         ended: list[_Direction] = []
 
         async def pass_on(direction: _Direction) -> None:
@@ -78,6 +96,8 @@ class _Direction:
 
     Attributes:
         barred: What must not go that way, as it is by then.
+        own: Names of secrets that may all the same.
+        finder: Makes what has to see each message before it is passed on.
         at_sink: Whether it has ended at the sink, which may still have said something: closed as a WebSocket shall, or
             broken.
     """
@@ -87,11 +107,14 @@ class _Direction:
     incoming: Connection
     sink: Wire
     outgoing: Connection
+    own: Callable[[], Collection[str]] = tuple
+    finder: Callable[[], Finder] | None = None
     passed_bytes: int = 0
     found: set[str] = field(default_factory=set)
     at_sink: bool = False
     _scrubber: Scrubber | None = None
     _decoder: IncrementalDecoder = field(default_factory=_UTF8)
+    _finder: Finder | None = None
 
     async def pass_on(self) -> None:
         """Pass on what the source sends, until it closes, or either end is broken."""
@@ -127,17 +150,30 @@ class _Direction:
             part = self._part(bytes(event.data), event.message_finished)
             return BytesMessage(data=part, message_finished=event.message_finished)
         if isinstance(event, Ping | Pong):
-            return type(event)(payload=scrub(self.barred(), bytes(event.payload))[:_MOST_OF_A_REASON])
+            return type(event)(payload=self._clean(bytes(event.payload))[:_MOST_OF_A_REASON])
         if isinstance(event, CloseConnection):
-            reason = scrub_text(self.barred(), event.reason or "").encode()[:_MOST_OF_A_REASON].decode(errors="ignore")
+            reason = self._clean((event.reason or "").encode())[:_MOST_OF_A_REASON].decode(errors="ignore")
             return CloseConnection(code=event.code, reason=reason)
         raise LocalProtocolError(f"no event of an open WebSocket: {type(event).__name__}")
 
+    def _clean(self, data: bytes) -> bytes:
+        """What a control frame holds, as it is passed on."""
+        self._find(data, last=True)
+        return scrub(self.barred(), data, self.own())
+
+    def _find(self, data: bytes, last: bool) -> None:  # noqa: FBT001 - a flag of the protocol
+        if self.finder is not None:
+            self._finder = self._finder or self.finder()
+            self._finder.feed(data)
+            if last:
+                self._finder = None
+
     def _part(self, data: bytes, last: bool) -> bytes:  # noqa: FBT001 - a flag of the protocol
         """A part of a message, as far as it can be let out."""
+        self._find(data, last)
         if self._scrubber is None:
             self._scrubber = Scrubber(self.barred())
-        self._scrubber.renew(self.barred())
+        self._scrubber.renew(self.barred(), self.own())
         part = self._scrubber.feed(data)
         if last:
             part += self._scrubber.finish()

@@ -218,7 +218,9 @@ class Engine:
 
     def _tools(self, run: "_Run") -> Mapping[str, rpc.Handler]:
         """What the program may ask on the door of the tools."""
-        calls = Calls(hub=self.hub, guard=run.guard, clean=self.clean, look_up=self.look_up, ledger=run.ledger)
+        calls = Calls(
+            hub=self.hub, guard=run.guard, clean=self.gateway.vault.clean, look_up=self.look_up, ledger=run.ledger
+        )
         sampler = Sampler(
             guard=run.guard, vault=self.gateway.vault, provider=self.provider, ask_client=run.company.ask_client
         )

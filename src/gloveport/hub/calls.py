@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import mcp_types as wire
 import pydantic_core
@@ -28,6 +28,13 @@ from gloveport.policy.decide import decide
 from gloveport.policy.tools import hosts_to_confirm, hosts_to_look_up, is_visible
 from gloveport.policy.wording import FINAL, listed, shown
 from gloveport.rpc import Asked
+
+
+class Clean(Protocol):
+    """Takes the secrets out of a text, but those that are in what was sent (``Vault.clean``)."""
+
+    def __call__(self, text: str, sent: bytes = b"") -> str: ...  # noqa: D102
+
 
 LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
 """The addresses that a host has just now; none where it can't be looked up."""
@@ -60,15 +67,11 @@ class Ledger:
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """The calls of one execution.
-
-    Attributes:
-        clean: Takes the secrets out of a text.
-    """
+    """The calls of one execution."""
 
     hub: Hub
     guard: Guard
-    clean: Callable[[str], str]
+    clean: Clean
     look_up: LookUp
     ledger: Ledger = field(default_factory=Ledger)
 
@@ -87,7 +90,7 @@ class Calls:
             value = await self._call(server, tool, arguments)
             code = None
         except (Denied, UpstreamError) as raised:
-            error = self.cleaned(raised)
+            error = self.cleaned(raised, asked)
             code, reason = error.code, _cut(f"{error.args[0]} {error.hint}".rstrip())
             raise error from None
         finally:
@@ -101,11 +104,16 @@ class Calls:
             )
         return value
 
-    def cleaned(self, error: Denied | UpstreamError) -> Denied | UpstreamError:
+    def cleaned(self, error: Denied | UpstreamError, asked: Asked | None = None) -> Denied | UpstreamError:
         """The same without secrets. A server may have put one into whatever it says, of its tools or in place of an
-        answer.
+        answer. What a refusal quotes of what was asked stays: else it would tell which guess is a secret.
         """
-        return type(error)(error.code, self.clean(str(error.args[0])), hint=self.clean(error.hint))
+        message, hint = str(error.args[0]), error.hint
+        clean_message, clean_hint = self.clean(message), self.clean(hint)
+        if asked is not None and isinstance(error, Denied) and (message, hint) != (clean_message, clean_hint):
+            sent = pydantic_core.to_json(asked)
+            clean_message, clean_hint = self.clean(message, sent), self.clean(hint, sent)
+        return type(error)(error.code, clean_message, hint=clean_hint)
 
     def named(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
         """Own name of the server, name of the tool, and arguments, as far as they can be told.
@@ -160,11 +168,24 @@ class Calls:
         async with self.guard.admit(action) as ending:
             await self._confirm(action, ending)
             result, size = await self._made(definition, arguments, sent, ending)
+        clean = self._cleaner(definition, arguments)
         if result.is_error:  # out here: what a server says goes into no log
-            raise UpstreamError("tool_error", self.clean(error_text(result)), hint=expected(definition))
-        if size < _LARGE_BYTES:
-            return result_of(result, definition, self.clean)
-        return await to_thread.run_sync(result_of, result, definition, self.clean)  # others go on meanwhile
+            raise UpstreamError("tool_error", clean(error_text(result)), hint=expected(definition))
+        if max(size, sent) < _LARGE_BYTES:
+            return result_of(result, definition, clean)
+        return await to_thread.run_sync(result_of, result, definition, clean)  # others go on meanwhile
+
+    def _cleaner(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> Callable[[str], str]:
+        """Takes secrets out of what a tool says, but those that the program has itself sent to a server without any."""
+        server = self.hub.shelves[definition.server].server
+        if server.secret_env or server.auth:
+            return self.clean
+
+        def clean(text: str) -> str:
+            scrubbed = self.clean(text)
+            return text if scrubbed == text else self.clean(text, pydantic_core.to_json(arguments))
+
+        return clean
 
     async def _prepared(
         self, server: str, tool: str, arguments: Mapping[str, JsonValue], sent: int

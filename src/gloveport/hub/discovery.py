@@ -108,7 +108,7 @@ class Discovery:
             try:
                 return await handler(asked)
             except (Denied, UpstreamError) as error:
-                raise self.calls.cleaned(error) from None
+                raise self.calls.cleaned(error, asked) from None
 
         return handle
 

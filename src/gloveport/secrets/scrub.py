@@ -11,7 +11,7 @@ secrets.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
@@ -143,18 +143,20 @@ class Scrubber:
     back: what begins there and is a form is there wholly.
 
     Attributes:
+        own: Names of secrets that whoever reads the stream has written himself: those stay.
         found: Names of the secrets that were met.
     """
 
     _needles: Needles
+    own: Collection[str] = ()
     found: set[str] = field(default_factory=set)
     _tail: bytes = b""
     _out: int = 0  # of the tail's first bytes: they were let out, and tell whether what follows is a fold
     _gone: int = 0  # of the tail's first bytes: let out, or part of a form that was replaced already
 
-    def renew(self, needles: Needles) -> None:
+    def renew(self, needles: Needles, own: Collection[str] = ()) -> None:
         """Look for these from here on, also in what is held back: it may be the beginning of one of them."""
-        self._needles = needles
+        self._needles, self.own = needles, own
 
     def feed(self, data: bytes) -> bytes:
         """What can be let out now that these bytes have come."""
@@ -181,7 +183,7 @@ class Scrubber:
         for start, end, needle in self._needles.search(data):
             if start >= until:
                 break
-            if start < self._out:
+            if start < self._out or needle.name in self.own:
                 continue
             self.found.add(needle.name)
             if start >= at:
@@ -192,15 +194,45 @@ class Scrubber:
         return b"".join((*clean, data[at:until])) if at else data[:until]
 
 
-def scrub(needles: Needles, data: bytes) -> bytes:
-    """The data without any form of any of the secrets; the same object where there is none."""
-    return Scrubber(needles, _tail=data).finish()
+@dataclass(slots=True, repr=False, eq=False)
+class Finder:
+    """Tells what secrets one stream holds, as soon as the last byte of one has come.
+
+    Attributes:
+        found: Their names.
+    """
+
+    _needles: Needles
+    found: set[str] = field(default_factory=set)
+    _tail: bytes = b""
+
+    def feed(self, data: bytes) -> None:
+        """Look at what has come."""
+        data = self._tail + data
+        self.found.update(needle.name for _, _, needle in self._needles.search(data))
+        self._tail = data[-self._needles.hold :]
 
 
-def scrub_text(needles: Needles, text: str) -> str:
+def names_in(needles: Needles, data: bytes) -> frozenset[str]:
+    """Names of the secrets of which any form is in the data."""
+    return frozenset(needle.name for _, _, needle in needles.search(data))
+
+
+def scrub(needles: Needles, data: bytes, own: Collection[str] = ()) -> bytes:
+    """The data without any form of any of the secrets; the same object where there is none.
+
+    Args:
+        needles: The secrets.
+        data: All of it.
+        own: Names of those that stay.
+    """
+    return Scrubber(needles, own, _tail=data).finish()
+
+
+def scrub_text(needles: Needles, text: str, own: Collection[str] = ()) -> str:
     """As :func:`scrub`, for text, which may hold lone surrogates."""
     data = text.encode("utf-8", "surrogatepass")
-    clean = scrub(needles, data)
+    clean = scrub(needles, data, own)
     if clean is data:
         return text
     try:

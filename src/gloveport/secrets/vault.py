@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
 from gloveport.secrets.forms import Forms
-from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
+from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, names_in, scrub_text
 from gloveport.secrets.sources import LONGEST_SECRET, Sources
 from gloveport.secrets.values import scrub_value
 
@@ -73,9 +73,17 @@ class Vault:
             self._needles = Needles.of_forms(dict(self._named()))
         return self._needles
 
-    def clean(self, text: str) -> str:
-        """The text without secrets."""
-        return scrub_text(self.needles, text)
+    def clean(self, text: str, sent: bytes = b"") -> str:
+        """The text without secrets, but those that whoever reads it has sent himself.
+
+        To put a name in the place of one of those would tell of thousands of guesses which one is right.
+
+        Args:
+            text: What is to be read.
+            sent: What the reader has sent. Only where no secret can have come from elsewhere into the text.
+        """
+        needles = self.needles
+        return scrub_text(needles, text, names_in(needles, sent) if sent else ())
 
     def clean_fields(self, fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """A record's fields without secrets; the same where none is known, or there."""

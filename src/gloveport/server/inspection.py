@@ -25,6 +25,7 @@ from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.probe import Check
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.sources import Sources
+from gloveport.secrets.strength import is_guessable
 from gloveport.server.build import bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
 
 _GREETINGS: Mapping[Language, str] = {
@@ -85,12 +86,16 @@ async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Ch
 
 
 async def _secrets_check(sources: Sources, name: str, refs: Collection[Secret]) -> Check:
-    faults = []
+    faults, guessable = [], []
     for ref in sorted({*refs}):
         try:
-            await sources.resolve(ref)
+            if is_guessable(await sources.resolve(ref)):
+                guessable.append(ref)
         except ConfigError as error:
             faults.append(error)
+    if guessable and not faults:
+        detail = f"its secrets can be had, and by trying they can be guessed: {', '.join(guessable)}"
+        return Check(name=name, state="weaker", detail=detail, repair="put a random one of 16 characters or more there")
     if not faults:
         return Check(name=name, state="enforced", detail="its secrets can be had")
     detail = "; ".join(str(fault.args[0]) for fault in faults)

@@ -1,0 +1,49 @@
+"""Whether a secret could be guessed by trying: an estimate that is plain and rather too kind. Pure.
+
+Whoever sees that one of his texts is scrubbed has guessed a secret. No program can be kept from trying; against a
+random token that is hopeless, against a password of words and digits it is not.
+"""
+
+import math
+import re
+from string import ascii_lowercase, ascii_uppercase, digits
+
+LEAST_BITS = 50.0
+"""What nobody can try one by one."""
+
+_LETTERS = re.compile(r"[A-Za-z]{4,}")
+_LIKE_A_WORD = re.compile(r"[A-Z]?[a-z]+")
+_VOWEL, _CONSONANTS = re.compile(r"[aeiouy]", re.IGNORECASE), re.compile(r"[^aeiouy]{5}", re.IGNORECASE)
+_VOWELS = (0.2, 0.7)
+"""Their share of the letters of a word."""
+_BITS_OF_A_LETTER = 1.5
+"""Of one in a word: Shannon's estimate for English is 0.6 to 1.3."""
+_REPEATED = 1.5
+_CLASSES = (ascii_lowercase, ascii_uppercase, digits)
+_OTHERS = 33
+
+
+def is_guessable(value: str) -> bool:
+    """Whether it has fewer than ``LEAST_BITS`` to be guessed."""
+    return guess_bits(value) < LEAST_BITS
+
+
+def guess_bits(value: str) -> float:
+    """How many bits somebody has to guess who knows how people make passwords."""
+    in_words = sum(len(run) for run in _LETTERS.findall(value) if _is_word(run))
+    bits = _bits_of_one(value)
+    by_letter = in_words * _BITS_OF_A_LETTER + (len(value) - in_words) * bits
+    return min(by_letter, len({*value}) * bits * _REPEATED)  # the same over and over is nothing new
+
+
+def _is_word(run: str) -> bool:
+    share = len(_VOWEL.findall(run)) / len(run)
+    alike = _LIKE_A_WORD.fullmatch(run) is not None
+    return alike and _VOWELS[0] <= share <= _VOWELS[1] and _CONSONANTS.search(run) is None
+
+
+def _bits_of_one(value: str) -> float:
+    """Of a random character from the classes that occur."""
+    known = sum(len(one) for one in _CLASSES if not {*one}.isdisjoint(value))
+    others = _OTHERS if any(all(letter not in one for one in _CLASSES) for letter in value) else 0
+    return math.log2(known + others)
