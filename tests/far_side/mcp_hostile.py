@@ -177,6 +177,34 @@ def twice(request: dict) -> None:
     text(request, "second")
 
 
+def raw(body: bytes) -> Callable[[dict], None]:
+    """Answer with a line in which ID stands for the request's id."""
+
+    def say(request: dict) -> None:
+        sys.stdout.buffer.write(body.replace(b"ID", str(request["id"]).encode()) + b"\n")
+        sys.stdout.buffer.flush()
+
+    return say
+
+
+def words(text: bytes) -> Callable[[dict], None]:
+    return raw(b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"' + text + b'"}]}}')
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+UNREADABLE: dict[str, Callable[[dict], None]] = {
+    "half a pair": words(rb"caf\u00e9 \\ud83d \ud83d"),
+    "other half": words(rb"\ude00\ud83d\ude00"),
+    "no utf-8": words(b"caf\xe9 \xf0\x9f\x98"),
+    "raw surrogate": words(b"\xed\xa0\xbd"),
+    "depth": raw(b'{"jsonrpc":"2.0","id":ID,"result":{"structuredContent":{"a":' + DEEP + b'},"content":[]}}'),
+    "depth, id last": raw(b'{"jsonrpc":"2.0","result":{"structuredContent":{"id":5,"a":' + DEEP + b'}},"id":ID}'),
+    "cut off": raw(b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"te'),
+    "no result": raw(b'{"jsonrpc":"2.0","id":ID,"result":"yes"}'),
+    "a list": raw(b'{"jsonrpc":"2.0","id":ID,"result":[1]}'),
+    "nan": raw(b'{"jsonrpc":"2.0","id":ID,"result":{"structuredContent":{"a":NaN},"content":[]}}'),
+    "no version": raw(b'{"id":ID,"result":{"content":[]}}'),
+}
 BAD: dict[str, Callable[[dict], None]] = {
     "huge line": huge_line,
     "huge answer": lambda request: text(request, "x" * (20 << 20)),
@@ -202,14 +230,13 @@ BAD: dict[str, Callable[[dict], None]] = {
     "bad schema": lambda request: answer(request, {"content": [], "structuredContent": {"word": "a" * 64 + "!"}}),
     "deep schema": lambda request: answer(request, {"content": [], "structuredContent": {"a": 1}}),
     "bad result": lambda request: answer(request, {"content": [{"type": "text", "text": 5}]}),
-    "no result": lambda request: answer(request, "yes"),
     "error": lambda request: refuse(request, -32000, "\x1b[31mno\n" * 900),
     "renamed later": changes,
     "endless later": changes,
     "answers twice": twice,
     "leaves a child": leaves_a_child,
     "talks": talks,
-}
+} | UNREADABLE
 
 
 def call(request: dict) -> None:

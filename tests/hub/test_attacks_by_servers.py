@@ -202,13 +202,33 @@ async def test_a_schema_that_takes_forever_to_check_an_answer_by_is_not_checked_
         await is_well(far)
 
 
-@pytest.mark.parametrize("conduct", ["bad result", "no result"])
-async def test_what_is_no_result_is_an_error_of_its_call_alone(conduct):
-    """H1."""
-    async with using(hostile(conduct, call_seconds=1)) as far:
-        error = await failure(far.call("bad", {}))
-        assert error.code == ("bad_answer" if conduct == "bad result" else "tool_timeout")
+@pytest.mark.parametrize(
+    "conduct", ["bad result", "no result", "a list", "depth", "depth, id last", "cut off", "no version"]
+)
+async def test_what_is_no_result_is_an_error_of_its_call_alone_at_once(conduct):
+    """H1: it was passed over, and the call waited its whole time."""
+    async with using(hostile(conduct, call_seconds=600)) as far:
+        with anyio.fail_after(60):
+            error = await failure(far.call("bad", {}))
+        assert error.code == "bad_answer"
         await is_well(far)
+
+
+@pytest.mark.parametrize(
+    ("conduct", "text"),
+    [
+        ("half a pair", "café \\ud83d \ufffd"),
+        ("other half", "\ufffd\U0001f600"),
+        ("no utf-8", "caf\ufffd \ufffd"),
+        ("raw surrogate", "\ufffd\ufffd\ufffd"),
+    ],
+)
+async def test_a_text_that_was_cut_in_the_middle_of_a_character_is_mended(conduct, text):
+    """H1: ``"…😀".slice(0, 10)`` in Node. Everything else of it is as the server has sent it."""
+    async with using(hostile(conduct, call_seconds=600)) as far:
+        with anyio.fail_after(60):
+            (block,) = (await far.call("bad", {})).content
+        assert block.text == text
 
 
 async def test_what_a_server_says_is_shown_printable_and_short():

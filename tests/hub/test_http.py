@@ -315,6 +315,37 @@ async def test_a_body_that_unfolds_is_not_unfolded():
         assert (await failure(upstream.call("plain", {}))).code == "bad_answer"
 
 
+@pytest.mark.parametrize("kind", ["json", "events"])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b'"result":{"content":[{"type":"text","text":"ab \\ud83d"}]}', "ab \ufffd"),
+        (b'"result":{"content":[{"type":"text","text":"ab \xf0\x9f"}]}', "ab \ufffd"),
+        (b'"result":"s3cr3t-that-is-cut-by-whoever-quotes-it"', None),
+        (b'"result":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", None),
+    ],
+)
+async def test_an_answer_that_can_t_be_read_is_mended_or_an_error_at_once(kind, answer, text):
+    """H1: and no part of it is quoted, for it would be cut before a secret in it is found."""
+
+    async def conduct(asked):
+        if asked.what != "tools/call":
+            await behave(asked)
+            return
+        body = b'{"jsonrpc":"2.0","id":%d,%b}' % (asked.message["id"], answer)
+        await asked.send(reply(body) if kind == "json" else reply(event(body), kind="text/event-stream"))
+
+    async with raw(conduct) as far, using(server(far, call_seconds=600)) as upstream:
+        with anyio.fail_after(60):
+            if text is None:
+                error = await failure(upstream.call("plain", {}))
+                assert error.code == "bad_answer"
+                assert "s3cr3t" not in str(error)
+            else:
+                (block,) = (await upstream.call("plain", {})).content
+                assert block.text == text
+
+
 async def test_a_call_that_is_not_answered_takes_its_own_time_and_no_other_call():
     """H1, T5: call_seconds."""
 

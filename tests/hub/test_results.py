@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hub.schemas import definition
 
+from gloveport.errors import UpstreamError
 from gloveport.hub.results import error_text, result_of
 from gloveport.secrets.scrub import Needles, scrub_text
 
@@ -35,6 +36,14 @@ def nested(levels):
     for _ in range(levels):
         inner = [inner]
     return inner
+
+
+@pytest.mark.parametrize("structured", [{"a": float("nan")}, {"a": nested(100)}, {"a": float("-inf")}])
+def test_structured_content_that_can_t_be_told_is_no_empty_text(structured):
+    """H3: it became "" without a word."""
+    with pytest.raises(UpstreamError, match="structured content that is no JSON") as caught:
+        value(structured=structured)
+    assert caught.value.code == "bad_answer"
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ import mcp_types as wire
 import pydantic_core
 from pydantic import JsonValue
 
+from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
 from gloveport.limits.values import has_many_values
+from gloveport.policy.wording import shown
 from gloveport.secrets.values import scrub_value
 
 MOST_DEPTH: Final = 100
@@ -35,10 +37,20 @@ def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callab
         definition: The tool that was called.
         scrub: Takes the secrets out of a text. The base64 of images and the like goes through it too: forms of secrets
             in base64 are among what it finds.
+
+    Raises:
+        UpstreamError: ``bad_answer``: nothing of it can be told.
     """
     blocks = [
         scrub_value(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
     ]
+    if result.structured_content is not None and not result.content and not _is_json(result.structured_content):
+        raise UpstreamError(
+            "bad_answer",
+            f"The tool {shown(definition.name)} has answered with structured content that is no JSON, for there is NaN "
+            f"or infinity in it, or that nests more than {MOST_DEPTH} levels, and with nothing else.",
+            hint="The call may have had an effect.",
+        )
     kind, value = _value(result, wrapped_schema(definition.output_schema) is not None, scrub)
     return {"kind": kind, "value": value, "blocks": blocks}
 

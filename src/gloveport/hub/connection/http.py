@@ -21,8 +21,10 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from gloveport.errors import UpstreamError
+from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.limits.values import MOST_VALUES, count_values, has_many_values
 from gloveport.model.hub import Server
@@ -203,7 +205,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         headers.pop("set-cookie", None)  # a jar would grow without bounds
         headers["content-type"] = kind  # in another character set, what was counted and left out would be other text
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it comes from such a transport
-        events = _Events() if kind == "text/event-stream" else None
+        events = _Events(answers_all=self.after_failure == "is stuck") if kind == "text/event-stream" else None
         stream = _Body(self, response.stream, deadline, events)
         return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
@@ -242,7 +244,7 @@ class _Body(httpx2.AsyncByteStream):
         whole = bytes(body)
         if has_many_values(whole):
             await self._refuse(f"{MOST_VALUES} values")
-        yield whole
+        yield mend(whole)
 
     async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
         pieces = aiter(self.stream)
@@ -279,15 +281,17 @@ class _Body(httpx2.AsyncByteStream):
 
 @dataclass(kw_only=True, eq=False)
 class _Events:
-    """Leaves the fields out by which a stream is taken up again, and counts.
+    """Leaves the fields out by which a stream is taken up again, mends what is no text, and counts.
 
     Attributes:
+        answers_all: Whether an answer that can't be read becomes an error here. The SDK's older transport drops it.
         size: Bytes of the event that is coming, so far.
         values: Values in the largest event, in its complete lines. In each anew: no string in JSON goes over a line's
             end, and what looks like one must not hide the lines behind it.
         rest: A line that is not complete.
     """
 
+    answers_all: bool = False
     size: int = 0
     values: int = 0
     rest: bytes = b""
@@ -313,4 +317,16 @@ class _Events:
             self._values = self._values + count_values(text) if text else 0
             self.values = max(self.values, self._values)
         self.size = max(largest, self._before + len(self.rest))
-        return b"".join(line for line in lines if line.rstrip(b"\r\n").partition(b":")[0] not in _OF_RESUMPTION)
+        return b"".join(
+            self._readable(line) for line in lines if line.rstrip(b"\r\n").partition(b":")[0] not in _OF_RESUMPTION
+        )
+
+    def _readable(self, line: bytes) -> bytes:
+        line = mend(line)
+        name, _, data = line.partition(b":")
+        if not self.answers_all or name != b"data" or not data.lstrip().startswith(b"{"):
+            return line
+        read = read_message(data.strip())
+        if not isinstance(read, SessionMessage) or not is_bad_answer(read):
+            return line
+        return b"data: " + read.message.model_dump_json(by_alias=True).encode() + line[len(line.rstrip(b"\r\n")) :]

@@ -25,6 +25,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
 from gloveport.hub.connection.listing import Listing, list_tools
+from gloveport.hub.connection.unreadable import BAD_ANSWER
 from gloveport.hub.connection.wire import TOO_LARGE, Reading, Wire, Writing
 from gloveport.hub.definition import Definition
 from gloveport.limits.faults import first_faults
@@ -269,6 +270,9 @@ class Link:
         if error.code == TOO_LARGE:
             hint = "Ask it for less: a page, a filter, fewer fields."
             return self._target.error("answer_too_large", f"has sent an answer of {error.message}", hint)
+        if error.code == BAD_ANSWER:
+            hint = "The call may have had an effect."
+            return self._target.error("bad_answer", f"has sent an answer that can't be read: {error.message}", hint)
         if error.code == wire.HEADER_MISMATCH:
             self._changed.set()
         what = f"answers with the error {error.code}: {self._target.quoted(error.message)}"

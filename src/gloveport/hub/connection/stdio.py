@@ -22,10 +22,10 @@ from typing import IO, NoReturn, TypeAlias
 import anyio
 from anyio import to_thread
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.command import directory, environment, program
+from gloveport.hub.connection.unreadable import read_message
 from gloveport.limits.values import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
@@ -224,10 +224,7 @@ class _Received:
 def _message(line: bytes, name: str) -> SessionMessage | Exception:
     if has_many_values(line):  # to make them would stop everybody for seconds
         raise _too_large(name, f"{MOST_VALUES} values")
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+    return read_message(line)
 
 
 def _too_large(name: str, most: str) -> UpstreamError:

@@ -8,6 +8,7 @@ value at a time on our event loop, there is an error.
 """
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -21,6 +22,7 @@ from mcp.shared.inbound import mcp_param_headers
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import (
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     ErrorData,
     JSONRPCError,
     JSONRPCNotification,
@@ -29,6 +31,7 @@ from mcp_types import (
     RequestId,
 )
 
+from gloveport.hub.connection.unreadable import bad_answer
 from gloveport.limits.values import has_many_values
 
 TOO_LARGE: Final = -33000
@@ -46,6 +49,8 @@ _COURTESY_SECONDS = 0.5
 
 _NOISE, _PAUSE_SECONDS = 128, 0.05
 """After so many messages that were not asked for the reading rests: 2560 a second at most."""
+
+_OF_THE_SDK = re.compile(r"Failed to parse (?:JSON response|SSE message)")
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +127,7 @@ class Wire:
         match item.message:
             case JSONRPCResponse(id=number) | JSONRPCError(id=number):
                 method = None if number is None else self._open.pop(coerce_request_id(number), None)
-                return None if method is None else await _checkable(item, method)
+                return None if number is None or method is None else await _checkable(_unquoted(item, number), method)
             case JSONRPCNotification(method=name):
                 if name == _TOOLS_CHANGED:
                     self.on_change()
@@ -182,6 +187,20 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _unquoted(item: SessionMessage, number: RequestId) -> SessionMessage:
+    """The same, but where the SDK could not read an answer, and quotes a part of it that was cut before a secret in it
+    could be found.
+    """
+    answer = item.message
+    if (
+        isinstance(answer, JSONRPCError)
+        and answer.error.code == PARSE_ERROR
+        and _OF_THE_SDK.match(answer.error.message)
+    ):
+        return SessionMessage(bad_answer(number, "it is no message of the protocol"), item.metadata)
+    return item
 
 
 async def _checkable(item: SessionMessage, method: str) -> SessionMessage:

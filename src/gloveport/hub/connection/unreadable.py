@@ -1,0 +1,88 @@
+"""Messages that can't be read as they are: mended where only their text is broken, else an error for whoever waits.
+
+A server that cuts a text in the middle of a character is common; what it answers must not be passed over, or the call
+waits its whole time for nothing.
+"""
+
+import re
+from typing import Final
+
+import pydantic_core
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapter
+
+BAD_ANSWER: Final = -33001
+"""The code of an error in the place of an answer that can't be read. No server's: those are from -32768 to -32000."""
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_ID = re.compile(rb'"id"\s{0,9}:\s{0,9}(-?[0-9]{1,18}|"[^"\\]{1,200}")')
+_OUTCOME = re.compile(rb'"(?:result|error)"')
+_LOOKED_AT = 4096
+"""Bytes at each end of what is no JSON in which an id is looked for."""
+
+
+def read_message(line: bytes) -> SessionMessage | ValueError:
+    """The message that a line is; where it is an answer that can't be read, an error in its place."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        fault = error
+    mended = mend(line)
+    if mended != line:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(mended, by_name=False))
+        except ValueError:
+            pass
+    number, problem = _answered(mended)
+    return fault if number is None else SessionMessage(bad_answer(number, problem))
+
+
+def mend(data: bytes) -> bytes:
+    """JSON whose texts are text: what is no UTF-8, and half of a pair of surrogates, is replaced by U+FFFD."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode(errors="replace").encode()
+    return _ESCAPE.sub(_whole, data) if _SURROGATE.search(data) else data
+
+
+def bad_answer(number: RequestId, problem: str) -> JSONRPCError:
+    """The error in the place of an answer to a request."""
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=BAD_ANSWER, message=problem))
+
+
+def is_bad_answer(item: SessionMessage) -> bool:
+    """Whether it is such an error."""
+    return isinstance(item.message, JSONRPCError) and item.message.error.code == BAD_ANSWER
+
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if escape["lone"] else escape[0]
+
+
+def _answered(line: bytes) -> tuple[RequestId | None, str]:
+    """Which request a message answers that is none, and what is wrong with it."""
+    try:
+        message = pydantic_core.from_json(line)
+    except ValueError:
+        return _id_near_an_end(line), "it is no JSON, or nests too deeply"
+    if not isinstance(message, dict) or "method" in message or message.keys().isdisjoint(("result", "error")):
+        return None, ""
+    number = message.get("id")
+    known = isinstance(number, str) or type(number) is int
+    return (number if known else None), "it has neither a result nor an error that the protocol knows"
+
+
+def _id_near_an_end(line: bytes) -> RequestId | None:
+    """Of what no parser reads: the id before the result, else the last. A wrong one harms the server's own calls."""
+    outcome = _OUTCOME.search(line, 0, _LOOKED_AT)
+    before = _ID.search(line, 0, outcome.start() if outcome else _LOOKED_AT)
+    found = [before] if before else [*_ID.finditer(line, max(0, len(line) - _LOOKED_AT))]
+    if not found or not (outcome or _OUTCOME.search(line, max(0, len(line) - _LOOKED_AT))):
+        return None
+    number: RequestId = pydantic_core.from_json(found[-1][1])
+    return number
