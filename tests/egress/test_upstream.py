@@ -268,6 +268,29 @@ async def test_what_comes_before_a_break_is_delivered(far, upstreams, route_to, 
             await anext(answer.body)
 
 
+@pytest.mark.parametrize("says_so", [True, False])
+async def test_an_answer_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
+    authority, upstreams, route_to, out, says_so
+):
+    """N7: anybody on the way can end a connection; without close_notify a part was taken for the whole."""
+
+    async def handle(stream):
+        await stream.receive()
+        await stream.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc")
+        if not says_so:
+            await stream.transport_stream.aclose()
+
+    async with listening(handle, authority.server("api.test", protocols=("http/1.1",))) as place:
+        route = route_to(place, scheme="https")
+        if says_so:
+            assert (await fetch(upstreams, route, out("/")))[2] == b"abc"
+        else:
+            async with upstreams.exchange(route, out("/"), None) as answer:
+                assert await anext(answer.body) == b"abc"
+                with pytest.raises(UpstreamError, match="without ending its TLS"):
+                    await anext(answer.body)
+
+
 async def test_an_answer_of_an_old_server_ends_where_its_connection_ends(upstreams, route_to, out):
     """N7: HTTP/1.0 without a length, and a head with hundreds of headers."""
     head = b"HTTP/1.0 200 OK\r\n" + b"".join(b"X-%d: 1\r\n" % number for number in range(500))

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
-from anyio.streams.tls import TLSAttribute, TLSListener
+from anyio.streams.tls import TLSAttribute, TLSListener, TLSStream
 
 HOST = "127.0.0.11"
+
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 @dataclass
@@ -42,8 +44,11 @@ async def listening(
     async def serve(stream: ByteStream) -> None:
         place.connections += 1
         async with stream:
-            with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            with contextlib.suppress(*_GONE):
                 await handle(stream)
+            if isinstance(stream, TLSStream):
+                with contextlib.suppress(*_GONE, OSError), anyio.move_on_after(1):
+                    await stream.unwrap()  # says that this is the end: without that, an answer may be cut off
         place.ended += 1
 
     async with listener, anyio.create_task_group() as tasks:

@@ -110,12 +110,15 @@ def test_text_that_begins_so():
 
 
 HIDDEN = ("{}\n", " {}", "\n{}", "{}\u00a0", "\u200b{}", "{}\x00", "\u202e{}", "{}\u2028", "\ufeff{}", "{}\r\nx")
+IGNORED = tuple(
+    f"{{}}{one}" for one in "\ufe0f\u115f\u3164\u034f\u1160\u17b4\u180b\u00ad\u061c\u2064\uffa0\u2800\U000e0100"
+)
 
 
 @pytest.mark.parametrize(
     "condition", [Condition(equals="rm -r"), Condition(one_of=("a", "rm -r")), Condition(pattern="rm .*")]
 )
-@pytest.mark.parametrize("form", HIDDEN)
+@pytest.mark.parametrize("form", HIDDEN + IGNORED)
 def test_a_text_that_a_server_may_clean_is_in_doubt(condition, form):
     """H5, P22: no rule is walked around by an end of a line, a space or a character that nobody sees."""
     assert outcome(condition, x="rm -r") is Met.YES
@@ -205,6 +208,9 @@ def test_no_text_makes_an_expression_slow():
         ("/ws/..\u2215etc", Met.PERHAPS),
         ("/ws/..\uff3cetc", Met.PERHAPS),
         ("/ws/.\u200b./etc", Met.PERHAPS),
+        ("/ws/.\ufe0f./etc", Met.PERHAPS),
+        ("/ws/..\ufe0f/etc", Met.PERHAPS),
+        ("/ws/..\u115f/etc", Met.PERHAPS),
         ("/ws/" + "a" * 9000, Met.PERHAPS),
         ("/ws/\u00e9t\u00e9 \u6587.txt", Met.YES),
     ],

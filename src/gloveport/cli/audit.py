@@ -271,7 +271,9 @@ def _word(value: "JsonValue") -> str:
 
 def _printable(text: str) -> str:
     """Escape controls, bidirectional overrides, lone surrogates and whatever else does not print."""
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    from gloveport.policy.wording import is_visible
+
+    return "".join(c if is_visible(c) else json.dumps(c)[1:-1] for c in text)
 
 
 def _write_csv(records: "Iterable[Record]", columns: list[str]) -> None:

@@ -70,4 +70,6 @@ def _exit_code(error: GloveportError) -> int:
 
 def _printable(text: str) -> str:
     """Escape what does not print: a message may quote a file that somebody else wrote."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    from gloveport.policy.wording import is_visible
+
+    return "".join(c if c == "\n" or is_visible(c) else ascii(c)[1:-1] for c in text)

@@ -15,6 +15,7 @@ from pydantic import ByteSize
 
 from gloveport.config.schema import KeyPath
 from gloveport.model import Value
+from gloveport.policy.wording import is_visible
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
@@ -23,7 +24,7 @@ _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)
 def printable(text: str, *, limit: int = 4096) -> str:
     """Escape what does not print (controls, bidirectional overrides) as TOML does; cut what exceeds ``limit``."""
     shown = "".join(
-        c if c.isprintable() else f"\\u{ord(c):04x}" if c < "\U00010000" else f"\\U{ord(c):08x}" for c in text
+        c if is_visible(c) else f"\\u{ord(c):04x}" if c < "\U00010000" else f"\\U{ord(c):08x}" for c in text
     )
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 

@@ -160,8 +160,11 @@ class Exchange:
                 return piece
             if self._incoming.ended:
                 raise StopAsyncIteration
-            if not await self._receive() and not self._incoming.finish():
-                raise self._broken("it hung up")
+            if not await self._receive():
+                if not self._incoming.finish():
+                    raise self._broken("it hung up")
+                if self._wire.torn:  # the answer ends with the connection, which anybody on the way can end
+                    raise self._broken("it hung up without ending its TLS, so this may not be all")
 
     async def begin(self, tasks: TaskGroup, head: bytes, body: Body, length: int | None) -> None:
         """Send the request and wait for the head of its answer."""

@@ -1,4 +1,7 @@
-"""A connection, plain or TLS, on a socket that never blocks. The end of a stream and of TLS are one: ``b""``."""
+"""A connection, plain or TLS, on a socket that never blocks. The end of a stream and of TLS are one: ``b""``.
+
+Whether a server has said that this is the end (close_notify) is told apart: anybody on the way can end a connection.
+"""
 
 import contextlib
 import errno
@@ -27,12 +30,17 @@ class Session(ssl.SSLSocket):
 
 
 class Wire:
-    """One end of a TCP connection. One task may receive while another sends; each may do so once at a time."""
+    """One end of a TCP connection. One task may receive while another sends; each may do so once at a time.
+
+    Attributes:
+        torn: Whether what a TLS server sends ended without its saying so: it may not be all.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)  # noqa: FBT003 - its only argument
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.torn = False
         self._socket = sock
         self._waiting = 0
         self._in_a_row = 0
@@ -52,7 +60,10 @@ class Wire:
                 await self._readable()
             except ssl.SSLWantWriteError:
                 await self._writable()
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            except ssl.SSLZeroReturnError:
+                return b""
+            except ssl.SSLEOFError:
+                self.torn = True
                 return b""
 
     async def peek(self) -> bytes:
@@ -93,7 +104,10 @@ class Wire:
         Raises:
             OSError: The handshake failed; ``ssl.SSLCertVerificationError`` when it is somebody else.
         """
-        await self._shake(context.wrap_socket(self._release(), server_hostname=name, do_handshake_on_connect=False))
+        session = context.wrap_socket(
+            self._release(), server_hostname=name, do_handshake_on_connect=False, suppress_ragged_eofs=False
+        )
+        await self._shake(session)
 
     @property
     def asked_name(self) -> str | None:

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from gloveport.model.hub import CallTool, Condition
 from gloveport.policy.addresses import is_global
 from gloveport.policy.hosts import canonical_host, is_address
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import is_visible, shown
 
 
 class Met(IntEnum):
@@ -170,7 +170,7 @@ def _unlike(value: object) -> Met:
 
 def _may_be_cleaned(text: str) -> bool:
     """Servers trim, and drop what can't be seen: controls, ends of lines, zero-width and directional characters."""
-    return not text.isprintable() or text != text.strip()
+    return not is_visible(text) or text != text.strip()
 
 
 def _texts(value: object) -> Iterator[str]:

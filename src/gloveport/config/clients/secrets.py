@@ -4,6 +4,7 @@ neither shown nor handed to programs.
 
 import re
 
+from gloveport.policy.wording import is_visible
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 from gloveport.secrets.sources import LONGEST_SECRET
 
@@ -86,7 +87,7 @@ def is_harmless_address(url: str) -> bool:
 
 def unusable_secret(value: str) -> str | None:
     """Say why a value can't be used as a secret here; None where it can."""
-    if any(not character.isprintable() for character in value):
+    if not is_visible(value):
         return "holds line breaks or other control characters, and a secret is text in one line"
     if not MIN_SECRET_CHARS <= len(value.strip()) <= len(value) <= LONGEST_SECRET:
         return f"has not {MIN_SECRET_CHARS} to {LONGEST_SECRET} characters, so it can't be kept out of answers"
@@ -95,7 +96,7 @@ def unusable_secret(value: str) -> str | None:
 
 def _is_ordinary(value: str, *, longest: int = _LONGEST_VALUE_WORD) -> bool:
     """Whether a text is made of words and numbers, as paths, addresses, names and versions are."""
-    if len(value) > _LONGEST or not value.isprintable():
+    if len(value) > _LONGEST or not is_visible(value):
         return False
     rest = _PORT.sub("", _SCHEME.sub("", value, count=1), count=1)
     if value != rest and "@" in rest.partition("/")[0]:

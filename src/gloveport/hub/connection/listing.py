@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.wire import TOO_LARGE, Headers
 from gloveport.hub.definition import Definition, definition_of
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import is_visible, shown
 
 _MOST_PAGES, _MOST_TOOLS = 200, 10_000
 _MOST_NAME_CHARS = 128
@@ -114,7 +114,7 @@ def _definitions(server: str, tools: Sequence[wire.Tool]) -> tuple[Definition, .
 
 
 def _is_fit(tool: wire.Tool, client: Client) -> bool:
-    if not (0 < len(tool.name) <= _MOST_NAME_CHARS and tool.name.isprintable()):
+    if not (0 < len(tool.name) <= _MOST_NAME_CHARS and is_visible(tool.name)):
         return False
     modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
     return not modern or find_invalid_x_mcp_header(tool.input_schema) is None

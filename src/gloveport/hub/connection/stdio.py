@@ -28,7 +28,7 @@ from gloveport.hub.connection.command import directory, environment, program
 from gloveport.hub.connection.unreadable import read_message
 from gloveport.limits.values import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import printable, shown
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 _CHUNK_BYTES = 1 << 16
@@ -359,7 +359,7 @@ class _Said:
         # As a whole first: a secret may go over several lines.
         lines = [line for line in self.clean(whole.decode(errors="replace")).split("\n") if line.strip()]
         for line in lines[:_LOGGED_LINES]:
-            _log.info("server %s: %s", self.name, _printable(line[:_LOGGED_CHARS]))
+            _log.info("server %s: %s", self.name, printable(line[:_LOGGED_CHARS]))
         if feed and len(lines) > _LOGGED_LINES:
             _log.info("server %s: %d more lines", self.name, len(lines) - _LOGGED_LINES)
 
@@ -368,8 +368,4 @@ class _Said:
         """The end of what it said, for a sentence; empty where it said nothing."""
         # Of the cleaned text far less than was kept: a secret that the cut went through must not be shown in part.
         text = self.clean(self._tail.decode(errors="replace")).strip()[-_TAIL_CHARS:]
-        return f" It said: {_printable(text)}" if text else ""
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+        return f" It said: {printable(text)}" if text else ""

@@ -5,14 +5,12 @@ A server's texts are read by people who decide and by models that obey, and stan
 
 import json
 
-from gloveport.policy.wording import UNSEEN
+from gloveport.policy.wording import is_visible
 
 
 def printable(text: str) -> str:
     r"""The text with every character that does not show as itself written as ``\u200b`` or ``\U000e0041``."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c if c.isprintable() and not UNSEEN.match(c) else _escape(c) for c in text)
+    return text if is_visible(text) else "".join(c if is_visible(c) else _escape(c) for c in text)
 
 
 def line(text: str, limit: int) -> str:
