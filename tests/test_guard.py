@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gloveport.approvals.question import Verdict
-from gloveport.audit.log import AuditLog
+from gloveport.audit.log import AuditLog, Bounds
 from gloveport.errors import AuditError, Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant
@@ -296,3 +296,21 @@ async def test_an_ending_that_can_not_be_written_down_does_not_hide_how_it_ended
         async with guard.admit(ACTION):
             act()
     assert str(caught.value.__context__) == "disk"
+
+
+async def test_refusals_of_one_kind_are_counted_after_the_first_and_the_end_of_the_run_says_how_many(tmp_path):
+    """P13, the knob audit.refusals_per_run: to be refused costs a program nothing, and would fill the log."""
+    bounds = Bounds(refusals=3)
+    with AuditLog.open(tmp_path / "audit", max_file_bytes=1 << 20, bounds=bounds) as log:
+        guard = Guard(grant=GRANT, audit=log, caller="me", run_id="run-1")
+        async with guard.admit(ACTION):
+            for number in range(9):
+                guard.deny("fetch", Denied("host_not_granted", "No."), {"path": f"/{number}"})
+            for _ in range(3):
+                guard.deny("fetch", Denied("port_not_granted", "No."), {})
+            with pytest.raises(Denied):
+                guard.admit_now(SAMPLE.model_copy(update={"model": "large"})).__enter__()
+    records = written(tmp_path)
+    assert [record.get("code") for record in records].count("host_not_granted") == 3
+    assert [record.get("path") for record in records if "further" in record] == ["/2", None]
+    assert (records[-1]["kind"], records[-1]["refused"]) == ("execute.ended", {"fetch host_not_granted": 9})

@@ -6,6 +6,7 @@ down is an error to whoever waits for it. Where a person has to say, the run's c
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pydantic import JsonValue
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
-from gloveport.model import Action, Allow, Ask, Decision, Deny, Grant
+from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.hub import CallTool
 from gloveport.model.workspace import RunCommand, WriteFiles
 from gloveport.policy.decide import decide
@@ -28,6 +29,7 @@ from gloveport.sandbox.clock import Clock
 _COMMAND_CHARACTERS = 2000
 """Of a command's text: what is longer is told by its digest."""
 
+_DENIED = ".denied"
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
 
 
@@ -63,6 +65,7 @@ class Guard:
         asker: Who asks a person; without one, what would be asked about is denied.
         permits: Ids of the permissions without which the grant would not allow the command or write.
         clock: The execution's.
+        refusals: How many of each kind there were.
     """
 
     grant: Grant
@@ -73,6 +76,7 @@ class Guard:
     asker: Asker | None = None
     permits: tuple[str, ...] = ()
     clock: Clock = field(default_factory=Clock)
+    refusals: Counter[str] = field(default_factory=Counter)
 
     def admit(self, action: Action) -> AbstractAsyncContextManager[Ending]:
         """Let an action happen inside the context, if the grant allows it and, where they are asked, a person does.
@@ -201,6 +205,8 @@ class _Admission:
             )
 
     def _record(self, event: str, fields: Mapping[str, JsonValue]) -> int:
+        if event != "admitted" and isinstance(self._action, Execute | RunCommand):
+            fields = {**fields, **_counted(self._guard)}  # the last that is written of a run
         return _record(self._guard, f"{self._action.kind}.{event}", fields)
 
 
@@ -227,6 +233,22 @@ def _facts(action: Action) -> dict[str, JsonValue]:
     return facts
 
 
+def _counted(guard: Guard) -> dict[str, JsonValue]:
+    """How many refusals of each kind there were, where not all of them are written down."""
+    many = {name: count for name, count in guard.refusals.items() if count > guard.audit.bounds.refusals}
+    return {"refused": {**many}} if many else {}
+
+
 def _record(guard: Guard, kind: str, fields: Mapping[str, JsonValue]) -> int:
-    """Write it down, and tell its number."""
+    """Write it down, and tell its number. After many refusals of one kind each is only counted: to be refused costs
+    a program nothing, and would fill the log.
+    """
+    if kind.endswith(_DENIED):
+        refusal = f"{kind.removesuffix(_DENIED)} {fields.get('code', '')}"
+        guard.refusals[refusal] += 1
+        most = guard.audit.bounds.refusals
+        if guard.refusals[refusal] > most:
+            return 0
+        if guard.refusals[refusal] == most:
+            fields = {**fields, "further": "are counted"}
     return guard.audit.append(kind, {"caller": guard.caller, "run": guard.run_id, **fields}).seq

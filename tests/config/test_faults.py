@@ -119,7 +119,13 @@ uid_count = 1
             '[[policy.mounts]]\nsource = "/usr/share"\ntarget = "/data"\nwritable = true',
             "4: policy.mounts[0].writable: unknown key; hint: the keys here are: source, target",
         ),
-        ("audit.zzz = 1", "1: audit.zzz: unknown key; hint: the keys here are: directory, max_file_bytes"),
+        (
+            "audit.zzz = 1",
+            (
+                "1: audit.zzz: unknown key; hint: the keys here are: directory, max_file_bytes, max_bytes, "
+                "max_record_bytes, refusals_per_run"
+            ),
+        ),
         (
             "\n[admission]\nqueue_length = -1",
             (
@@ -131,7 +137,13 @@ uid_count = 1
             'sandbox.cgroups = "requires"',
             '1: sandbox.cgroups: expected one of "require", "prefer", found "requires"; hint: did you mean "require"?',
         ),
-        ("audit = 3", "1: audit: expected a table, found 3; hint: its keys are: directory, max_file_bytes"),
+        (
+            "audit = 3",
+            (
+                "1: audit: expected a table, found 3; hint: its keys are: directory, max_file_bytes, max_bytes, "
+                "max_record_bytes, refusals_per_run"
+            ),
+        ),
     ],
 )
 def test_a_fault_says_where_what_was_expected_what_was_found_and_what_to_do(text, expected):
@@ -263,6 +275,9 @@ bash = "/opt/bash"
 [audit]
 directory = "/srv/audit"
 max_file_bytes = "1MiB"
+max_bytes = "32MiB"
+max_record_bytes = 5000
+refusals_per_run = 7
 [egress]
 yolo = true
 user_agent = "x/1"
@@ -321,7 +336,13 @@ prefix = "Token "
             "disk_bytes": 1 << 20,
         },
         "runtimes": {"python": "/opt/python3", "deno": "/opt/deno", "bash": "/opt/bash"},
-        "audit": {"directory": "/srv/audit", "max_file_bytes": 1 << 20},
+        "audit": {
+            "directory": "/srv/audit",
+            "max_file_bytes": 1 << 20,
+            "max_bytes": 1 << 25,
+            "max_record_bytes": 5000,
+            "refusals_per_run": 7,
+        },
         "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
         "api": {
             "here": {

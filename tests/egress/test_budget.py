@@ -72,3 +72,25 @@ async def test_a_run_opens_so_many_connections_whatever_it_says_on_them(world_of
     policy = {"limits": {"requests": 10}}
     async with world_of(api={"alpha": api_at(far.place.port)}, policy=policy) as world:
         assert await world.value("python", code) == 266
+
+
+async def test_refused_requests_without_end_fill_no_log(world_of, api_at, far):
+    """P13, the knob audit.refusals_per_run: 9,900 of them wrote 80 MB."""
+    code = """
+        import http.client
+        connection, codes = http.client.HTTPConnection("127.0.0.2", 3128), set()
+        for number in range(300):
+            connection.request("GET", f"http://nowhere.invalid/{'x' * 4000}{number}")
+            answer = connection.getresponse()
+            codes.add(answer.status)
+            answer.read()
+        [*codes]
+    """
+    async with world_of(api={"alpha": api_at(far.place.port)}, audit={"refusals_per_run": 20}) as world:
+        result = await world.run("python", code)
+        assert result.value == [403]
+        refused = world.records("fetch.denied", result.run_id)
+        assert len(refused) == 20
+        assert [record.seq for record in refused if "further" in record.fields] == [refused[-1].seq]
+        (ended,) = world.records("execute.ended", result.run_id)
+        assert ended.fields["refused"] == {"fetch host_not_granted": 300}

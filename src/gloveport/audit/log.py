@@ -15,11 +15,13 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from pydantic import JsonValue
 
@@ -40,16 +42,42 @@ from gloveport.audit.files import (
     require_private,
 )
 from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal, shallow
+from gloveport.audit.retention import ARCHIVED, find_removal, remove
 from gloveport.errors import AuditError
 
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 """Takes what must not be written down out of the fields of a record."""
 
 
-class AuditLog:
-    """An open log. Threads and processes may append at the same time; after a fork, open it anew."""
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How much is written down.
 
-    def __init__(self, directory: Path, *, max_file_bytes: int, clean: Clean, directory_fd: int) -> None:
+    Attributes:
+        record_bytes: Of one record; its largest fields are replaced by size and digest.
+        log_bytes: Of all files; the oldest are removed.
+        refusals: Of one kind and one run that are written; further ones are counted.
+    """
+
+    record_bytes: int = MAX_LINE_BYTES
+    log_bytes: int = sys.maxsize
+    refusals: int = 100
+
+
+UNBOUNDED: Final = Bounds()
+
+
+class AuditLog:
+    """An open log. Threads and processes may append at the same time; after a fork, open it anew.
+
+    Attributes:
+        bounds: How much is written down.
+    """
+
+    def __init__(
+        self, directory: Path, *, max_file_bytes: int, bounds: Bounds, clean: Clean, directory_fd: int
+    ) -> None:
+        self.bounds = bounds
         self._directory = directory
         self._max_file_bytes = max_file_bytes
         self._clean = clean
@@ -67,7 +95,7 @@ class AuditLog:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: Path, *, max_file_bytes: int, clean: Clean = dict) -> Self:
+    def open(cls, directory: Path, *, max_file_bytes: int, bounds: Bounds = UNBOUNDED, clean: Clean = dict) -> Self:
         """Open the log in this directory; both are made when they do not exist.
 
         A line that a crash left half-written is cut off and recorded as ``log.recovered``.
@@ -75,6 +103,7 @@ class AuditLog:
         Args:
             directory: Owned by this user, writable by nobody else.
             max_file_bytes: Size at which a new file is begun; a file holds one record at least.
+            bounds: How much is written down. Default: no more than a reader can read.
             clean: What every record goes through, whoever writes it. Default: who writes knows no secret.
 
         Raises:
@@ -83,7 +112,13 @@ class AuditLog:
         directory = directory.absolute()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            log = cls(directory, max_file_bytes=max_file_bytes, clean=clean, directory_fd=open_directory(directory))
+            log = cls(
+                directory,
+                max_file_bytes=max_file_bytes,
+                bounds=bounds,
+                clean=clean,
+                directory_fd=open_directory(directory),
+            )
             try:
                 log._begin()
             except BaseException:
@@ -104,9 +139,10 @@ class AuditLog:
             AuditError: The record is no JSON or was not written, and the log is as it was before. Do not act.
         """
         try:
-            what = draft(kind, self._clean(fields))
+            what = draft(kind, self._clean(fields), self.bounds.record_bytes)
         except RecursionError:
-            what = draft(kind, self._clean({name: shallow(value) for name, value in fields.items()}))
+            flat = {name: shallow(value) for name, value in fields.items()}
+            what = draft(kind, self._clean(flat), self.bounds.record_bytes)
         with self._mutex:
             if self._closed:
                 raise AuditError("the audit log is closed")
@@ -254,9 +290,24 @@ class AuditLog:
 
     def _write(self, what: Draft) -> Record:
         record = seal(what, seq=self._head.seq + 1, prev=self._head.hash)
-        data = record.line.encode("ascii") + b"\n"
-        if self._head.size and self._head.size + len(data) > self._max_file_bytes:
+        if self._head.size and self._head.size + len(record.line) + 1 > self._max_file_bytes:
             self._begin_file()
+            if self._remove_oldest():
+                record = seal(what, seq=self._head.seq + 1, prev=self._head.hash)
+        return self._put(record)
+
+    def _remove_oldest(self) -> bool:
+        """Remove the files for which there is no room; tell whether a record says so."""
+        room = self.bounds.log_bytes - self._max_file_bytes
+        removal = find_removal(self._directory_fd, self._head.file, room) if room < sys.maxsize // 2 else None
+        if removal is None:
+            return False
+        self._put(seal(draft(ARCHIVED, removal.fields()), seq=self._head.seq + 1, prev=self._head.hash))
+        remove(removal, self._directory_fd)  # only now: what nobody has written down must not be missing
+        return True
+
+    def _put(self, record: Record) -> Record:
+        data = record.line.encode("ascii") + b"\n"
         head = self._head
         try:
             _write_whole(self._log_fd, data)
@@ -298,9 +349,12 @@ class AuditLog:
 
 
 def _unwritable(directory: Path, error: OSError) -> AuditError:
+    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
     return AuditError(
         f"the audit log in {directory} can't be written: {error.strerror}",
-        hint="make room and check the directory's owner and mode; no run starts until a record can be written",
+        hint="make room there: nothing runs until then, and all goes on by itself then; audit.max_bytes bounds the log"
+        if full
+        else "check the directory's owner and mode; no run starts until a record can be written",
     )
 
 

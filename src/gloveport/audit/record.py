@@ -77,7 +77,7 @@ class Draft(NamedTuple):
     members: str
 
 
-def draft(kind: str, fields: Mapping[str, JsonValue]) -> Draft:
+def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES) -> Draft:
     """Encode what a record says.
 
     A record that is too large or nests too deeply is never lost and never refused, for a hostile program could make
@@ -95,7 +95,7 @@ def draft(kind: str, fields: Mapping[str, JsonValue]) -> Draft:
         name = min(RESERVED & fields.keys())
         raise AuditError(f"an audit record can't have a field named {name!r}", hint="choose another name")
     try:
-        return _encoded(kind, fields, MAX_LINE_BYTES - _FRAME - len(kind))
+        return _encoded(kind, fields, min(most, MAX_LINE_BYTES) - _FRAME - len(kind))
     except (ValueError, TypeError) as error:
         raise AuditError(
             f"a field of the audit record {kind!r} is no JSON value: {error}", hint="log a digest or a text instead"
@@ -181,7 +181,7 @@ def _shortened(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
         spent += len(shorter) - len(texts[name])
         texts[name] = shorter
     if spent >= room:
-        raise AuditError(f"the audit record {kind!r} has more fields than fit into {MAX_LINE_BYTES} bytes")
+        raise AuditError(f"the audit record {kind!r} has more fields than fit into {room} bytes")
     return Draft(kind=kind, fields=kept, members="," + ",".join(f"{_ENCODER.encode(n)}:{t}" for n, t in texts.items()))
 
 

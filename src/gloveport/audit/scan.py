@@ -23,6 +23,7 @@ from gloveport.audit.files import (
     parse_head,
 )
 from gloveport.audit.record import MAX_LINE_BYTES, Link, claimed_seq, link
+from gloveport.audit.retention import Archived, archived_by
 from gloveport.errors import AuditError
 
 
@@ -90,6 +91,7 @@ class Scan:
         broken: In the order in which they stand.
         head_line: The line that the head calls the last, where it is found: its file and the offset of its end.
         end: Number and size of the last file.
+        archives: What records say was removed: number of the record, index of its run, and the end of what is gone.
         unfinished_bytes: Of a line beyond the head that a crash left without its end.
     """
 
@@ -100,6 +102,7 @@ class Scan:
     broken: list[Broken] = field(default_factory=list)
     head_line: tuple[int, int] | None = None
     end: tuple[int, int] = (0, 0)
+    archives: list[tuple[int, int, Archived]] = field(default_factory=list)
     unfinished_bytes: int = 0
 
 
@@ -167,6 +170,8 @@ def _scan_file(found: Scan, descriptor: int, number: int, size: int) -> None:
         else:
             broken_before = bool(found.broken) and found.broken[-1].runs_before == len(found.runs)
             _join(found, good, place, after_broken=broken_before)
+            if until := archived_by(line):
+                found.archives.append((good.seq, len(found.runs) - 1, until))
             if head is not None and (good.seq, good.hash) == (head.seq, head.hash):
                 found.head_line = (number, end)
         start = end

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from gloveport.audit.files import HEAD_NAME, Head
 from gloveport.audit.record import GENESIS
+from gloveport.audit.retention import Archived
 from gloveport.audit.scan import Broken, Place, Run, Scan, scan
 
 ProblemKind: TypeAlias = Literal["altered", "removed", "reordered", "inserted", "truncated", "head"]
@@ -55,6 +56,7 @@ class Verification:
         lines: Number of lines.
         head: The head; ``None`` when it is missing or damaged.
         unfinished_bytes: Of a line beyond the head that a crash left without its end; no problem, it will be cut off.
+        archived: Where what was removed for its size ends, as the chain itself says; None where nothing was.
     """
 
     problems: tuple[Problem, ...]
@@ -62,6 +64,7 @@ class Verification:
     lines: int
     head: Head | None
     unfinished_bytes: int
+    archived: Archived | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -96,9 +99,10 @@ def verify(directory: Path) -> Verification:
     """
     found = scan(directory)
     parts = _genuine(found)
-    moved, problems = _left_over(found, parts)
-    problems += _gaps(found, parts, moved)
-    problems += _rewritten(found, parts)
+    archived = _archived(found, parts)
+    moved, problems = _left_over(found, parts, archived)
+    problems += _gaps(found, parts, moved, archived)
+    problems += _rewritten(found, parts, archived)
     problems.sort(key=lambda problem: problem.place or Place(file=0, line=0))
     problems += _head(found, parts, problems)
     return Verification(
@@ -107,7 +111,19 @@ def verify(directory: Path) -> Verification:
         lines=found.lines,
         head=found.head,
         unfinished_bytes=found.unfinished_bytes,
+        archived=archived,
     )
+
+
+def _archived(found: Scan, parts: list[_Part]) -> Archived | None:
+    """What the genuine order says was removed, where it is no more there."""
+    genuine = {part.index: part.last for part in parts}
+    told = [until for seq, index, until in found.archives if seq <= genuine.get(index, 0)]
+    last = max(told, default=None)
+    if last is None or not parts or parts[0].run.first == 1:
+        return None
+    # Not all of it may be gone yet: of what is left, the first line is the first that counts.
+    return last if parts[0].run.first > last.seq else Archived(parts[0].run.first - 1, parts[0].run.prev)
 
 
 def _genuine(found: Scan) -> list[_Part]:
@@ -144,9 +160,9 @@ def _genuine(found: Scan) -> list[_Part]:
     return parts[::-1]
 
 
-def _left_over(found: Scan, parts: list[_Part]) -> tuple[set[int], list[Problem]]:
+def _left_over(found: Scan, parts: list[_Part], archived: Archived | None) -> tuple[set[int], list[Problem]]:
     """Name every sound line outside the genuine order; return the numbers of those that were only moved."""
-    missing = list(_missing(found, parts))
+    missing = list(_missing(found, parts, archived))
     genuine = {part.index: part.last for part in parts}
     moved: set[int] = set()
     problems: list[Problem] = []
@@ -161,21 +177,21 @@ def _left_over(found: Scan, parts: list[_Part]) -> tuple[set[int], list[Problem]
     return moved, problems
 
 
-def _missing(found: Scan, parts: list[_Part]) -> Iterator[tuple[int, int]]:
+def _missing(found: Scan, parts: list[_Part], archived: Archived | None) -> Iterator[tuple[int, int]]:
     """Yield the first and last number before each part that no part has, and after the last; empty ones too."""
-    expected = 1
+    expected = archived.seq + 1 if archived else 1
     for part in parts:
         yield expected, part.run.first - 1
         expected = part.last + 1
     yield expected, found.head.seq if found.head else expected - 1
 
 
-def _gaps(found: Scan, parts: list[_Part], moved: set[int]) -> list[Problem]:
+def _gaps(found: Scan, parts: list[_Part], moved: set[int], archived: Archived | None) -> list[Problem]:
     """Name broken lines by the numbers that are missing where they stand, and what is then still missing as removed."""
     problems: list[Problem] = []
     bounds = [0, *(part.index + 1 for part in parts), len(found.runs) + 1]
     ordered = sorted(moved)
-    for gap, (first, last) in enumerate(_missing(found, parts)):
+    for gap, (first, last) in enumerate(_missing(found, parts, archived)):
         start, end = (bisect_left(found.broken, bounds[gap + i], key=lambda line: line.runs_before) for i in (0, 1))
         broken = found.broken[start:end]
         taken = set(ordered[bisect_left(ordered, first) : bisect_left(ordered, last + 1)])
@@ -227,7 +243,7 @@ def _hole(parts: list[_Part], gap: int, broken: list[Broken]) -> tuple[Place, st
     return place, f"missing between {before} and {after}" if before.line else f"missing before {after}"
 
 
-def _rewritten(found: Scan, parts: list[_Part]) -> list[Problem]:
+def _rewritten(found: Scan, parts: list[_Part], archived: Archived | None) -> list[Problem]:
     """Name lines that match their own hash, which is not the one that the next line names."""
     if not parts:
         return []
@@ -243,9 +259,11 @@ def _rewritten(found: Scan, parts: list[_Part]) -> list[Problem]:
             problems.append(Problem(kind="altered", place=place, lines=1, seq=part.last, detail=detail))
         # A rewritten line has no voice on the line before it, unless an untouched one of its run speaks for it.
         believed = not (wrong and part.run.first == part.last)
-    if parts[0].run.first == 1 and believed and parts[0].run.prev != GENESIS:
+    before, first = archived or Archived(0, GENESIS), parts[0].run
+    if first.first == before.seq + 1 and believed and first.prev != before.hash:
         detail = "rewritten with its own hash, it does not begin the chain"
-        problems.append(Problem(kind="altered", place=parts[0].run.place(1), lines=1, seq=1, detail=detail))
+        place = first.place(first.first)
+        problems.append(Problem(kind="altered", place=place, lines=1, seq=first.first, detail=detail))
     return problems
 
 

@@ -197,7 +197,9 @@ def _summary(outcome: "Verification") -> str:
         )
     end = f", the last is seq {head.seq}, hash {head.hash}" if head else ""
     rest = f"; {outcome.unfinished_bytes} bytes of an unfinished line follow" if outcome.unfinished_bytes else ""
-    return f"verified: {outcome.lines} records in {outcome.files} files{end}{rest}"
+    gone = outcome.archived
+    before = f"; those up to seq {gone.seq}, hash {gone.hash}, were removed for their size" if gone else ""
+    return f"verified: {outcome.lines} records in {outcome.files} files{end}{before}{rest}"
 
 
 def _as_json(outcome: "Verification") -> dict[str, object]:
@@ -220,6 +222,7 @@ def _as_json(outcome: "Verification") -> dict[str, object]:
         "files": outcome.files,
         "lines": outcome.lines,
         "head": head,
+        "archived": {"seq": outcome.archived.seq, "hash": outcome.archived.hash} if outcome.archived else None,
         "unfinished_bytes": outcome.unfinished_bytes,
         "problems": problems,
     }

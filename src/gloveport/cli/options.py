@@ -47,11 +47,14 @@ def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonV
     Raises:
         AuditError: It can't be written down.
     """
-    from gloveport.audit.log import AuditLog
+    from gloveport.audit.log import AuditLog, Bounds
     from gloveport.config import audit_directory
 
     config = configured(given)
-    with AuditLog.open(audit_directory(config, os.environ), max_file_bytes=config.audit.max_file_bytes) as log:
+    bounds = Bounds(record_bytes=config.audit.max_record_bytes, log_bytes=config.audit.max_bytes)
+    with AuditLog.open(
+        audit_directory(config, os.environ), max_file_bytes=config.audit.max_file_bytes, bounds=bounds
+    ) as log:
 
         def record(kind: str, fields: "Mapping[str, JsonValue]") -> None:
             log.append(kind, {**fields, "by": f"cli (uid {os.getuid()})"})

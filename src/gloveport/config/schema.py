@@ -232,6 +232,17 @@ class Audit(Value):
     max_file_bytes: Annotated[ByteSize, Field(ge=4096)] = ByteSize(16 * MIB)
     """Size at which a new file is begun; the hash chain goes on across files."""
 
+    max_bytes: Annotated[ByteSize, Field(ge=8192)] = ByteSize(1024 * MIB)
+    """Size of all files together. When a new one is begun, the oldest are removed for which there is no room, and a
+    record says which; what is left verifies. Take them elsewhere before, if they are to be kept."""
+
+    max_record_bytes: Annotated[ByteSize, Field(ge=4096, le=65536)] = ByteSize(16 << 10)
+    """Size of one record; the largest fields of a longer one are replaced by their size and digest."""
+
+    refusals_per_run: Annotated[int, Field(ge=1)] = 100
+    """Refusals of one kind that a run has written down each; further ones are counted, and the record of the run's end
+    says how many there were."""
+
 
 class Config(Value):
     """The whole configuration. Everything has a default, so that no file at all is valid."""

@@ -31,7 +31,7 @@ from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.logs import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
-from gloveport.server.build import bubblewrap, cgroups, init_of, reach_of, runtimes_of, stocks, system_of
+from gloveport.server.build import audit_bounds, bubblewrap, cgroups, init_of, reach_of, runtimes_of, stocks, system_of
 
 Connected: TypeAlias = Callable[
     [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager[Hub]
@@ -76,7 +76,10 @@ async def assemble(
         vault, state = Vault(Sources(environ)), state_directory(environ)
         stack.enter_context(scrubbed_logs(vault.clean))
         audit = AuditLog.open(
-            audit_directory(config, environ), max_file_bytes=config.audit.max_file_bytes, clean=vault.clean_fields
+            audit_directory(config, environ),
+            max_file_bytes=config.audit.max_file_bytes,
+            bounds=audit_bounds(config),
+            clean=vault.clean_fields,
         )
         stack.enter_context(audit)
         system = system_of(init, tree)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from gloveport.audit.log import Bounds
 from gloveport.config import Config
 from gloveport.egress.authority import Authority
 from gloveport.engine.reach import Reach
@@ -72,6 +73,14 @@ def whole_grant(config: Config) -> Grant:
 def reach_of(config: Config, authority: Authority) -> Reach:
     """What programs can reach."""
     return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
+
+
+def audit_bounds(config: Config) -> Bounds:
+    """How much is written down."""
+    settings = config.audit
+    return Bounds(
+        record_bytes=settings.max_record_bytes, log_bytes=settings.max_bytes, refusals=settings.refusals_per_run
+    )
 
 
 def cgroups(config: Config, launcher: Launcher) -> cgroup.Tree | None:
