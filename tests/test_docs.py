@@ -1,5 +1,6 @@
 """Documents that can rot fail the build."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -53,3 +54,13 @@ def test_make_targets_that_are_written_about_exist():
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"(?:^|`)make ([a-z]+)\b", page.read_text(), re.MULTILINE):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_bounds_of_quotations_are_those_of_the_code():
+    """P14: what quotes somebody never grows with what he chose to send."""
+    table = (ROOT / "docs/audit.md").read_text().partition("## How long a quotation may be")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| .* \| (\d+)[^|]*\| `([a-z0-9_/]+)\.py` `(\w+)` \|$", table, re.MULTILINE)
+    assert len(rows) == table.count("\n| ") - 1
+    for number, module, constant in rows:
+        found = vars(importlib.import_module(f"gloveport.{module.replace('/', '.')}"))[constant]
+        assert found == int(number), f"{module}.{constant}"
