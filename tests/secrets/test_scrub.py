@@ -4,7 +4,9 @@ import base64
 import html
 import itertools
 import json
+import math
 import os
+import quopri
 import re
 import time
 import tracemalloc
@@ -97,6 +99,17 @@ ECHOES = {
     ),
     "base64 in a URL": lambda v: quote(base64.b64encode(b"a" + v.encode()).decode(), safe=""),
     "base64 of PHP": lambda v: base64.b64encode(b"a" + v.encode()).decode().replace("/", "\\/"),
+    "base64, indented": lambda v: re.sub("(.{12})", "\\1\n    ", base64.b64encode(b"z" * 9 + v.encode()).decode()),
+    "base64 twice": lambda v: base64.b64encode(base64.b64encode(v.encode())).decode(),
+    "base64 of a pair twice": lambda v: base64.b64encode(b"?" + base64.b64encode(b"user:" + v.encode())).decode(),
+    "hex of base64": lambda v: base64.b64encode(v.encode()).hex(),
+    "base64 of UTF-16": lambda v: base64.b64encode(v.encode("utf-16-le")).decode(),
+    "base64 of UTF-16, big": lambda v: base64.b64encode(b"<" + v.encode("utf-16-be")).decode(),
+    "URL thrice": lambda v: quote(quote(quote(v, safe=""), safe=""), safe=""),
+    "numbers and blanks": lambda v: " ".join(map(str, v.encode())),
+    "Markdown": lambda v: re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", v),
+    "Markdown, emphasis": lambda v: re.sub(r"([_*])", r"\\\1", v),
+    "quoted-printable": lambda v: quopri.encodestring(v.encode()).decode().replace("=\n", ""),
     "base32": lambda v: base64.b32encode(b"abc" + v.encode()).decode(),
 }
 
@@ -137,6 +150,14 @@ def test_n6_base64_broken_into_lines_is_found_wherever_a_line_ends(before, width
 FOLD = rb"(?:(?<=[A-Za-z0-9+/=_-]{8})(?:\r?\n|(?:\\r)?\\n))?"
 
 
+def alike(one, other):
+    """How many of the first bytes of both are the same."""
+    return next(
+        (at for at, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs),
+        min(len(one), len(other)),
+    )
+
+
 def reference(secrets, data):
     """What is to come out, told in the simplest way: every place against every form."""
     found = []
@@ -147,6 +168,11 @@ def reference(secrets, data):
         for pattern in map(re.compile, patterns):
             hits = (pattern.match(data, at) for at in range(len(data)))
             found += [(hit.start(), -hit.end(), f"[secret {name}]".encode()) for hit in hits if hit]
+        for form, least in Forms.of(value).cut:
+            for at in range(len(data) + 1):
+                begun, ended = alike(form, data[at:]), alike(form[::-1], data[:at][::-1])
+                found += [(at, -at - begun, f"[secret {name}]".encode())] if begun >= least else []
+                found += [(at - ended, -at, f"[secret {name}]".encode())] if ended >= least else []
     out, done = b"", 0
     for at, end, mark in sorted(found, key=lambda hit: hit[:2]):
         if at >= done:
@@ -202,6 +228,33 @@ def test_n6_a_value_that_overlaps_itself_leaves_nothing(value, text):
         if text.startswith(value, start):
             assert b"[secret A]" in clean
     assert value.encode() not in clean
+
+
+@pytest.mark.parametrize(
+    "value", [KEY, "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "x7Kp2mQ9vB4nT1zR", "Summer2026!Winter2027!", ODD]
+)
+def test_n6_a_long_beginning_or_end_of_a_value_is_the_value(value):
+    """N6: a server that cuts the URL that it echoes told all of a key but its last character."""
+    needles, wrong = Needles.of({"KEY": value}), []
+    forms = [value, quote(value, safe=""), json.dumps(value)[1:-1], value.encode().hex()]
+    for form in map(str.encode, dict.fromkeys(forms)):
+        for size in range(math.ceil(0.75 * len(form)) + 2, len(form)):
+            for part in (form[:size], form[-size:]):
+                body = b"<<" + part + b"...>>"
+                clean = scrub(needles, body)
+                left = clean.removeprefix(b"<<").removesuffix(b"...>>").replace(MARK, b"")
+                wrong += [part] if len(left) > 6 else []
+                wrong += [part] if b"".join(in_pieces(needles, [body[:9], body[9:]])[0]) != clean else []
+    assert wrong == []
+
+
+def test_n6_a_short_beginning_is_no_secret():
+    """Of a random value half counts, of one that a person has made up three quarters: else it may be a word."""
+    needles = Needles.of({"KEY": "postgres-password", "TOKEN": "sk-proj-8fKq2LmZpX0vT7rWnYb3"})
+    for text in (b"postgres-p", b"password", b"sk-proj-8fKq", b"0vT7rWnYb3"):
+        assert scrub(needles, text) == text
+    assert scrub(needles, b"postgres-passw") == MARK
+    assert scrub(needles, b"sk-proj-8fKq2L") == b"[secret TOKEN]"
 
 
 def test_n6_values_that_lie_over_one_another_go_both_and_wholly():

@@ -4,12 +4,15 @@ A form is what stays the same wherever the value stands: of base64 the character
 """
 
 import base64
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Self
 from urllib.parse import quote_from_bytes
+
+from gloveport.secrets.strength import is_guessable
 
 MIN_FORM_BYTES = 8
 
@@ -45,6 +48,10 @@ MARKUP = tuple(
     )
 )
 BYTES_WRITTEN = ("{}", "{}:", "{} ", "{}-", "\\x{}", "%{}", "%25{}", "0x{}, ", "0x{},")
+DECIMAL_JOINTS = (",", ", ", " ")
+# Of the characters that mean something: those in the middle of words, most, all.
+MARKDOWN = tuple(map(re.compile, (r"[_*]", r"[\\`*_{}\[\]<>~|]", r"[!-/:-@\[-`{-~]")))
+QUOTED_PRINTABLE = re.compile(rb"[^\t\x20-<>-~]")
 UNITS_WRITTEN = ("\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
 
 
@@ -55,16 +62,39 @@ class Forms:
     Attributes:
         plain: Those that are the same wherever they stand.
         base64: Its base64 in the standard alphabet, which may be folded.
+        cut: Those of which a beginning or an end may come alone, with how many bytes of it count as the whole.
     """
 
     plain: tuple[bytes, ...]
     base64: tuple[bytes, ...]
+    cut: tuple[tuple[bytes, int], ...] = ()
 
     @classmethod
     def of(cls, value: str) -> Self:
         """Those of a value that are long enough not to be found by chance. White space around it is no part of it."""
         value = value.strip()
-        return cls(_long(echoes(value)), _long(base64_cores(value)))
+        return cls(_long(echoes(value)), _long(base64_cores(value)), _cut_forms(value))
+
+
+def _cut_forms(value: str) -> tuple[tuple[bytes, int], ...]:
+    """The forms in which servers and tools echo what they cut off: a URL, a line of a log, a header.
+
+    Half of a random value is no chance; of one that a person has made up it may be a word, so more has to be there.
+    Whoever has guessed that much is told by what is replaced how the value goes on: so much has to be beyond guessing.
+    """
+    share, least = (0.75, 12) if is_guessable(value) else (0.5, 10)
+    chars = max(least, math.ceil(share * len(value)))
+    if chars >= len(value):
+        return ()
+    raw = _raw(value)
+    forms = [raw, *map(_raw, _in_json(value)), *map(_raw, _in_markup(value)), *_in_urls(raw)]
+    forms += [raw.hex().encode(), raw.hex().upper().encode(), *base64_cores(value)]
+    forms += [core.translate(bytes.maketrans(b"+/", b"-_")) for core in base64_cores(value)]
+    return tuple(
+        (form, max(MIN_FORM_BYTES, math.ceil(len(form) * chars / len(value))))
+        for form in dict.fromkeys(forms)
+        if len(form) > MIN_FORM_BYTES
+    )
 
 
 def spellings(text: str) -> Iterator[bytes]:
@@ -92,12 +122,20 @@ def echoes(value: str) -> Iterator[bytes]:
         yield _raw("".join(written.format(format(byte, digits)) for byte in raw).rstrip(" ,:-"))
     for written in UNITS_WRITTEN:
         yield _raw("".join(written.format(unit) for unit in _units(value)))
-    for joint in (",", ", "):
+    for joint in DECIMAL_JOINTS:
         yield _raw(joint.join(map(str, raw)))
+    for special in MARKDOWN:
+        yield _raw(special.sub(r"\\\g<0>", value))
+    yield QUOTED_PRINTABLE.sub(lambda byte: b"=%02X" % byte[0][0], raw)
     for core in base64_cores(value):
         yield core.translate(bytes.maketrans(b"+/", b"-_"))
         yield core.replace(b"/", b"\\/")
         yield from _in_urls(core)
+        yield core.hex().encode()
+        yield core.hex().upper().encode()
+        yield from _cores(core, 3, base64.b64encode)
+    for codec in ("utf-16-le", "utf-16-be"):
+        yield from _cores(value.encode(codec, "surrogatepass"), 3, base64.b64encode)
     for core in _cores(raw, 5, base64.b32encode):
         yield core
         yield core.lower()
@@ -159,3 +197,4 @@ def _in_urls(raw: bytes) -> Iterator[bytes]:
             for written in (cased, cased.replace(b"~", b"%7E"), cased.replace(b"%20", b"+")):
                 yield written
                 yield written.replace(b"%", b"%25")
+                yield written.replace(b"%", b"%2525")

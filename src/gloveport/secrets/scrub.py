@@ -18,7 +18,7 @@ from typing import Self, TypeAlias
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from gloveport.secrets.forms import Forms, spellings
-from gloveport.secrets.tree import FOLDS, RUN, RUN_BYTES, Needle, Tree
+from gloveport.secrets.tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, Needle, Tree
 
 MIN_SECRET_CHARS = 8
 MIN_LITERAL_CHARS = 4
@@ -27,7 +27,7 @@ HEAD_BYTES = 8
 
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 LINE_END = re.compile(rb"(?<!%b)(?<!%b\r)\n" % (RUN, RUN))  # that is no fold, so no form goes on behind it
-_LONGEST_FOLD = max(map(len, FOLDS))
+_LONGEST_FOLD = max(map(len, FOLDS)) + MOST_INDENT
 _FAST_HEADS = 1024  # more are slower to build into the fast automaton than they are worth
 
 
@@ -95,6 +95,11 @@ class Needles:
                 heads.add(form[:HEAD_BYTES])
                 longest = max(longest, len(form))
                 within_lines &= b"\n" not in form
+            for form, least in forms.cut:
+                plain.add(form, needle, least)
+                end = form[len(form) - least :]
+                plain.add(end, Needle(needle.name, needle.mark, (form[: len(form) - least],)))
+                heads.update((form[:HEAD_BYTES], end[:HEAD_BYTES]))
             for form in forms.base64:
                 base64.add(form, needle)
                 heads.update(_folded_heads(form))
@@ -115,7 +120,10 @@ class Needles:
         hits: list[Hit] = []
         for _, at, _ in self._heads.find_matches_as_indexes(data, overlapping=True):
             hits += [(at, end, needle) for end, needle in self._base64.folded_ends(data, at)]
-            hits += [(at, end, needle) for end, needle in self._plain.ends(data, at)]
+            hits += [
+                (needle.start(data, at) if needle.befores else at, end, needle)
+                for end, needle in self._plain.ends(data, at)
+            ]
         hits.sort(key=lambda hit: (hit[0], -hit[1]))
         return hits
 

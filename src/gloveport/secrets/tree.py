@@ -4,25 +4,44 @@ To compare them one by one would let whoever repeats what hundreds of forms begi
 """
 
 import re
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+MOST_INDENT = 16
+"""Blanks that a line of base64 may be indented by, as in YAML."""
 
 FOLDS = (b"\n", b"\r\n", b"\\n", b"\\r\\n")
-FOLD = re.compile(rb"\r?\n|(?:\\r)?\\n")
+FOLD = re.compile(rb"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,%d}" % MOST_INDENT)
 RUN_BYTES = 8
 RUN = rb"[A-Za-z0-9+/=_-]{%d}" % RUN_BYTES
 """What a fold stands behind: whether a line may be folded is told by what stands in it, not by what is looked for."""
 
 _RUN = re.compile(RUN)
 _STEP = 32
+_MOST_BEFORES = 8
+"""Compared one after the other. More forms end alike only where they differ in how few characters are escaped."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Needle:
-    """What a form is replaced by, and the name of what it is a form of."""
+    """What a form is replaced by, and the name of what it is a form of.
+
+    Attributes:
+        befores: What stands before it in whole forms, where it is the end of some.
+    """
 
     name: str
     mark: bytes
+    befores: tuple[bytes, ...] = ()
+
+    def start(self, data: bytes, at: int) -> int:
+        """Where what is there of the whole form begins, if its end begins at ``at``."""
+        return min((at - _alike_before(before, data, at) for before in self.befores), default=at)
+
+
+_NEVER: Final[tuple[int, Needle | None]] = (sys.maxsize, None)
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -33,38 +52,65 @@ class Tree:
         label: What they go on with.
         needle: That of the form which ends behind it, if one does.
         branches: The longer ones, by their next byte.
+        least: Bytes from the beginning on, of the form of which the fewest count as the whole; and its needle.
     """
 
     label: bytes = b""
     needle: Needle | None = None
     branches: dict[int, "Tree"] = field(default_factory=dict)
+    least: tuple[int, Needle | None] = _NEVER
 
-    def add(self, form: bytes, needle: Needle) -> None:
-        """Add a form, which is not empty. One that is there already keeps its needle."""
+    def add(self, form: bytes, needle: Needle, least: int = sys.maxsize) -> None:
+        """Add a form, which is not empty. One that is there already keeps its needle.
+
+        Args:
+            form: Its bytes.
+            needle: What it is replaced by.
+            least: So many of its first bytes count as the whole.
+        """
+        cut = (least, needle) if least < len(form) else _NEVER
         node, at = self, 0
         while at < len(form):
             child = node.branches.get(form[at])
             if child is None:
-                node.branches[form[at]] = Tree(form[at:], needle)
+                node.branches[form[at]] = Tree(form[at:], needle, least=cut)
                 return
             alike = _alike(child.label, 0, form, at)
             if alike < len(child.label):
-                common = Tree(child.label[:alike], None, {child.label[alike]: child})
+                common = Tree(child.label[:alike], None, {child.label[alike]: child}, child.least)
                 child.label = child.label[alike:]
                 node.branches[form[at]] = child = common
+            if cut[0] < child.least[0]:
+                child.least = cut
             node, at = child, at + alike
-        node.needle = node.needle or needle
+        if node.needle is None:
+            node.needle = needle
+        elif needle.befores:
+            befores = dict.fromkeys((*node.needle.befores, *needle.befores))
+            node.needle = replace(node.needle, befores=(*befores,)[:_MOST_BEFORES])
 
     def ends(self, data: bytes, at: int) -> Iterator[tuple[int, Needle]]:
-        """Where those end that begin at ``at``, the shorter first."""
-        node = self
+        """Where those end that begin at ``at``, the shorter first, and one that is cut off but long enough to count."""
+        node, start, last = self, at, -1
+        cut: tuple[int, Needle | None] = (-1, None)
         while at < len(data):
             child = node.branches.get(data[at])
-            if child is None or not data.startswith(child.label, at):
-                return
+            if child is None:
+                break
+            if not data.startswith(child.label, at):
+                if len(data) - start >= child.least[0]:
+                    at += _alike(child.label, 0, data, at)
+                    if at - start >= child.least[0]:
+                        cut = at, child.least[1]
+                break
             node, at = child, at + len(child.label)
+            if at - start >= node.least[0]:
+                cut = at, node.least[1]
             if node.needle is not None:
+                last = at
                 yield at, node.needle
+        if cut[1] is not None and cut[0] > last:
+            yield cut[0], cut[1]
 
     def folded_ends(self, data: bytes, at: int) -> Iterator[tuple[int, Needle]]:
         """As ``ends``, of base64, which mail and some APIs break into lines."""
@@ -97,6 +143,20 @@ def _behind_fold(data: bytes, at: int) -> int:
     """Where the fold ends that is here, if one is."""
     fold = FOLD.match(data, at)
     return fold.end() if fold and at >= RUN_BYTES and _RUN.match(data, at - RUN_BYTES) else at
+
+
+def _alike_before(before: bytes, data: bytes, at: int) -> int:
+    """How many bytes of it stand in the data before ``at``, its last ones."""
+    low, most = 0, min(len(before), at)
+    if data.endswith(before, 0, at):
+        return len(before)
+    while low < most:  # bisected: where so many are not alike, no more are
+        middle = (low + most + 1) // 2
+        if data.endswith(before[-middle:], 0, at):
+            low = middle
+        else:
+            most = middle - 1
+    return low
 
 
 def _alike(one: bytes, start: int, other: bytes, at: int) -> int:
