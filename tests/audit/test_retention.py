@@ -1,6 +1,7 @@
 """A log that grows too large loses its oldest files, and what is left verifies to its beginning."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,23 @@ def test_a_record_has_so_many_bytes_at_most(directory: Path, most: int):
         assert len(record.line) < most
         assert record.fields["small"] == "kept"
         assert len(log.append("a.b", {"text": "y" * (most - 1000)}).line) > most - 1000
+
+
+def test_who_reads_while_the_oldest_go_finds_no_fault(directory: Path):
+    fill(directory, 50)
+    stop = threading.Event()
+
+    def write() -> None:
+        with AuditLog.open(directory, max_file_bytes=2000, bounds=BOUNDS) as log:
+            while not stop.is_set():
+                log.append("a.b", {"text": "x" * 200})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(30):
+            assert verify(directory).problems == ()
+            assert all(isinstance(entry, Record) for entry in records(directory))
+    finally:
+        stop.set()
+        writer.join()

@@ -13,6 +13,7 @@ from tests.far_side.listening import listening as listening_at
 from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, result, usual
 from tests.hub.upstreams import failure, listening, until, using, words
 
+from gloveport.hub.connection.http import _Events
 from gloveport.model.hub import Server
 
 pytestmark = pytest.mark.anyio
@@ -569,3 +570,19 @@ async def test_closing_says_goodbye_and_does_not_wait_for_an_answer():
         with anyio.fail_after(4):
             await upstream.close()
         assert "DELETE" in {asked.method for asked in far.asked}
+
+
+def test_of_the_older_transport_an_event_that_can_t_be_read_becomes_an_error():
+    """H1: the SDK drops it, and the call waits its whole time."""
+    events = _Events(answers_all=True)
+    bad = b'{"jsonrpc":"2.0","id":7,"result":"s3cr3t"}'
+    said = events.feed(b"event: message\r\ndata: " + bad + b"\r\n\r\ndata: /messages?id=5\n\n")
+    first, endpoint = said.split(b"data: ")[1:]
+    message = json.loads(first)
+    assert (message["id"], message["error"]["code"]) == (7, -33001)
+    assert b"s3cr3t" not in said
+    assert first.endswith(b"}\r\n\r\n")
+    assert endpoint == b"/messages?id=5\n\n"
+    good = b'data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n'
+    assert events.feed(good) == good
+    assert _Events().feed(b"data: " + bad + b"\n\n") == b"data: " + bad + b"\n\n"

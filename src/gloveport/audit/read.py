@@ -78,11 +78,15 @@ def records(directory: Path) -> Iterator[Entry]:
         numbers = file_numbers(descriptor)
         for number in numbers:
             start = 0
-            for line, end in lines(number, descriptor):
-                # Without a newline at the very end: a record that is being written.
-                if line.endswith(b"\n") or number != numbers[-1]:
-                    yield _entry(line, number, start)
-                start = end
+            try:
+                for line, end in lines(number, descriptor):
+                    # Without a newline at the very end: a record that is being written.
+                    if line.endswith(b"\n") or number != numbers[-1]:
+                        yield _entry(line, number, start)
+                    start = end
+            except AuditError:
+                if number in file_numbers(descriptor):
+                    raise  # else it was removed for its size meanwhile
 
 
 def query(directory: Path, wanted: Filter) -> Iterator[Entry]:

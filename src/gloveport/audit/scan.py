@@ -114,14 +114,19 @@ def scan(directory: Path) -> Scan:
     """
     descriptor = open_directory(directory)
     try:
-        data, sizes = _snapshot(descriptor)
-        if not data and not any(sizes.values()):
-            raise AuditError(f"there is no audit log in {directory}", hint="name its directory with --directory")
-        head = parse_head(data)
-        found = Scan(head=head, files=len(sizes), end=max(sizes.items(), default=(0, 0)))
-        for number, size in sizes.items():
-            _scan_file(found, descriptor, number, size)
-        return found
+        while True:
+            data, sizes = _snapshot(descriptor)
+            if not data and not any(sizes.values()):
+                raise AuditError(f"there is no audit log in {directory}", hint="name its directory with --directory")
+            found = Scan(head=parse_head(data), files=len(sizes), end=max(sizes.items(), default=(0, 0)))
+            try:
+                for number, size in sizes.items():
+                    _scan_file(found, descriptor, number, size)
+            except AuditError:
+                if sizes.keys() <= {*file_numbers(descriptor)}:
+                    raise
+                continue  # the oldest was removed for its size meanwhile
+            return found
     finally:
         os.close(descriptor)
 
