@@ -250,7 +250,7 @@ async def test_a_server_that_lies_in_one_call_answers_the_next(tmp_path):
         assert await world.value("python", code) == {
             "wrong_ids": ["ok", "ok"],
             "bad_result": ["bad_answer", "ok"],
-            "no_result": ["tool_timeout", "ok"],
+            "no_result": ["bad_answer", "ok"],
             "dies": ["server_gone", "ok"],
             "huge_answer": ["answer_too_large", "ok"],
             "is_killed": ["server_gone", "ok"],

@@ -5,6 +5,7 @@ the audit log, an error, or a file of ours. H1, T4.
 import base64
 import json
 import logging
+import textwrap
 import urllib.parse
 
 import pytest
@@ -134,3 +135,41 @@ async def test_a_secret_that_can_not_be_had_is_the_owners_business(tmp_path):
         run = await world.run("python", "tools.far.one()")
     assert "A secret of the server 'far' can't be had" in run.error.message
     assert "NOT_THERE_4711" not in run.model_dump_json()
+
+
+async def test_a_tool_that_repeats_what_it_is_sent_tells_no_program_which_of_its_guesses_is_a_secret(tmp_path):
+    """P19: a server that has no secret echoes the program's own text; from one that has, all is scrubbed. A refusal
+    quotes the program as it is.
+    """
+
+    async def conduct(asked):
+        if asked.what == "tools/call":
+            text = json.dumps(asked.message["params"].get("arguments"))
+            await asked.send(reply(result(asked, {"content": [{"type": "text", "text": text}]})))
+        else:
+            echo = {"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+            await asked.send(usual(asked, (echo,)))
+
+    code = """
+        GUESSES = [f"guess-number-{number}" for number in range(500)] + [KEY]
+        def same(call):
+            try:
+                return call()["guesses"] == GUESSES
+            except ToolError as error:
+                return KEY in error.text
+        seen = [
+            same(lambda: tools.having.echo(guesses=GUESSES)),
+            same(lambda: tools.lacking.echo(guesses=GUESSES)),
+            same(lambda: tools.lacking[KEY]()),
+        ]
+        seen
+    """
+    async with raw(conduct) as far:
+        plain = {"url": far.url, "transport": "http", "rules": ALLOW}
+        having = plain | {"auth": [{"kind": "bearer", "secret": "env:MINE"}]}
+        async with opened(tmp_path / "state", {"having": having, "lacking": plain}, {"MINE": SECRET}) as world:
+            run = await world.run("python", f"KEY = {SECRET!r}\n" + textwrap.dedent(code))
+            written = world.written().decode(errors="replace")
+    assert run.value == [False, True, True], run
+    assert leaks(run.model_dump_json()) == []
+    assert leaks(written) == []

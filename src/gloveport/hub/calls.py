@@ -90,9 +90,8 @@ class Calls:
             value = await self._call(server, tool, arguments)
             code = None
         except (Denied, UpstreamError) as raised:
-            error = self.cleaned(raised, asked)
-            code, reason = error.code, _cut(f"{error.args[0]} {error.hint}".rstrip())
-            raise error from None
+            code, reason = raised.code, _cut(self.clean(f"{raised.args[0]} {raised.hint}".rstrip()))
+            raise self.cleaned(raised, asked) from None
         finally:
             self.ledger.add(
                 ToolCall(
