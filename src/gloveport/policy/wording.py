@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-_UNSEEN = re.compile(
+UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # all default-ignorable
     "\u2800\U0001d159]"  # and what is drawn as nothing
@@ -36,7 +36,7 @@ def listed(items: Iterable[str]) -> str:
 
 def is_visible(text: str) -> bool:
     """Whether every character of it shows as itself: no control, no bidirectional override, nothing that is ignored."""
-    return text.isprintable() and (text.isascii() or _UNSEEN.search(text) is None)
+    return text.isprintable() and (text.isascii() or UNSEEN.search(text) is None)
 
 
 def printable(text: str) -> str:
