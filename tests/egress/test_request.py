@@ -181,6 +181,33 @@ def test_a_method_in_a_form_is_seen(name):
     assert not head.overrides_in(b"a=_method&methods=x&my_method=y")
 
 
+@pytest.mark.parametrize(
+    "form",
+    [b"name=" + b" " * (8 << 20), b"name" + b" " * (8 << 20), b"name=" * (8 << 18), b'name="' * (8 << 17)],
+    ids=["blanks behind the sign", "blanks before it", "nothing but names", "open quotes"],
+)
+def test_a_form_of_the_largest_size_is_looked_at_in_linear_time(form):
+    """40,000 blanks once took 22 s, and all who waited for the event loop with them; these would take days."""
+    head = asked("GET / HTTP/1.1\nHost: alpha.test\nContent-Type: multipart/form-data\nContent-Length: 9")
+    assert not head.overrides_in(form)
+    assert head.overrides_in(form + b'\r\nname="_method"')
+
+
+@pytest.mark.parametrize("name", [b"_method", b"%5fmethod"])
+def test_a_method_is_seen_wherever_it_stands_in_a_large_form(name):
+    head = asked("POST / HTTP/1.1\nHost: alpha.test\nContent-Type: multipart/form-data\nContent-Length: 9")
+    for before in (65_530, 65_531, 65_532, 65_536, 131_071):
+        assert head.overrides_in(b"x" * before + b"&" + name + b"=DELETE")
+        assert head.overrides_in(b"-" * before + b'name = "_method"\r\n')
+
+
+@pytest.mark.parametrize("form", [b"&" * (8 << 20), b"a=b;" * 70_000, b"%20" * 5000 + b"_method=DELETE"])
+def test_where_nobody_can_tell_whether_a_form_asks_for_another_method_it_counts_as_if_it_did(form):
+    """8 MiB of ``&`` once held up everybody for 5 s."""
+    head = asked("POST / HTTP/1.1\nHost: alpha.test\nContent-Type: multipart/form-data\nContent-Length: 9")
+    assert head.overrides_in(form)
+
+
 def test_what_is_refused_is_not_quoted():
     """T6: no password and no query reaches the log."""
     for target in ("ftp://a.test/?key=hunter2", "http://user:hunter2@alpha.test/", "http://alpha.test/#hunter2"):

@@ -20,6 +20,7 @@ from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending
 from gloveport.model import Deny
+from gloveport.limits.offload import compute
 from gloveport.model.egress import Api, Fetch
 from gloveport.policy.decide import decide
 from gloveport.policy.hosts import DEFAULT_PORTS, find
@@ -277,7 +278,7 @@ class _Visit:
         if not self._is_short and not self._needs_whole(api):  # what is short too, for servers that take no chunks
             return stream, length
         data = await _whole(stream)
-        if api.rules and asked.has_form and asked.overrides_in(data):
+        if api.rules and asked.has_form and await compute(len(data), asked.overrides_in, data):
             raise _overriding("the form")
         return data, len(data)
 
@@ -304,7 +305,8 @@ class _Visit:
 def _overriding(place: str) -> Denied:
     return Denied(
         "method_override_refused",
-        f"In {place} it asks for another method or path: what the owner allows is judged by its own.",
+        f"In {place} it asks for another method or path, or may do so among too many names to be looked at: what the "
+        "owner allows is judged by its own.",
         hint="Use the method and the path themselves.",
     )
 

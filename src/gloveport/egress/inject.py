@@ -17,6 +17,7 @@ from gloveport.egress.oauth import Tokens
 from gloveport.egress.places import Draft
 from gloveport.egress.request import hyphenated
 from gloveport.errors import Denied
+from gloveport.limits.offload import compute
 from gloveport.model.egress import (
     Api,
     Auth,
@@ -158,7 +159,7 @@ class Injector:
                         of_place[string] = secret
         filled: list[str] = []
         for place, of_place in swaps.items():
-            draft, done = places.fill(place, draft, of_place)
+            draft, done = await compute(len(draft.body or b""), places.fill, place, draft, of_place)
             if done:
                 filled.append(place)
         return draft, filled
@@ -194,7 +195,8 @@ class Injector:
             region=auth.region,
             service=auth.service,
         )
-        return sigv4.sign(draft.out, route.authority, _payload_hash(draft), key, datetime.now(UTC))
+        digest = await compute(len(draft.body or b""), _payload_hash, draft)
+        return sigv4.sign(draft.out, route.authority, digest, key, datetime.now(UTC))
 
 
 def _payload_hash(draft: Draft) -> str:

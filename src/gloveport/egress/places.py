@@ -20,6 +20,9 @@ Swaps: TypeAlias = Mapping[str, str]
 """Secrets by the placeholder that stands for each."""
 
 _MOST_JSON_BYTES = 1 << 20  # what a parser makes of it takes up to thirty times as much
+_MOST_FIELDS = 1 << 16
+_ESCAPED_CHARACTERS = 12
+"""As many as one character of a name may be written with."""
 _BASIC = re.compile(r"(basic[ \t]+)([A-Za-z0-9+/]+=*)", re.IGNORECASE)
 _FORM = b"application/x-www-form-urlencoded"
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -63,6 +66,8 @@ def fill(place: str, draft: Draft, swaps: Swaps) -> tuple[Draft, bool]:
 
     Raises:
         Denied: A placeholder is in a body that can be read in two ways, or is too large to be read.
+
+    Of a large body it takes time by its size: that is for a thread.
     """
     kind, _, name = place.partition(":")
     out, body = draft.out, draft.body
@@ -74,14 +79,28 @@ def fill(place: str, draft: Draft, swaps: Swaps) -> tuple[Draft, bool]:
             path, mark, query = out.target.partition("?")
             query, filled = _in_parameters(query, name, swaps)
             return replace(draft, out=replace(out, target=f"{path}{mark if query else ''}{query}")), filled
-        case "form" if body is not None and _is_form(out.headers):
+        case "form" if body is not None and _is_form(out.headers) and _has_any(body, swaps):
+            if body.count(b"&") >= _MOST_FIELDS:
+                raise _too_large(f"{_MOST_FIELDS} fields")
             text, filled = _in_parameters(body.decode("latin-1"), name, swaps)
             return (replace(draft, body=text.encode("latin-1")) if filled else draft), filled
-        case "body" if body is not None and any(placeholder.encode() in body for placeholder in swaps):
+        case "body" if body is not None and _has_any(body, swaps):
             body, filled = _in_json(body, name, swaps)
             return replace(draft, body=body), filled
         case _:
             return draft, False
+
+
+def _has_any(body: bytes, swaps: Swaps) -> bool:
+    return any(placeholder.encode() in body for placeholder in swaps)
+
+
+def _too_large(most: str) -> Denied:
+    return Denied(
+        "body_too_large",
+        f"A body with a placeholder in it can have {most} at most.",
+        hint="Send less at a time.",
+    )
 
 
 def _in_headers(headers: Headers, name: bytes, swaps: Swaps) -> tuple[Headers, bool]:
@@ -107,11 +126,12 @@ def _in_value(value: str, swaps: Swaps) -> str | None:
 def _in_parameters(text: str, name: str, swaps: Swaps) -> tuple[str, bool]:
     kept: list[str] = []
     filled = False
+    longest = _ESCAPED_CHARACTERS * len(name)
     for parameter in text.split("&"):
-        if parameter_name(parameter) != name:
+        key, mark, value = parameter.partition("=")
+        if len(key) > longest or parameter_name(key) != name:
             kept.append(parameter)
             continue
-        key, mark, value = parameter.partition("=")
         if not filled and (swapped := _swapped(value, swaps, lambda secret: quote(secret, safe=""))) is not None:
             kept.append(f"{key}{mark}{swapped}")
             filled = True
@@ -125,11 +145,7 @@ def _in_json(body: bytes, path: str, swaps: Swaps) -> tuple[bytes, bool]:
     placeholders do, so that what precedes them means the same.
     """
     if len(body) > _MOST_JSON_BYTES:
-        raise Denied(
-            "body_too_large",
-            f"A body with a placeholder in it can have {_MOST_JSON_BYTES} bytes at most.",
-            hint="Send less at a time.",
-        )
+        raise _too_large(f"{_MOST_JSON_BYTES} bytes")
     try:
         pieces = re.split(f"({'|'.join(map(re.escape, swaps))})", body.decode())
     except UnicodeDecodeError:

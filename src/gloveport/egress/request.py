@@ -7,7 +7,7 @@ Host header. They agree, or it is refused: a credential is chosen by the name, a
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import unquote_plus
+from urllib.parse import unquote_to_bytes
 
 from gloveport.egress.heads import HOP_BY_HOP, RequestHead
 from gloveport.egress.messages import Headers
@@ -24,12 +24,19 @@ _OVERRIDES = frozenset(
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
 )
 _FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/form-data", re.IGNORECASE)
-_PART = re.compile(rb"name\s*=\s*[\"']?[^A-Za-z\"';]+method\b", re.IGNORECASE)
-_NO_LETTERS = re.compile(r"[^a-z]")
-_OVERRIDING_PARAMETERS = frozenset(name.decode().replace("-", "") for name in _OVERRIDES)
-_PERHAPS = frozenset({"method", "httpmethod"})  # of what they say it depends
-_METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options"})
-_PARAMETERS = re.compile(r"[&;]")
+# What has matched is never given back: a form may be a megabyte of blanks behind one "name=".
+_PART = re.compile(rb"name\s*+=(?:\s*+[\"'])?+[^a-z\"';]++method\b")
+_SLICE_BYTES = 1 << 16
+_NO_LETTERS = bytes(code for code in range(256) if not bytes((code,)).isalpha())
+_OVERRIDING_PARAMETERS = frozenset(name.replace(b"-", b"") for name in _OVERRIDES)
+_PERHAPS = frozenset({b"method", b"httpmethod"})  # of what they say it depends
+_METHODS = frozenset({b"get", b"head", b"post", b"put", b"patch", b"delete", b"options"})
+_PARAMETERS = re.compile(rb"[&;]")
+_MOST_PARAMETERS = 1 << 16
+_MOST_ESCAPES = 4096
+"""In one name."""
+_LONGEST_METHOD = 64
+"""Bytes of a value that may still be a method, however it is escaped."""
 _MOST_PORT = 65_535
 _SHOWN = 300
 _LONGEST_PATH = 4096  # it is written to the log, and no server takes much more
@@ -83,25 +90,49 @@ class Asked:
         for header, _ in self.headers:
             if hyphenated(header) in _OVERRIDES:
                 return header.decode()
-        return "the query" if _overrides(self.query or "") else None
+        return "the query" if _overrides((self.query or "").encode()) else None
 
     def overrides_in(self, form: bytes) -> bool:
-        """Whether its body, which is a form, asks for that."""
+        """Whether its body, which is a form, asks for that. Takes time by its size: a large one is for a thread."""
         if any(name == b"content-encoding" for name, _ in self.headers):
             return True  # nobody can tell
-        return _PART.search(form) is not None or _overrides(form.decode("latin-1"))
+        return _overrides_in_parts(form.lower()) or _overrides(form)
 
 
-def _overrides(parameters: str) -> bool:
-    """Whether one of them is ``_method``, or what some framework takes for it: ``.method``, ``[_method]``."""
-    for parameter in _PARAMETERS.split(parameters):
-        name, _, value = unquote_plus(parameter).lower().partition("=")
-        letters = _NO_LETTERS.sub("", name)
-        if letters == "method" and not name[0].isalpha():
+def _overrides_in_parts(form: bytes) -> bool:
+    """Whether a part has such a name. No other call may have to wait for the whole of a large form to be searched."""
+    at = 0
+    while at < len(form):
+        following = form.find(b"name", at + _SLICE_BYTES)  # in no match is there a second one
+        end = len(form) if following < 0 else following
+        if _PART.search(form, at, end):
             return True
-        if letters in _OVERRIDING_PARAMETERS or (letters in _PERHAPS and value in _METHODS):
-            return True
+        at = end
     return False
+
+
+def _overrides(parameters: bytes) -> bool:
+    """Whether one of them is ``_method``, or what some framework takes for it: ``.method``, ``[_method]``.
+
+    So it counts as well where nobody can tell: there are too many, or a name is escaped at length.
+    """
+    if parameters.count(b"&") + parameters.count(b";") >= _MOST_PARAMETERS:
+        return True
+    return any(map(_is_override, _PARAMETERS.split(parameters)))
+
+
+def _is_override(parameter: bytes) -> bool:
+    written, _, value = parameter.partition(b"=")
+    if written.count(b"%") > _MOST_ESCAPES:
+        return True
+    name, mark, rest = unquote_to_bytes(written).partition(b"=")  # some take an escaped one for the sign as well
+    letters = name.lower().translate(None, _NO_LETTERS)
+    if letters == b"method" and not name[:1].isalpha():
+        return True
+    if letters not in _PERHAPS:
+        return letters in _OVERRIDING_PARAMETERS
+    value = rest if mark else value
+    return len(value) <= _LONGEST_METHOD and unquote_to_bytes(value).lower() in _METHODS
 
 
 def hyphenated(name: bytes) -> bytes:
