@@ -5,7 +5,6 @@ down is an error to whoever waits for it. Where a person has to say, the run's c
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -18,6 +17,7 @@ from pydantic import JsonValue
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
+from gloveport.limits.offload import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.hub import CallTool
 from gloveport.model.workspace import RunCommand, WriteFiles
@@ -139,7 +139,8 @@ class _Admission:
                 self._record("ended", {**fields, "status": "cancelled"})
 
     async def __aenter__(self) -> Ending:
-        facts, decision = _facts(self._action), decide(self._guard.grant, self._action)
+        facts, size = _facts(self._action), self._action.bytes if isinstance(self._action, CallTool) else 0
+        decision = await compute(size, decide, self._guard.grant, self._action)
         if isinstance(decision, Ask):
             await self._ask(decision.question, {**facts, "rule": decision.rule})
         else:
@@ -225,10 +226,7 @@ def _facts(action: Action) -> dict[str, JsonValue]:
     elif isinstance(action, WriteFiles):
         facts["changes"] = [{"operation": change.operation, "path": change.path} for change in action.changes]
     elif isinstance(action, CallTool):
-        arguments = json.dumps(dict(action.arguments), ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "surrogatepass"
-        )
-        facts["arguments"] = {"bytes": len(arguments), "sha256": hashlib.sha256(arguments).hexdigest()}
+        facts["arguments"] = {"bytes": facts.pop("bytes"), "sha256": facts.pop("sha256")}
         facts["addresses"] = {host: list(addresses) for host, addresses in action.addresses.items()}
     return facts
 

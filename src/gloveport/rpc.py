@@ -21,6 +21,7 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, GuestError, UpstreamError
+from gloveport.limits.offload import compute
 from gloveport.limits.values import MOST_VALUES, has_many_values
 
 Asked: TypeAlias = Mapping[str, JsonValue]
@@ -127,14 +128,14 @@ class _Host(asyncio.Protocol):
     def _begin(self) -> None:
         """Begin to work on the requests that have come whole, as many as have room."""
         try:
-            while self._has_room() and (request := _taken(self._received)) is not None:
+            while self._has_room() and (body := _taken(self._received)) is not None:
                 assert self._held is not None  # noqa: S101 - of a request with a head
-                work = asyncio.create_task(self._work(request))
+                work = asyncio.create_task(self._work(body))
                 self._works.add(work)
                 work.add_done_callback(functools.partial(self._end, self._held))
                 self._held = None
         except GuestError:
-            self._transport.abort()  # nothing that it says from there on has a meaning
+            self._transport.abort()  # as below
 
     def _has_room(self) -> bool:
         """Whether the request that comes now may be received."""
@@ -158,18 +159,21 @@ class _Host(asyncio.Protocol):
         self._works.discard(work)
         self._room.give_back(held)
 
-    async def _work(self, request: Asked) -> None:
+    async def _work(self, body: bytes) -> None:
         try:
-            reply = {"id": request["id"], **await _reply(self._handlers, request)}
+            request = await compute(len(body), _parsed, body)
+            answer = _encoded({"id": request["id"], **await _reply(self._handlers, request)})
+        except GuestError:
+            self._transport.abort()  # nothing that it says from there on has a meaning
+            return
         except Exception:  # noqa: BLE001 - it concerns this connection alone
             _log.exception("a request of a sandbox went wrong")
             self._transport.abort()
             return
-        body = json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         await self._takes_answers.wait()
         if self.closed.is_set():  # else a line of the log for each answer
             return
-        self._transport.write(len(body).to_bytes(HEAD_BYTES, "big") + body)
+        self._transport.write(len(answer).to_bytes(HEAD_BYTES, "big") + answer)
 
 
 def _size(received: bytearray) -> int | None:
@@ -177,11 +181,11 @@ def _size(received: bytearray) -> int | None:
     return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
 
 
-def _taken(received: bytearray) -> Asked | None:
+def _taken(received: bytearray) -> bytes | None:
     """The first request, taken away; None where it has not come whole.
 
     Raises:
-        GuestError: It has no shape, or is too large.
+        GuestError: It is too large.
     """
     size = _size(received)
     if size is None:
@@ -192,6 +196,16 @@ def _taken(received: bytearray) -> Asked | None:
     if len(received) < end:
         return None
     body = bytes(received[HEAD_BYTES:end])
+    del received[:end]
+    return body
+
+
+def _parsed(body: bytes) -> Asked:
+    """A request. Takes time by its size.
+
+    Raises:
+        GuestError: It has no shape, or too many values.
+    """
     if has_many_values(body):
         raise GuestError(f"a request of more than {MOST_VALUES} values")
     try:
@@ -200,8 +214,14 @@ def _taken(received: bytearray) -> Asked | None:
         raise GuestError("a request that is no JSON") from error
     if not isinstance(request, dict) or type(request.get("id")) is not int:
         raise GuestError("a request without an id")
-    del received[:end]
     return request
+
+
+def _encoded(reply: Mapping[str, JsonValue]) -> bytes:
+    try:
+        return pydantic_core.to_json(reply)  # ten times as fast, and it holds up everybody
+    except ValueError:  # half of a surrogate pair
+        return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 async def _reply(handlers: Mapping[str, Handler], request: Asked) -> dict[str, JsonValue]:

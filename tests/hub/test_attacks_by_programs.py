@@ -90,6 +90,20 @@ answers
     assert await world.value("python", code) == ["", True, ""]
 
 
+async def test_a_name_of_megabytes_is_no_name(world):
+    """Issue 15: it was scrubbed and looked up, for seconds, and counted for nothing."""
+    code = """
+        def code_of(server, tool):
+            try:
+                tools[server][tool]()
+            except Exception as error:
+                return error.code
+
+        [code_of("far", "x" * 513), code_of("far", "x" * 12_000_000), code_of("x" * 12_000_000, "echo")]
+        """
+    assert await world.value("python", code) == ["malformed_call"] * 3
+
+
 async def test_large_requests_wait_for_room_and_all_are_answered(world):
     """H2, H5: more than fits at a time, on several connections, in threads and in an event loop."""
     code = """

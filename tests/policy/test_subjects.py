@@ -224,6 +224,21 @@ def test_what_can_not_be_shown_whole_is_not_asked(arguments):
     assert "rule" in caught.value.hint
 
 
+class Untouched(list):
+    """Elements that nobody may look at."""
+
+    def __iter__(self):
+        raise AssertionError("all of it was looked at")
+
+
+@pytest.mark.parametrize("deep", [lambda value: value, lambda value: [[{"a": value}]]], ids=["itself", "within others"])
+def test_what_is_too_large_to_be_shown_is_not_written_out_before_that_is_said(deep):
+    """An argument of 14 MB was escaped whole, twice, while everybody waited."""
+    with pytest.raises(Denied) as caught:
+        detail_of(call(a=deep(Untouched([1] * (MOST_CHARACTERS + 1)))))
+    assert caught.value.code == "too_large_to_ask"
+
+
 def test_a_path_of_which_the_subject_has_a_digest_is_shown_in_the_detail():
     long = f"/{'a' * 600}/delete"
     assert long not in subject_of(fetch(long))

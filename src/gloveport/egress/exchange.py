@@ -19,8 +19,8 @@ from gloveport.egress.request import Asked, Site, read
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending
-from gloveport.model import Deny
 from gloveport.limits.offload import compute
+from gloveport.model import Deny
 from gloveport.model.egress import Api, Fetch
 from gloveport.policy.decide import decide
 from gloveport.policy.hosts import DEFAULT_PORTS, find

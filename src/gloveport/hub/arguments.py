@@ -156,7 +156,8 @@ def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -
     if "additionalProperties" in schema or "patternProperties" in schema:
         return
     known = _names(schema)
-    for name in islice((name for name in given if name not in known), _FAULTS):
+    names = frozenset(known)
+    for name in islice((name for name in given if name not in names), _FAULTS):
         if near := _near(name, [other for other in known if other not in given]):
             yield f"{_path((name,))}: there is no such argument; did you mean {_path((near,))}?"
 

@@ -12,7 +12,6 @@ from typing import Protocol, TypeAlias
 
 import mcp_types as wire
 import pydantic_core
-from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
@@ -22,6 +21,7 @@ from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
 from gloveport.hub.names import split_legacy
 from gloveport.hub.results import error_text, result_of
+from gloveport.limits.offload import compute
 from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
 from gloveport.policy.decide import decide
@@ -40,8 +40,8 @@ LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
 """The addresses that a host has just now; none where it can't be looked up."""
 
 _MOST_LISTED = 50
-_LARGE_BYTES = 1 << 18
 _MOST_NAMED = 40
+_NAME_CHARACTERS = 512
 _REASON_CHARACTERS = 500
 
 
@@ -123,6 +123,8 @@ class Calls:
         server, tool, arguments = asked.get("server", ""), asked.get("tool"), asked.get("arguments", {})
         if not isinstance(server, str) or not isinstance(tool, str) or not isinstance(arguments, dict):
             raise Denied("malformed_call", "A call has a server, a tool and an object of arguments.", hint=FINAL)
+        if max(len(server), len(tool)) > _NAME_CHARACTERS:  # each is scrubbed, looked up, and written down
+            raise Denied("malformed_call", f"A name has {_NAME_CHARACTERS} characters at most.", hint=FINAL)
         granted = self.guard.grant.toolbox.servers
         if not server:
             for first, second in split_legacy(tool):
@@ -162,17 +164,17 @@ class Calls:
         return found
 
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
-        sent = len(pydantic_core.to_json(arguments))
-        definition, action = await self._prepared(server, tool, arguments, sent)
+        data = pydantic_core.to_json(arguments)
+        sent, digest = len(data), await compute(len(data), _sha256, data)
+        definition, action = await self._prepared(server, tool, arguments, sent, digest)
         async with self.guard.admit(action) as ending:
-            await self._confirm(action, ending)
+            await self._confirm(action, sent, ending)
             result, size = await self._made(definition, arguments, sent, ending)
         clean = self._cleaner(definition, arguments)
         if result.is_error:  # out here: what a server says goes into no log
-            raise UpstreamError("tool_error", clean(error_text(result)), hint=expected(definition))
-        if max(size, sent) < _LARGE_BYTES:
-            return result_of(result, definition, clean)
-        return await to_thread.run_sync(result_of, result, definition, clean)  # others go on meanwhile
+            text = await compute(size, lambda: clean(error_text(result)))
+            raise UpstreamError("tool_error", text, hint=expected(definition))
+        return await compute(max(size, sent), result_of, result, definition, clean)
 
     def _cleaner(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> Callable[[str], str]:
         """Takes secrets out of what a tool says, but those that the program has itself sent to a server without any."""
@@ -187,7 +189,7 @@ class Calls:
         return clean
 
     async def _prepared(
-        self, server: str, tool: str, arguments: Mapping[str, JsonValue], sent: int
+        self, server: str, tool: str, arguments: Mapping[str, JsonValue], sent: int, digest: str
     ) -> tuple[Definition, CallTool]:
         """What is to be called, and the action that it would be. What is refused before that is written down too."""
         try:
@@ -198,7 +200,7 @@ class Calls:
             raise
         try:
             definition = await self.definition(server, tool)
-            _require_right(definition, arguments)
+            await compute(sent, _require_right, definition, arguments)
         except (Denied, UpstreamError) as error:
             said = Denied(error.code, self.clean(str(error.args[0])))
             self.guard.deny("call", said, self._facts(server, tool))
@@ -211,9 +213,11 @@ class Calls:
             read_only=definition.read_only,
             destructive=definition.destructive,
             arguments=arguments,
+            bytes=sent,
+            sha256=digest,
             addresses={},
         )
-        while hosts := hosts_to_look_up(self.guard.grant.toolbox, action):
+        while hosts := await compute(sent, hosts_to_look_up, self.guard.grant.toolbox, action):
             action = await self._looked_up(action, hosts)
         return definition, action
 
@@ -221,18 +225,18 @@ class Calls:
         found = {host: await self.look_up(host) for host in sorted(hosts)}
         return action.model_copy(update={"addresses": {**action.addresses, **found}})
 
-    async def _confirm(self, action: CallTool, ending: Ending) -> None:
+    async def _confirm(self, action: CallTool, sent: int, ending: Ending) -> None:
         """Decide again about what a person was asked before its hosts were looked up.
 
         Raises:
             Denied: A rule forbids it, now that the addresses are known.
         """
-        hosts = hosts_to_confirm(self.guard.grant.toolbox, action)
+        hosts = await compute(sent, hosts_to_confirm, self.guard.grant.toolbox, action)
         if not hosts:
             return
         known = await self._looked_up(action, hosts)
         ending.fields["addresses"] = {host: list(addresses) for host, addresses in known.addresses.items()}
-        match decide(self.guard.grant, known):
+        match await compute(sent, decide, self.guard.grant, known):
             case Deny(code=code, reason=reason, hint=hint):
                 raise Denied(code, reason, hint=hint)
             case _:
@@ -252,13 +256,13 @@ class Calls:
             raise self.cleaned(error) from None
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
-        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()  # of what was bounded as it came
         self.ledger.bytes += len(body)
         self.hub.account(definition.server, len(body))
         ending.fields |= {
             "outcome": "error" if result.is_error else "ok",
             "result_bytes": len(body),
-            "result_sha256": hashlib.sha256(body).hexdigest(),
+            "result_sha256": await compute(len(body), _sha256, body),
         }
         if self.ledger.bytes > self.guard.grant.limits.tool_bytes:
             raise _too_many_bytes(self.guard)
@@ -281,6 +285,10 @@ class Calls:
 def _require_right(definition: Definition, arguments: Mapping[str, JsonValue]) -> None:
     if wrong := faults(definition, arguments):
         raise Denied("invalid_arguments", "\n".join(wrong), hint="Nothing was called.")
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _too_many_bytes(guard: Guard) -> Denied:

@@ -160,6 +160,10 @@ class CallTool(Value):
     destructive: bool = True
     """Whether the server does not say that it destroys nothing."""
     arguments: Mapping[str, JsonValue]
+    bytes: int = 0
+    """Size of the arguments as JSON."""
+    sha256: str = ""
+    """Hex digest of that."""
     addresses: Mapping[str, tuple[str, ...]] = {}
     """The addresses that each host of the URLs in the arguments has just now; none for one that can't be looked up.
     Only of hosts that were looked up: where it made the difference whether a rule allows the call."""

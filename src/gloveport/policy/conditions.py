@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache, partial
 from ipaddress import ip_address
+from itertools import chain, islice
 from typing import Final, TypeAlias
 
 import jsonschema_rs
@@ -38,6 +39,10 @@ _UNREADABLE: Final = object()
 
 _MOST_TEXT = 1 << 20
 """Characters of a text that a regular expression is tried on."""
+_MOST_ELEMENTS = 10_000
+_MOST_CHARACTERS = 1 << 20
+"""Of the texts in the values that one condition is about. Of more nobody can tell: all could be looked at only while
+everybody else waits."""
 _MOST_URL = 8192
 _MOST_PATH = 8192
 _EXPRESSION_BYTES = 1 << 20
@@ -67,7 +72,8 @@ def met(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met =
 
 def hosts_of(path: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
     """The canonical host names in the URLs of an argument. An address is no name."""
-    for value in _found(path, dict(arguments)):
+    found = _few(_found(path, dict(arguments)))
+    for value in found or ():
         for element in _elements(value):
             host = _host(element) if isinstance(element, str) else None
             if host is not None and not is_address(host):
@@ -89,7 +95,35 @@ def in_words(condition: Condition) -> str:
 
 def _met(path: str, condition: Condition, arguments: JsonValue, is_public: Callable[[str], Met]) -> Met:
     tests = list(_tests(condition, is_public))
-    return _of_all(min((test(value) for test in tests), default=Met.PERHAPS) for value in _found(path, arguments))
+    found = _few(_found(path, arguments))
+    if found is None:
+        return Met.PERHAPS
+    return _of_all(min((test(value) for test in tests), default=Met.PERHAPS) for value in found)
+
+
+def _few(values: Iterator[object]) -> list[object] | None:
+    """These values, if they are few and short enough to be looked at; else none."""
+    found: list[object] = []
+    elements = characters = 0
+    for value in values:
+        found.append(value)
+        elements += 1
+        pending = [value]
+        while pending:
+            match pending.pop():
+                case str() as text:
+                    characters += len(text)
+                case list() as members:
+                    elements += len(members)
+                    pending += members[:_MOST_ELEMENTS]
+                case dict() as members:
+                    elements += len(members)
+                    pending += islice(chain(members, members.values()), 2 * _MOST_ELEMENTS)
+                case _:
+                    pass
+            if elements > _MOST_ELEMENTS or characters > _MOST_CHARACTERS:
+                return None
+    return found
 
 
 def _of_all(outcomes: Iterable[Met]) -> Met:

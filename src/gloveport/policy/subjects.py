@@ -89,8 +89,9 @@ def detail_of(action: Action) -> str:
 
 
 def _plain(text: str) -> str:
-    escaped = quote(text, safe=_PLAIN, errors="surrogatepass")
-    return escaped if len(escaped) <= _LONGEST else _digest(text)
+    # What is escaped is no shorter. To escape a megabyte for nothing would hold up everybody.
+    escaped = quote(text, safe=_PLAIN, errors="surrogatepass") if len(text) <= _LONGEST else None
+    return escaped if escaped is not None and len(escaped) <= _LONGEST else _digest(text)
 
 
 def _how(action: RunCommand) -> Iterator[str]:
@@ -126,16 +127,42 @@ def _host(host: str) -> str:
 
 
 def _lines(values: Mapping[str, JsonValue]) -> str:
+    if len(values) > MOST_LINES or _is_longer(values, MOST_CHARACTERS):  # before anything is made of it
+        raise _too_large(len(values), f"more than {MOST_CHARACTERS}")
     lines = [_line(name, value) for name, value in values.items()]
     characters = sum(map(len, lines))
-    if len(lines) > MOST_LINES or characters > MOST_CHARACTERS:
-        raise Denied(
-            "too_large_to_ask",
-            f"A person has to allow this, and can't be shown {len(lines)} arguments of {characters} characters.",
-            hint=f"Send {MOST_LINES} arguments of {MOST_CHARACTERS} characters at most, so in several calls; or the "
-            "owner writes a rule that allows it.",
-        )
+    if characters > MOST_CHARACTERS:
+        raise _too_large(len(values), str(characters))
     return "\n".join(lines)
+
+
+def _too_large(arguments: int, characters: str) -> Denied:
+    return Denied(
+        "too_large_to_ask",
+        f"A person has to allow this, and can't be shown {arguments} arguments of {characters} characters.",
+        hint=f"Send {MOST_LINES} arguments of {MOST_CHARACTERS} characters at most, so in several calls; or the "
+        "owner writes a rule that allows it.",
+    )
+
+
+def _is_longer(value: JsonValue | Mapping[str, JsonValue], most: int) -> bool:
+    """Whether it has more characters as JSON, without making that. It looks no further than it has to."""
+    characters, pending = 0, [value]
+    while pending and characters <= most:
+        match pending.pop():
+            case str() as text:
+                characters += len(text)
+            case Mapping() as members:
+                characters += 2 * len(members)
+                if characters <= most:
+                    pending += [*members, *members.values()]
+            case list() as elements:
+                characters += len(elements)
+                if characters <= most:
+                    pending += elements
+            case _:
+                characters += 1
+    return characters > most
 
 
 def _line(name: str, value: JsonValue) -> str:
