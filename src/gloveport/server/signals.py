@@ -1,18 +1,17 @@
 """Orderly ends: what Ctrl-C, a closed terminal or a service manager asks for, done by the event loop."""
 
-import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TypeAlias
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from gloveport.server.watchdog import watch
 
 Handler: TypeAlias = Callable[[signal.Signals], None]
 
-_outer: ContextVar[Handler | None] = ContextVar("handler", default=None)
-"""What handles these signals when the present context is left."""
+_handlers: ContextVar[list[Handler] | None] = ContextVar("handlers", default=None)
+"""Those of the contexts that are open, the innermost last."""
 
 
 @contextlib.contextmanager
@@ -22,23 +21,24 @@ def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
     Yields:
         The signals that came, in order.
     """
-    loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []
 
     def take(number: signal.Signals) -> None:
         came.append(number)
         act()
 
-    outer = _outer.get()
-    token = _outer.set(take)
-    for number in _ENDING:
-        loop.add_signal_handler(number, take, number)
+    outer = _handlers.get()
+    if outer is not None:
+        outer.append(take)
+        try:
+            yield came
+        finally:
+            outer.remove(take)
+        return
+    handlers = [take]
+    token = _handlers.set(handlers)
     try:
-        yield came
+        with watch(lambda number: handlers[-1](number)):
+            yield came
     finally:
-        _outer.reset(token)
-        for number in _ENDING:
-            if outer is None:
-                loop.remove_signal_handler(number)
-            else:
-                loop.add_signal_handler(number, outer, number)
+        _handlers.reset(token)

@@ -1,0 +1,51 @@
+"""A process of its own, started by ``watchdog.py``: kills a server that does not take note of a signal to end.
+
+Standard input is the socket in which the numbers of signals wait until the server reads them. The argument is a process
+descriptor of the server. When the server has gone, so has this. It needs nothing but the standard library.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_PATIENCE_SECONDS = 5.0
+_LOOKS = 10
+_NUMBERS = 4096
+_SAYS = b"gloveport: a signal to end has not been heard for 5 s; the server is killed\n"
+
+
+def main() -> None:
+    """See the module."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)  # they are sent to all processes of a service, and this one is the last
+    signals, server = socket.socket(fileno=os.dup(0)), int(sys.argv[1])
+    while not _has_ended(server, signals):
+        if _goes_unheard(server, signals):
+            os.write(2, _SAYS)
+            signal.pidfd_send_signal(server, signal.SIGKILL)
+            return
+
+
+def _has_ended(server: int, signals: socket.socket) -> bool:
+    """Wait until there is a signal or the server has ended: whether it has."""
+    ready, _, _ = select.select([server, signals], [], [])
+    return server in ready
+
+
+def _goes_unheard(server: int, signals: socket.socket) -> bool:
+    """Whether a signal that is there is still there after a while."""
+    for _ in range(_LOOKS):
+        try:
+            waiting = signals.recv(_NUMBERS, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        if select.select([server], [], [], _PATIENCE_SECONDS / _LOOKS)[0]:
+            return False
+    return not _ENDING.isdisjoint(waiting)
+
+
+if __name__ == "__main__":
+    main()

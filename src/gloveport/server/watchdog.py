@@ -1,0 +1,117 @@
+"""Says where the event loop stands still, and has a signal end the server even then.
+
+Who computes in C holds the interpreter's lock, as a regular expression does: then no Python of this process runs, in no
+thread, and no handler of a signal either. So the stack is written by ``faulthandler``, whose thread needs no lock. And
+the end of the server is another process's business (``last_resort.py``): the C half of Python's signal handlers writes
+the number of each signal to a socket; when nobody has read it there for some seconds, the server is killed. Its
+sandboxes die with it, as they do whenever it is killed.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+_LAST_RESORT: Final = Path(__file__).with_name("last_resort.py")
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PET_SECONDS, _STILL_SECONDS = 0.5, 1.5
+"""The stack is written after the longer one, counted from when the event loop was heard of last."""
+
+_PAUSE_SECONDS = 60.0
+"""Between two stacks: who can make the event loop stand still must not be able to fill the log."""
+
+_STDERR: Final = 2
+_NUMBERS: Final = 4096
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def watch(act: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Watch the running event loop, which is the main thread's; call ``act`` in it for each signal that asks to end."""
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    with near, far, contextlib.ExitStack() as stack:
+        near.setblocking(False)  # noqa: FBT003 - its only argument
+        far.setblocking(False)  # noqa: FBT003
+        stack.callback(_end, _start(near))
+
+        def take() -> None:
+            with contextlib.suppress(BlockingIOError):
+                for number in near.recv(_NUMBERS):
+                    if number in _ENDING:
+                        act(signal.Signals(number))
+
+        loop.add_reader(near, take)
+        stack.callback(loop.remove_reader, near)
+        for ending in _ENDING:
+            stack.callback(signal.signal, ending, signal.signal(ending, _pass))
+        stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False))
+        watched = _Watched(loop=loop)
+        stack.callback(watched.end)
+        watched.pet()
+        yield
+
+
+@dataclass(kw_only=True)
+class _Watched:
+    """The event loop, as long as it says that it goes on."""
+
+    loop: asyncio.AbstractEventLoop
+    _heard: float = 0
+    _next_stack: float = 0
+    _timer: asyncio.TimerHandle | None = field(default=None)
+
+    def pet(self) -> None:
+        """Put off the time at which its stack is written."""
+        now = self.loop.time()
+        if self._heard and now - self._heard > _STILL_SECONDS:
+            _log.warning("the event loop stood still for %.1f s: nobody was answered", now - self._heard)
+            self._next_stack = now + _PAUSE_SECONDS
+        self._heard = now
+        if now >= self._next_stack:
+            faulthandler.dump_traceback_later(_STILL_SECONDS, file=_STDERR)
+        else:
+            faulthandler.cancel_dump_traceback_later()
+        self._timer = self.loop.call_later(_PET_SECONDS, self.pet)
+
+    def end(self) -> None:
+        """Watch it no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _start(signals: socket.socket) -> "subprocess.Popen[bytes]":
+    server = os.pidfd_open(os.getpid())
+    try:
+        return subprocess.Popen(  # noqa: S603 - nothing of it comes from elsewhere
+            (sys.executable, "-I", "-S", str(_LAST_RESORT), str(server)),
+            stdin=signals,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(server,),
+            cwd="/",
+            env={},
+            start_new_session=True,  # what a terminal sends to all is for the server
+        )
+    finally:
+        os.close(server)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+def _pass(_number: int, _frame: FrameType | None) -> None:
+    """Nothing is left to do here: the number is in the socket."""

@@ -1,0 +1,84 @@
+"""Issue 15: an event loop that stands still is told of, and ends when it is asked to."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STANDS_STILL = """
+import asyncio, os, re, signal, sys, time
+from gloveport.server.signals import on_end_signal
+
+def stand_still_in_c():
+    print("still", flush=True)
+    re.match("(a+)+b", "a" * 200)  # for longer than there is a universe, and under the interpreter's lock
+
+def stand_still_in_python():
+    print("still", flush=True)
+    while True:
+        pass
+
+async def main():
+    with on_end_signal(lambda: None):
+        await asyncio.sleep(0)
+        globals()[sys.argv[1]]()
+
+asyncio.run(main())
+"""
+GOES_ON = """
+import asyncio, sys
+from gloveport.server.signals import on_end_signal
+
+async def main():
+    over = asyncio.Event()
+    with on_end_signal(over.set) as came:
+        print("on", flush=True)
+        await over.wait()
+    print(*map(int, came), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def started(code, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", ["stand_still_in_c", "stand_still_in_python"])
+def test_a_signal_ends_a_server_whose_event_loop_stands_still(how, number):
+    with started(STANDS_STILL, how) as server:
+        assert server.stdout.readline() == "still\n"
+        server.send_signal(number)
+        _, told = server.communicate(timeout=120)
+    assert server.returncode == -signal.SIGKILL
+    assert f"in {how}" in told, "its stack was to be written"
+    assert told.count("Timeout") == 1
+    assert "has not been heard" in told
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_event_loop_that_goes_on_is_told_of_each_signal(number):
+    with started(GOES_ON) as server:
+        assert server.stdout.readline() == "on\n"
+        server.send_signal(number)
+        said, told = server.communicate(timeout=120)
+    assert (server.returncode, said) == (0, f"{number.value}\n")
+    assert "killed" not in told
+
+
+def test_what_kills_a_server_goes_when_the_server_has_gone():
+    with started(GOES_ON) as server:
+        assert server.stdout.readline() == "on\n"
+        (child,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        watching = os.pidfd_open(int(child))
+        server.kill()
+        server.communicate(timeout=120)
+        assert select.select([watching], [], [], 120)[0]
+        os.close(watching)
