@@ -1,6 +1,6 @@
 """What is measured, against what, and the goals: on two processors, by medians. A new case is an entry here."""
 
-from bench import egress, hub, throughput, workspace
+from bench import egress, hub, pause, throughput, workspace
 from bench.baselines import PEERS, bare_deno, bare_python, bare_python_with_packages, bubblewrap, interpreter
 from bench.measure import Case, Duel
 from bench.memory import (
@@ -20,7 +20,17 @@ _CALLERS = {1: None, 4: ">= 1.2", 16: None}
 
 def every_case() -> list[Case]:
     """All cases, in the order of the table."""
-    return [*_one_call(), *_cold(), *_sustained(), *_peers(), *egress.CASES, *hub.CASES, *workspace.CASES, *_memory()]
+    return [
+        *_one_call(),
+        *_cold(),
+        *_sustained(),
+        *_peers(),
+        *egress.CASES,
+        *hub.CASES,
+        *workspace.CASES,
+        *pause.CASES,
+        *_memory(),
+    ]
 
 
 def _one_call() -> list[Case]:

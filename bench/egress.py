@@ -45,6 +45,7 @@ class FarSide:
 
     port: int
     ca_file: Path
+    name: str = _NAME
 
     def program(self, *, address: str, key: str, measure: tuple[str, ...]) -> str:
         """The client, as a text, with these arguments."""
@@ -63,7 +64,8 @@ auth = [{{ kind = "bearer", secret = "env:{_VARIABLE}" }}]
 
 
 @contextlib.asynccontextmanager
-async def _far_side(scratch: Path) -> AsyncIterator[FarSide]:
+async def far_side(scratch: Path) -> AsyncIterator[FarSide]:
+    """One that listens."""
     ca_file = scratch / "far-side.pem"
     command = [sys.executable, "-m", "bench.far_side", _ADDRESS, _NAME, _KEY, str(ca_file)]
     async with await anyio.open_process(command, stdin=None, stderr=None) as process:
@@ -96,7 +98,7 @@ class Race:
 
     async def measure(self, scratch: Path) -> Figure:
         """See ``bench.measure.Case``."""
-        async with _far_side(scratch) as far:
+        async with far_side(scratch) as far:
             duel = Duel(
                 name=self.name,
                 subject=from_a_sandbox(far, self.measure_what),
@@ -180,7 +182,7 @@ class Download:
     async def measure(self, scratch: Path) -> Footprint:
         """See ``bench.measure.Case``."""
         size = BIG_BYTES - len(_KEY) + len(_MARK)  # its last bytes are the key: so it was scrubbed to the end
-        async with _far_side(scratch) as far:
+        async with far_side(scratch) as far:
             code = far.program(address=_NAME, key="", measure=("big",))
             program = Program(language="python", code=code, prints=f"{size}\n")
             async with served(scratch, far.configuration, {_VARIABLE: _KEY}) as (url, pid), Client(url) as client:

@@ -1,6 +1,7 @@
 """An MCP server over its standard streams that starts and answers at once: what is measured is whoever calls it.
 
-``python upstream_server.py [TOOLS]``: it has the tool ``echo`` and as many others, which do the same.
+``python upstream_server.py [TOOLS]``: it has the tool ``echo`` and as many others, which do the same; and ``visit``,
+which takes anything.
 """
 
 import json
@@ -11,6 +12,9 @@ TOOL = {
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     "annotations": {"readOnlyHint": True},
 }
+
+
+VISIT = {"name": "visit", "description": "Visit", "inputSchema": {"type": "object"}}
 
 
 def main() -> None:
@@ -30,9 +34,9 @@ def main() -> None:
                     "serverInfo": {"name": "bench", "version": "1"},
                 }
             case "tools/list":
-                answer["result"] = {"tools": [{"name": name, **TOOL} for name in names]}
+                answer["result"] = {"tools": [*({"name": name, **TOOL} for name in names), VISIT]}
             case "tools/call":
-                answer["result"] = {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
+                answer["result"] = {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
             case _:
                 answer["error"] = {"code": -32601, "message": "no such method"}
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
-from gloveport.limits.offload import compute
+from gloveport.fairness import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.hub import CallTool
 from gloveport.model.workspace import RunCommand, WriteFiles

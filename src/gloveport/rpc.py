@@ -21,8 +21,8 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, GuestError, UpstreamError
-from gloveport.limits.offload import compute
-from gloveport.limits.values import MOST_VALUES, has_many_values
+from gloveport.fairness import compute
+from gloveport.limits.values import has_many_values
 
 Asked: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]
@@ -31,6 +31,9 @@ Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]
 HEAD_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 16 << 20
 """Of a request."""
+
+_MOST_VALUES = 50_000
+"""Of a request: each is made, checked, copied and written once more, some of it while everybody waits."""
 
 _AT_ONCE = 128
 """Requests of one execution that are worked on at the same time; others wait in their sockets."""
@@ -206,8 +209,8 @@ def _parsed(body: bytes) -> Asked:
     Raises:
         GuestError: It has no shape, or too many values.
     """
-    if has_many_values(body):
-        raise GuestError(f"a request of more than {MOST_VALUES} values")
+    if has_many_values(body, _MOST_VALUES):
+        raise GuestError(f"a request of more than {_MOST_VALUES} values")
     try:
         request = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -18,8 +18,8 @@ from gloveport.egress.reply import Reply
 from gloveport.egress.request import Asked, Site, read
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
+from gloveport.fairness import compute
 from gloveport.guard import Ending
-from gloveport.limits.offload import compute
 from gloveport.model import Deny
 from gloveport.model.egress import Api, Fetch
 from gloveport.policy.decide import decide

@@ -17,7 +17,7 @@ from gloveport.egress.oauth import Tokens
 from gloveport.egress.places import Draft
 from gloveport.egress.request import hyphenated
 from gloveport.errors import Denied
-from gloveport.limits.offload import compute
+from gloveport.fairness import compute
 from gloveport.model.egress import (
     Api,
     Auth,

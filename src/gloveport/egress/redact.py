@@ -1,5 +1,6 @@
 """What leaves in no request: the owner's strings, in URL, headers and body."""
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -7,6 +8,7 @@ from anyio.lowlevel import checkpoint
 
 from gloveport.egress.coding import decoder
 from gloveport.egress.messages import Outbound
+from gloveport.fairness import Pace
 from gloveport.secrets.scrub import Needles, Scrubber, scrub
 
 
@@ -31,10 +33,13 @@ class Redaction:
         Raises:
             UpstreamError: Its coding is unknown, or it is broken.
         """
-        undo, scrubber = decoder(coding or b"identity"), Scrubber(self.needles)
+        undo, scrubber, pace = decoder(coding or b"identity"), Scrubber(self.needles), Pace()
         async for piece in stream:
             for plain in undo.feed(piece):
-                if scrubbed := scrubber.feed(plain):
+                began = time.monotonic()
+                scrubbed = scrubber.feed(plain)
+                await pace.rest(began)
+                if scrubbed:
                     yield scrubbed
                 else:
                     await checkpoint()

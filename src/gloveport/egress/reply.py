@@ -1,6 +1,7 @@
 """The way back: an answer, without a secret in head or body, passed on as it comes."""
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from gloveport.egress.heads import WITHOUT_BODY
 from gloveport.egress.messages import Answer, Headers
 from gloveport.egress.own_text import OwnText
 from gloveport.errors import UpstreamError
+from gloveport.fairness import Pace
 from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault
 
@@ -139,14 +141,17 @@ class Reply:
             return None  # what comes from where no credential goes is looked at as it is
 
     async def _body(self, answer: Answer, undo: Decoder | None) -> AsyncIterator[bytes]:
-        scrubber = Scrubber(self.vault.needles)
+        scrubber, pace = Scrubber(self.vault.needles), Pace()
         with contextlib.ExitStack() as stack:
             stack.callback(lambda: self.found.update(scrubber.found))
             async for piece in answer.body:
                 self.received_bytes += len(piece)
                 scrubber.renew(self.vault.needles, self._own)
                 for plain in (piece,) if undo is None else undo.feed(piece):
-                    if scrubbed := scrubber.feed(plain):
+                    began = time.monotonic()
+                    scrubbed = scrubber.feed(plain)
+                    await pace.rest(began)
+                    if scrubbed:
                         yield scrubbed
                     elif undo is not None:
                         await checkpoint()

@@ -32,6 +32,7 @@ _OVERRIDING_PARAMETERS = frozenset(name.replace(b"-", b"") for name in _OVERRIDE
 _PERHAPS = frozenset({b"method", b"httpmethod"})  # of what they say it depends
 _METHODS = frozenset({b"get", b"head", b"post", b"put", b"patch", b"delete", b"options"})
 _PARAMETERS = re.compile(rb"[&;]")
+_SHORTEST = len("method")
 _MOST_PARAMETERS = 1 << 16
 _MOST_ESCAPES = 4096
 """In one name."""
@@ -118,7 +119,7 @@ def _overrides(parameters: bytes) -> bool:
     """
     if parameters.count(b"&") + parameters.count(b";") >= _MOST_PARAMETERS:
         return True
-    return any(map(_is_override, _PARAMETERS.split(parameters)))
+    return any(_is_override(one) for one in _PARAMETERS.split(parameters) if len(one) >= _SHORTEST)
 
 
 def _is_override(parameter: bytes) -> bool:

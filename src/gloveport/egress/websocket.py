@@ -6,6 +6,7 @@ once more when it prints.
 """
 
 import contextlib
+import time
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from gloveport.egress.own_text import OwnText
 from gloveport.egress.wire import Wire
+from gloveport.fairness import Pace
 from gloveport.secrets.scrub import Finder, Needles, Scrubber, scrub
 from gloveport.secrets.vault import Vault
 
@@ -118,20 +120,24 @@ class _Direction:
 
     async def pass_on(self) -> None:
         """Pass on what the source sends, until it closes, or either end is broken."""
+        pace = Pace()
         with contextlib.suppress(OSError, LocalProtocolError, RemoteProtocolError):
             while True:
+                began = time.monotonic()
                 for event in self.incoming.events():
-                    self.at_sink = not await self._sent(event)
+                    data = self.outgoing.send(self._scrubbed(event))
+                    await pace.rest(began)
+                    self.at_sink = not await self._sent(data, event)
                     if self.at_sink:
                         return
+                    began = time.monotonic()
                 data = await self.source.receive()
                 if not data:
                     return
                 self.incoming.receive_data(data)
 
-    async def _sent(self, event: Event) -> bool:
+    async def _sent(self, data: bytes, event: Event) -> bool:
         """Pass on an event. Whether another may follow."""
-        data = self.outgoing.send(self._scrubbed(event))
         try:
             await self.sink.send(data)
         except OSError:

@@ -19,6 +19,7 @@ from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
 from gloveport.engine.runs import Runs
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.guard import Asker, Guard
 from gloveport.hub.calls import Calls, Ledger, LookUp
 from gloveport.hub.discovery import Discovery
@@ -186,7 +187,7 @@ class Engine:
                 spooled.callback(capture.close)
             async with self.admission.place(share), self.sandbox.start(plan) as child:
                 outcome = await self._run_in(child, run, program, streams)
-            result = self._result(run, outcome, streams)
+            result = await self._result(run, outcome, streams)
             spooled.pop_all()  # what the answer can't show belongs to the archive now
         return result
 
@@ -214,7 +215,8 @@ class Engine:
             outcome = await run_program(stdout=sinks["stdout"], stderr=sinks["stderr"])
             for sink in sinks.values():
                 sink.finish()
-            return outcome.model_copy(update={"report": without_secrets(outcome.report, self.gateway.vault)})
+            report = await compute(value_bytes, without_secrets, outcome.report, self.gateway.vault)
+            return outcome.model_copy(update={"report": report})
 
     def _tools(self, run: "_Run") -> Mapping[str, rpc.Handler]:
         """What the program may ask on the door of the tools."""
@@ -255,12 +257,13 @@ class Engine:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
 
-    def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
+    async def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
         request = run.request
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
             handle = f"output://{run.id}/{name}"
-            shown[name] = capture.output(handle, ansi=request.ansi)
+            make = functools.partial(capture.output, handle, ansi=request.ansi)
+            shown[name] = await compute(min(capture.shown, capture.total), make)
             if shown[name].truncated:
                 self.archive.add(handle, capture)
             else:

@@ -15,13 +15,13 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
+from gloveport.fairness import compute
 from gloveport.guard import Ending, Guard
 from gloveport.hub.arguments import expected, faults
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
 from gloveport.hub.names import split_legacy
 from gloveport.hub.results import error_text, result_of
-from gloveport.limits.offload import compute
 from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
 from gloveport.policy.decide import decide

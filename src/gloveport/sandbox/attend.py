@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from gloveport.errors import GuestError
 from gloveport.event_loop import Ready, Selector, wait_ready
+from gloveport.fairness import Pace
 from gloveport.sandbox import frames
 from gloveport.sandbox.base import Sink
 from gloveport.sandbox.watch import Watch
@@ -127,13 +128,14 @@ class Attendant:
         incoming = frames.Incoming(channel=self.channel, max_bytes=self.report_bytes)
         self._add(self.channel, functools.partial(self._hear, incoming))
         self._add(self.over, self._end)
-        turns = 0
+        turns, pace = 0, Pace()
         with self._events:
             while self._sources and not self.ended_by_report and time.monotonic() < self._ends:
                 ready = self._events.select(0)
                 if not ready:
                     await self._wait()
-                if time.monotonic() >= self._next_look:  # also where there is always something ready
+                began = time.monotonic()
+                if began >= self._next_look:  # also where there is always something ready
                     self._next_look = time.monotonic() + _LOOK_SECONDS
                     self._small_reads = 0
                     self.watch.look()
@@ -146,12 +148,14 @@ class Attendant:
                     await anyio.sleep(_LOOK_SECONDS)
                 elif self._small_reads > _SMALL_READS:
                     await anyio.sleep(_GATHER_SECONDS)
-                elif turns % _TURNS == 0:
+                elif not await pace.rest(began) and turns % _TURNS == 0:
                     await anyio.lowlevel.checkpoint()
         self.watch.end()
         for stream, sink in self._sinks:
             while (data := _read(stream)) and not sink.full():
+                began = time.monotonic()
                 sink.write(data)
+                await pace.rest(began)
 
     def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = selectors.EVENT_READ) -> None:
         self._sources[file.fileno()] = act

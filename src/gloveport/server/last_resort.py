@@ -31,12 +31,13 @@ def main() -> None:
 
 def _has_ended(server: int, signals: socket.socket) -> bool:
     """Wait until there is a signal or the server has ended: whether it has."""
-    ready, _, _ = select.select([server, signals], [], [])
+    ready, _, _ = select.select([server, signals.fileno()], [], [])
     return server in ready
 
 
 def _goes_unheard(server: int, signals: socket.socket) -> bool:
     """Whether a signal that is there is still there after a while."""
+    waiting = b""
     for _ in range(_LOOKS):
         try:
             waiting = signals.recv(_NUMBERS, socket.MSG_PEEK)

@@ -93,15 +93,16 @@ class _Watched:
 
 
 def _start(signals: socket.socket) -> "subprocess.Popen[bytes]":
+    environ: dict[str, str] = {}
     server = os.pidfd_open(os.getpid())
     try:
         return subprocess.Popen(  # noqa: S603 - nothing of it comes from elsewhere
             (sys.executable, "-I", "-S", str(_LAST_RESORT), str(server)),
-            stdin=signals,
+            stdin=signals.fileno(),
             stdout=subprocess.DEVNULL,
             pass_fds=(server,),
             cwd="/",
-            env={},
+            env=environ,
             start_new_session=True,  # what a terminal sends to all is for the server
         )
     finally:

@@ -1,10 +1,12 @@
 """Issue 15: what takes time by what somebody has sent stops nobody else."""
 
 import threading
+import time
 
 import anyio
+from anyio.lowlevel import checkpoint
 
-from gloveport.limits.offload import SMALL_BYTES, compute
+from gloveport.fairness import SMALL_BYTES, Pace, compute
 
 
 async def test_what_is_large_is_computed_while_the_event_loop_goes_on():
@@ -17,7 +19,7 @@ async def test_what_is_large_is_computed_while_the_event_loop_goes_on():
     async def count_turns() -> None:
         nonlocal turns
         while turns < 100:
-            await anyio.lowlevel.checkpoint()
+            await checkpoint()
             turns += 1
         enough.set()
 
@@ -49,3 +51,37 @@ async def test_few_are_computed_at_a_time():
         for _ in range(16):
             tasks.start_soon(compute, SMALL_BYTES + 1, work)
     assert 0 < most <= 2
+
+
+async def test_who_has_computed_for_long_leaves_others_many_turns():
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count_turns)
+        await checkpoint()
+        before = turns
+        assert await Pace().rest(time.monotonic() - 0.05)
+        assert turns > before + 10
+        tasks.cancel_scope.cancel()
+
+
+async def test_little_pieces_count_together():
+    pace = Pace()
+    rested = [await pace.rest(time.monotonic() - 0.003) for _ in range(4)]
+    assert True in rested
+    assert not rested[0]
+
+
+async def test_those_who_have_computed_do_not_rest_at_the_same_time():
+    """They would come back together, and make others wait for all of their pieces."""
+    began = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(Pace().rest, time.monotonic() - 0.01)
+    assert anyio.current_time() - began >= 8 * 0.01, "each has its own rest, after the others'"
