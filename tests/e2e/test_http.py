@@ -117,6 +117,17 @@ async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
         assert (await client.delete(shared.url, headers={"host": "evil.example"})).status_code == 421
 
 
+async def test_a_message_of_very_many_values_is_refused_before_they_are_made(shared):
+    """Each takes a microsecond of everybody's time, and more to check and copy."""
+    async with httpx2.AsyncClient(headers={**HEADERS, "content-type": "application/json"}) as client:
+        for count, status in ((9_000, 200), (400_000, 413)):
+            params = INITIALIZE | {"_meta": {"x": [[]] * count}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+            answer = await client.post(shared.url, json=body)
+            assert answer.status_code == status, answer.text[:300]
+            assert ("20000 values" in answer.text) == (status == 413)
+
+
 async def test_only_the_loopback_address_is_listened_on(shared):
     """A3."""
     with socket.socket() as other, pytest.raises(ConnectionRefusedError):

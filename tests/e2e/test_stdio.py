@@ -162,12 +162,13 @@ def test_what_is_no_json_or_no_unicode_does_not_end_the_server(stdio):
 
 NO_MESSAGES = {
     "no json": (None, -32700),
-    '{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": ' + "[" * 100_000: (None, -32700),
+    '{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": ' + "[" * 10_000: (None, -32700),
     "[1]": (None, -32600),
     '{"id": 7}': (7, -32600),
     '{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "\\ud83d"}}': ("a", -32600),
     '{"jsonrpc": "2.0", "id": true, "method": 7}': (None, -32600),
     '{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {}, "x": "' + "x" * (17 << 20) + '"}': (None, -32600),
+    '{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": [' + "[]," * 5_000_000 + "1]}}": (None, -32600),
 }
 
 

@@ -24,6 +24,7 @@ from gloveport.egress.http2_stream import STREAM_WINDOW, Exchange, forwarded
 from gloveport.egress.messages import Outbound, Route
 from gloveport.egress.wire import CHUNK_BYTES, Wire
 from gloveport.errors import UpstreamError
+from gloveport.fairness import Pace
 
 CONNECTION_WINDOW = 1 << 24
 STREAMS = 100
@@ -38,6 +39,9 @@ FLOOD_BYTES = 1 << 20
 TABLE_BYTES = 4096
 """Of headers that are remembered to be said shorter: the protocol's default. Each header is looked for in all of it,
 so a server that may have it larger stops everybody."""
+
+_READ_BYTES = 1 << 14
+"""At once: there may be a frame in every ten."""
 
 _FRAME_HEAD = 9
 _FRAME_BYTES = 1 << 14
@@ -195,10 +199,13 @@ class Connection:
             self._proceed()
 
     async def _read(self) -> None:
+        pace = Pace()
         try:
-            while data := await self._wire.receive():
+            while data := await self._wire.receive(_READ_BYTES):
+                began = time.monotonic()
                 for event in self._h2.receive_data(self._without_goaway(data)):
                     self._take(event)
+                await pace.rest(began)
                 if self._owed >= CHUNK_BYTES:
                     self._h2.increment_flow_control_window(self._owed)
                     self._owed = 0

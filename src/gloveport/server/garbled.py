@@ -7,6 +7,8 @@ import pydantic_core
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
 MAX_LINE_BYTES: Final = 16 << 20
+MOST_VALUES: Final = 20_000
+"""Of one message of a client: to make, check and copy a million takes seconds."""
 
 
 def answer_to(line: bytes) -> bytes | None:
@@ -31,6 +33,11 @@ def answer_to(line: bytes) -> bytes | None:
 def too_long() -> bytes:
     """The line that answers one which was not read to its end."""
     return _error(None, INVALID_REQUEST, f"a message of more than {MAX_LINE_BYTES} bytes is not read")
+
+
+def too_many() -> bytes:
+    """What answers one of which nothing was made."""
+    return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
 
 
 def failed(request: str | int) -> bytes:

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gloveport.errors import ConfigError
 from gloveport.server.acceptor import accept_connections
+from gloveport.server.message_limit import MessageLimit
 from gloveport.server.overload import RequestLimit
 from gloveport.server.signals import on_end_signal
 
@@ -126,16 +127,14 @@ async def serve_http(
         ConfigError: The port can't be had.
     """
     with _listen(port) as listener:
+        most_bytes = _ESCAPED * code_bytes + _REST_BYTES
         app = server.streamable_http_app(
-            host=HOST,
-            streamable_http_path=_PATH,
-            max_sessions=_MOST_SESSIONS,
-            max_request_body_size=_ESCAPED * code_bytes + _REST_BYTES,
+            host=HOST, streamable_http_path=_PATH, max_sessions=_MOST_SESSIONS, max_request_body_size=most_bytes
         )
         sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
         web = _Server(
             uvicorn.Config(
-                RequestLimit(app=app, is_session=sessions.__contains__),
+                RequestLimit(app=MessageLimit(app, most_bytes), is_session=sessions.__contains__),
                 http=_Connection,
                 log_config=None,
                 access_log=False,

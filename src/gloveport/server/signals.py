@@ -35,7 +35,7 @@ def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
         finally:
             outer.remove(take)
         return
-    handlers = [take]
+    handlers: list[Handler] = [take]
     token = _handlers.set(handlers)
     try:
         with watch(lambda number: handlers[-1](number)):

@@ -22,6 +22,8 @@ from anyio.abc import TaskGroup
 from mcp.server import MCPServer
 from mcp.shared.message import SessionMessage
 
+from gloveport.fairness import compute
+from gloveport.limits.values import has_many_values
 from gloveport.server import garbled
 from gloveport.server.shortcut import AtOnce, Shortcut, Work, line_of, nothing
 from gloveport.server.signals import on_end_signal
@@ -87,6 +89,9 @@ class _Requests:
         while line := await self._line():
             if self._cut:
                 await self._answer(garbled.too_long())
+                continue
+            if await compute(len(line), has_many_values, line, garbled.MOST_VALUES):
+                await self._answer(garbled.too_many())
                 continue
             try:
                 message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gloveport.engine.workspace import Wanted
 from gloveport.errors import Denied, WorkspaceError
+from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.environment import inherited
 from gloveport.policy.gates import Asked, command_action
@@ -258,7 +259,9 @@ class ShellTools:
         )
         size, digest = _measured(asked.stdin)
         read = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
-        return command_action(settings, wanted).model_copy(update=read), seconds
+        size = len(wanted.command) + len(wanted.stdin)
+        action = await compute(size, command_action, settings, wanted)
+        return action.model_copy(update=read), seconds
 
     def _directory(self, path: str) -> str:
         with self.bench.tree.directory(path) as opened:

@@ -11,6 +11,7 @@ from anyio import to_thread
 from pydantic import Field
 
 from gloveport.errors import WorkspaceError
+from gloveport.fairness import compute
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
 from gloveport.server.workspace.replies import Told, Words, refusal, reply
@@ -32,6 +33,7 @@ Lines: TypeAlias = Annotated[int, Field(ge=0, le=20)]
 Globs: TypeAlias = Annotated[list[str] | None, Field(max_length=100)]
 
 _DIFF_BYTES: Final = 262_144
+_ENTRY_BYTES: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,15 +279,30 @@ class FileTools:
         return reply(told, texts.view_image(told), picture)
 
     async def _done(self, work: Callable[[], Told], words: Words) -> wire.CallToolResult:
-        """What comes of work on files, which may wait for a disk: a thread's."""
-        return await self._told(to_thread.run_sync(work), words)
+        """What comes of work on files, which may wait for a disk: a thread's, and so is the answer."""
+        try:
+            return await to_thread.run_sync(lambda: self._reply(work(), words))
+        except WorkspaceError as error:
+            return self.bench.refused(error)
 
     async def _told(self, work: Awaitable[Told], words: Words) -> wire.CallToolResult:
         try:
-            told = self.bench.clean(await work)
+            told = await work
+            return await compute(_size(told), self._reply, told, words)
         except WorkspaceError as error:
             return self.bench.refused(error)
-        return reply(told, words(told))
+
+    def _reply(self, told: Told, words: Words) -> wire.CallToolResult:
+        clean = self.bench.clean(told)
+        return reply(clean, words(clean))
+
+
+def _size(told: Told) -> int:
+    """About how many bytes an answer has."""
+    return sum(
+        len(value) if isinstance(value, str) else _ENTRY_BYTES * len(value) if isinstance(value, list) else 0
+        for value in told.values()
+    )
 
 
 def _globs(several: list[str] | None, one: str | None) -> tuple[str, ...]:
