@@ -37,8 +37,12 @@ def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
         return
     handlers: list[Handler] = [take]
     token = _handlers.set(handlers)
+
+    def take_innermost(number: signal.Signals) -> None:
+        handlers[-1](number)
+
     try:
-        with watch(lambda number: handlers[-1](number)):
+        with watch(take_innermost):
             yield came
     finally:
         _handlers.reset(token)

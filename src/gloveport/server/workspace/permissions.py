@@ -188,6 +188,8 @@ def command_detail(action: RunCommand, variables: Mapping[str, str], stdin: str)
     Raises:
         Denied: It is more than a person can be asked to read.
     """
+    if len(action.command) > MOST_CHARACTERS:  # before it is written out
+        raise _too_large(f"a command of {len(action.command)} characters")
     where = f"in {printable(action.workdir)}:"
     values = [f"  {printable(name)}{_value(name, value)}" for name, value in sorted(variables.items())]
     head = ["with these variables:", *values, where] if variables else [f"with no variables, {where}"]
@@ -228,9 +230,13 @@ def _indented(text: str) -> list[str]:
 def _whole(lines: Sequence[str]) -> str:
     characters = sum(map(len, lines))
     if len(lines) > MOST_LINES or characters > MOST_CHARACTERS:
-        raise Denied(
-            "too_large_to_ask",
-            f"A person has to permit this, and can't be shown {len(lines)} lines of {characters} characters.",
-            hint="Put what is long into a file, or do it in several calls.",
-        )
+        raise _too_large(f"{len(lines)} lines of {characters} characters")
     return "\n".join(lines)
+
+
+def _too_large(what: str) -> Denied:
+    return Denied(
+        "too_large_to_ask",
+        f"A person has to permit this, and can't be shown {what}.",
+        hint="Put what is long into a file, or do it in several calls.",
+    )

@@ -54,7 +54,7 @@ class CommandArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cmd: Annotated[str, Field(min_length=1)]
+    cmd: Annotated[str, Field(min_length=1, max_length=1 << 20)]
     workdir: str = "."
     cwd: str | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 300_000
