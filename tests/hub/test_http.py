@@ -11,7 +11,7 @@ import pytest
 from tests.far_side import authority as far_authority
 from tests.far_side.listening import listening as listening_at
 from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, result, usual
-from tests.hub.upstreams import failure, listening, until, using, words
+from tests.hub.upstreams import failure, listening, noting, until, using, words
 
 from gloveport.hub.connection.http import _Events
 from gloveport.model.hub import Server
@@ -78,7 +78,7 @@ async def test_changes_are_heard_of(kind):
     """H1: list_changed; on 2026-07-28 by a subscription."""
     told = []
     with listening(kind) as server:
-        async with using(Server(url=server.url), on_tools=told.append) as far:
+        async with using(Server(url=server.url), on_tools=noting(told)) as far:
             await far.tools()
             with anyio.fail_after(15):
                 number = 0

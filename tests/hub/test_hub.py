@@ -16,6 +16,7 @@ from tests.hub.world import ALLOW, allowed, codes, far_side, found, offers, open
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import link
+from gloveport.hub.definition import Definition
 from gloveport.hub.discovery import LEARNING_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +129,28 @@ async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_a
                 await shelf.upstream.call("tell", {"how": "end"})
         assert shelf.held == {"two": "changed"}
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
+
+
+async def test_others_go_on_while_what_a_server_offers_is_taken_in(world):
+    """Issue 15: 2 MiB of tools took 0.7 s of everybody's time, and a server may list anew again and again."""
+    hub, turns = world.engine.hub, 0
+    (name, *_) = hub.shelves
+    offered = tuple(
+        Definition(server=name, name=f"tool{number}", description="a word or two") for number in range(2000)
+    )
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count_turns)
+        await hub.take_offer(name, offered)
+        tasks.cancel_scope.cancel()
+    assert turns > 10
+    assert "tool1999" in hub.shelves[name].tools | hub.shelves[name].held
 
 
 async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_callable(tmp_path, file, monkeypatch):

@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull
 from tests.far_side.mcp_oauth import browse, protected
+from tests.hub.upstreams import ignore
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.connect import Connector
@@ -532,7 +533,7 @@ async def test_a_login_that_ends_under_a_connection_is_said_in_its_own_words(
 ):
     """H1: all the way from the hub's connection to who calls."""
     ways = Connector(vault=vault, logins=logins, environ={}, record=lambda *_: None).ways("far", server)
-    upstream = Upstream("far", server, ways, tasks=tasks, on_tools=lambda _: None)
+    upstream = Upstream("far", server, ways, tasks=tasks, on_tools=ignore)
     assert (await upstream.call("whoami", {})).content[0].text == "the owner"
     far.books.access.clear()
     assert (await upstream.call("whoami", {})).content[0].text == "the owner"

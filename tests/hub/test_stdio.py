@@ -148,7 +148,7 @@ async def main():
     server = Server(command=(sys.executable, "-I", "-S", {hostile!r}, "does not end"))
     connect = functools.partial(stdio.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
     async with anyio.create_task_group() as tasks:
-        upstream = Upstream("far", server, (connect,), tasks=tasks, on_tools=lambda tools: None)
+        upstream = Upstream("far", server, (connect,), tasks=tasks, on_tools=ignore)
         print((await upstream.call("plain", {{}})).content[0].text, flush=True)
         await anyio.sleep_forever()
 
@@ -207,7 +207,7 @@ async def main():
     server = Server(command=(sys.executable, "-I", "-S", {hostile!r}, "huge line"), answer_bytes=1 << 20)
     connect = functools.partial(stdio.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
     async with anyio.create_task_group() as tasks:
-        upstream = Upstream("far", server, (connect,), tasks=tasks, on_tools=lambda tools: None)
+        upstream = Upstream("far", server, (connect,), tasks=tasks, on_tools=ignore)
         await upstream.call("plain", {{}})
         before = peak()
         try:

@@ -6,7 +6,7 @@ import time
 import anyio
 import pytest
 from mcp_types import ImageContent, TextContent
-from tests.hub.upstreams import failure, hostile, plain, until, using, words
+from tests.hub.upstreams import failure, hostile, noting, plain, until, using, words
 
 from gloveport.errors import Denied
 from gloveport.hub.connection.breaker import Breaker
@@ -189,7 +189,7 @@ async def test_a_server_that_does_not_start_in_time_is_given_up():
 async def test_a_server_that_says_its_tools_have_changed_is_listed_again():
     """H1: list_changed, in the modern protocol by a subscription."""
     told = []
-    async with using(plain(), on_tools=told.append) as far:
+    async with using(plain(), on_tools=noting(told)) as far:
         await far.tools()
         with anyio.fail_after(10):
             for number in itertools.count():  # until the server has our subscription
@@ -203,7 +203,7 @@ async def test_a_server_that_says_its_tools_have_changed_is_listed_again():
 async def test_a_handshake_server_that_says_so_is_listed_again():
     """H1, H5: what it now says of a tool may be quite another thing."""
     told = []
-    async with using(hostile("renamed later"), on_tools=told.append) as far:
+    async with using(hostile("renamed later"), on_tools=noting(told)) as far:
         await far.call("bad", {})
         await until(lambda: len(told) == 2)
         assert told[1][1].description == "Another."

@@ -15,6 +15,8 @@ import anyio
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import http, stdio
 from gloveport.hub.connection.upstream import Upstream
+from gloveport.hub.definition import Definition
+from gloveport.hub.hub import OnTools
 from gloveport.model.hub import Server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"
@@ -31,6 +33,19 @@ def hostile(conduct: str, **told) -> Server:
     return Server(command=(sys.executable, "-I", "-S", HOSTILE, conduct), **told)
 
 
+async def ignore(_tools: tuple[Definition, ...]) -> None:
+    """What a server offers."""
+
+
+def noting(told: list[tuple[Definition, ...]]) -> OnTools:
+    """Notes what a server offers, each time that it says so."""
+
+    async def note(tools: tuple[Definition, ...]) -> None:
+        told.append(tools)
+
+    return note
+
+
 @contextlib.asynccontextmanager
 async def using(
     server: Server, *, secrets=None, clean=str, environ=os.environ, auth=None, verify=None, **told
@@ -42,7 +57,7 @@ async def using(
     else:
         ways = http.connects("far", server, auth=auth, verify=verify)
     async with anyio.create_task_group() as tasks:
-        told = {"on_tools": lambda _: None, "clean": clean} | told
+        told = {"on_tools": ignore, "clean": clean} | told
         upstream = Upstream("far", server, ways, tasks=tasks, **told)
         yield upstream
         await upstream.close()

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
+from gloveport.fairness import compute
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
@@ -54,7 +55,7 @@ class Upstream(Protocol):
         """Let go of it for good."""
 
 
-OnTools: TypeAlias = Callable[[tuple[Definition, ...]], None]
+OnTools: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
 """Told what a server offers whenever it has said so."""
 
 Connect: TypeAlias = Callable[[str, Server, TaskGroup, OnTools], Upstream]
@@ -68,6 +69,8 @@ Clean: TypeAlias = Callable[[str], str]
 
 _MINUTE_SECONDS = 60.0
 _LEAVING_SECONDS = 8.0
+_OFFER_BYTES = 2 << 20
+"""As much as a server may offer: to clean, compare and index that takes most of a second."""
 _LATE = "it has not answered yet; search again in a while"
 
 _log = logging.getLogger(__name__)
@@ -88,6 +91,7 @@ class Shelf:
         known: Whether it is known what the server offers: it has said so, now or in an earlier life of ours.
         late: Whether somebody has waited in vain for it to say so.
         seen: The file of what was accepted, as it was when it was read last.
+        turn: Held while what it offers is taken in, one offer after the other.
     """
 
     server: Server
@@ -102,6 +106,7 @@ class Shelf:
     known: bool = False
     late: bool = False
     seen: tuple[int, int] | None = None
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class Hub:
@@ -132,7 +137,7 @@ class Hub:
             Why it is still not known what a server offers, by its name.
         """
         for name in servers:
-            self._look_again(name)
+            await self._look_again(name)
         missing = {name: _LATE for name in servers if not self.shelves[name].known}
         awaited = [name for name in missing if not self._is_late(name)]
 
@@ -167,7 +172,7 @@ class Hub:
         await shelf.upstream.tools()
         name = tool if tool in shelf.tools or tool in shelf.held else shelf.names.get(tool, tool)
         if name in shelf.held:
-            self._look_again(server)
+            await self._look_again(server)
         if name in shelf.held:
             raise self._held_back(server, name)
         return shelf.tools.get(name)
@@ -225,13 +230,14 @@ class Hub:
             _log.warning("%s", error)
             return
         if accepted:
-            self._show(shelf, name, accepted, {})
+            names = self._index(shelf, name, accepted)
+            self._show(shelf, name, accepted, names, {})
 
-    def _look_again(self, name: str) -> None:
+    async def _look_again(self, name: str) -> None:
         """Perhaps what was held back has been accepted by now, in another process. Reads nothing that is as it was."""
         shelf = self.shelves[name]
         if shelf.held and shelf.upstream.offered is not None and self._stamp(name) != shelf.seen:
-            self.take_offer(name, shelf.upstream.offered)
+            await self.take_offer(name, shelf.upstream.offered)
 
     def _stamp(self, name: str) -> tuple[int, int] | None:
         try:
@@ -248,23 +254,28 @@ class Hub:
             hint=f"The owner has to look at it: gloveport servers review {server}. Retrying does not help.",
         )
 
-    def take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
-        """A server has said what it offers."""
+    async def take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
+        """A server has said what it offers. What it offered before counts until that has been taken in."""
+        with anyio.CancelScope(shield=True):  # or something would be accepted and not written down
+            async with self.shelves[name].turn:
+                await self._take_offer(name, offered)
+
+    async def _take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
         shelf, identity = self.shelves[name], identity_of(self.shelves[name].server)
-        offered = tuple(map(self._without_secrets, offered))
+        offered = await compute(_OFFER_BYTES, self._cleaned, offered)
         try:
-            accepted = self._pins.load(name, identity)
+            accepted = await compute(_OFFER_BYTES, self._pins.load, name, identity)
             if accepted is None:
-                self._pins.accept_all(name, identity, offered)
+                await compute(_OFFER_BYTES, self._pins.accept_all, name, identity, offered)
                 first: JsonValue = {tool.name: tool.digest for tool in offered}
                 self._record("server.tools_accepted", {"server": name, "first_sight": True, "tools": first})
                 accepted = offered
-            offer = compare(accepted, offered)
+            offer = await compute(_OFFER_BYTES, compare, accepted, offered)
             new = "new" if accepted else "offered by another command or URL than what was accepted"
             held = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
             if held and digests != shelf.reported:  # not the names alone: it may have changed once more
-                self._pins.hold(name, identity, offered)
+                await compute(_OFFER_BYTES, self._pins.hold, name, identity, offered)
                 self._record("server.tools_held_back", {"server": name, "tools": dict(held)})
                 _log.warning(
                     "server %s: %d of its tools are new or changed and held back; see: gloveport servers review %s",
@@ -273,25 +284,45 @@ class Hub:
                     name,
                 )
         except BaseException as error:  # it can't be read or written: then nothing counts as accepted
-            self._show(shelf, name, (), {tool.name: "not known to be accepted" for tool in offered})
+            unknown = {tool.name: "not known to be accepted" for tool in offered}
+            self._show(shelf, name, (), await compute(_OFFER_BYTES, self._index, shelf, name, ()), unknown)
             if not isinstance(error, ConfigError):
                 raise
             _log.error("%s", error)
             return
+        names = await compute(_OFFER_BYTES, self._index, shelf, name, offer.known)
         shelf.reported = digests
-        self._show(shelf, name, offer.known, held)
+        self._show(shelf, name, offer.known, names, held)
+
+    def _cleaned(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:
+        """The same without secrets; their digests are known then."""
+        clean = tuple(map(self._without_secrets, offered))
+        for tool in clean:
+            _ = tool.digest
+        return clean
 
     def _without_secrets(self, tool: Definition) -> Definition:
         told = tool.model_dump(mode="json")
         clean = scrub_value(told, self._clean)
         return tool if clean == told else Definition.model_validate(clean)
 
-    def _show(self, shelf: Shelf, name: str, tools: Sequence[Definition], held: Mapping[str, str]) -> None:
+    def _index(self, shelf: Shelf, name: str, tools: Sequence[Definition]) -> dict[str, str]:
+        """Have these be found; returns the name of each by the name that it has in programs. For any thread."""
+        self.catalog.replace(name, shelf.server.description, tools)
+        return exposed_names(tool.name for tool in tools)
+
+    def _show(
+        self,
+        shelf: Shelf,
+        name: str,
+        tools: Sequence[Definition],
+        names: dict[str, str],
+        held: Mapping[str, str],
+    ) -> None:
         shelf.tools = {tool.name: tool for tool in tools}
-        shelf.names = exposed_names(shelf.tools)
+        shelf.names = names
         shelf.held = dict(held)
         shelf.known, shelf.seen = True, self._stamp(name)
-        self.catalog.replace(name, shelf.server.description, tools)
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,7 @@ import contextlib
 import importlib.metadata
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
@@ -69,7 +69,7 @@ class Target:
     name: str
     server: Server
     connects: Sequence[Connect]
-    on_tools: Callable[[tuple[Definition, ...]], None]
+    on_tools: Callable[[tuple[Definition, ...]], Awaitable[None]]
     clean: Callable[[str], str]
 
     def error(self, code: str, what: str, hint: str = "") -> UpstreamError:
@@ -224,7 +224,7 @@ class Link:
         listing: Listing = await list_tools(self._target.name, client, int(self._target.server.answer_bytes))
         assert self._wire is not None  # noqa: S101 - the client speaks over it
         self._wire.headers = listing.headers
-        self._target.on_tools(listing.tools)
+        await self._target.on_tools(listing.tools)
 
     async def _attend(self, client: Client) -> None:
         """Do what a connection needs until it is to end, or has."""

@@ -6,7 +6,7 @@ fails again and again is left alone for a while.
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import anyio
@@ -41,7 +41,7 @@ class Upstream:
         connects: Sequence[Connect],
         *,
         tasks: TaskGroup,
-        on_tools: Callable[[tuple[Definition, ...]], None],
+        on_tools: Callable[[tuple[Definition, ...]], Awaitable[None]],
         clean: Callable[[str], str] = str,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
@@ -170,9 +170,9 @@ class Upstream:
             self._breaker.succeed()
         self._breaker.fail()
 
-    def _offer(self, tools: tuple[Definition, ...]) -> None:
+    async def _offer(self, tools: tuple[Definition, ...]) -> None:
         if tools != self.offered:
-            self._on_tools(tools)
+            await self._on_tools(tools)
             self.offered = tools  # only now: where that has failed, it is told again
 
     async def _request(self, link: Link, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
