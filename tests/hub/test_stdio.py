@@ -144,6 +144,9 @@ from gloveport.hub.connection import stdio
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.model.hub import Server
 
+async def ignore(tools):
+    pass
+
 async def main():
     server = Server(command=(sys.executable, "-I", "-S", {hostile!r}, "does not end"))
     connect = functools.partial(stdio.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
