@@ -203,6 +203,9 @@ from gloveport.hub.connection import stdio
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.model.hub import Server
 
+async def ignore(tools):
+    pass
+
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 
