@@ -3,7 +3,8 @@
 import contextlib
 import math
 import signal
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
@@ -11,10 +12,16 @@ from gloveport.sandbox import cgroup
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.kernel_memory import KernelMemory
 
+_PERIOD_SECONDS = 1.0
+_HEAVY_SHARE = 0.5  # of a processor
+
 
 @dataclass(kw_only=True)
 class Watch:
     """Watches one run.
+
+    A run that uses much processor time gets a small weight for as long as it does. Where two of them keep all
+    processors busy by waking each other, the kernel (seen on 6.18) lets everybody of their weight wait for seconds.
 
     Attributes:
         clock: What the run's wall-clock limit is counted by.
@@ -32,6 +39,11 @@ class Watch:
     spent: float = 0.0
     broken: LimitName | None = None
     _ended: bool = False
+    _period_ends: float = field(default_factory=lambda: time.monotonic() + _PERIOD_SECONDS)
+    _spent_before: float = 0.0
+    """Processor seconds when this period began."""
+
+    _weight: float = 1.0
 
     @property
     def seconds_left(self) -> float:
@@ -48,8 +60,11 @@ class Watch:
             self.kill("memory_bytes")
         elif self.group is not None:
             try:
-                self._check(self.group.counters())
-            except SandboxError:  # somebody removed the group, and the limits with it; ``finish`` says so
+                counters = self.group.counters()
+                self._check(counters)
+                if time.monotonic() >= self._period_ends:
+                    self._weigh(self.group, counters.cpu_seconds)
+            except (SandboxError, OSError):  # somebody removed the group, and the limits with it; ``finish`` says so
                 self.end()
 
     def kill(self, limit: LimitName) -> None:
@@ -72,6 +87,14 @@ class Watch:
         self._ended = True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.inner, signal.SIGKILL)
+
+    def _weigh(self, group: cgroup.Group, cpu_seconds: float) -> None:
+        now = time.monotonic()
+        elapsed = now - self._period_ends + _PERIOD_SECONDS
+        weight = cgroup.BACKGROUND if cpu_seconds - self._spent_before > _HEAVY_SHARE * elapsed else 1.0
+        if weight != self._weight:
+            group.weigh(weight)
+        self._weight, self._spent_before, self._period_ends = weight, cpu_seconds, now + _PERIOD_SECONDS
 
     def _check(self, counters: cgroup.Counters) -> None:
         if counters.oom_kills:
