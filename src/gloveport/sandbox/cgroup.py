@@ -22,7 +22,10 @@ DISKS = "blkio"
 """The controller of disks, of version 1. It is used where it is there, and has one group for all sandboxes."""
 
 BACKGROUND = 1 / 8
-"""Weight of what is made ahead of need, and of a run that computes without end, against that of other runs."""
+"""Weight of what is made ahead of need, against a running program's."""
+
+COMPUTING = 1 / 64
+"""Weight of a program that computes without end: far below that of what makes sandboxes for others."""
 
 _PERIOD_MICROSECONDS = 100_000  # the kernel's default
 _FILE_BYTES = 4096

@@ -12,7 +12,7 @@ from gloveport.sandbox import cgroup
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.kernel_memory import KernelMemory
 
-_PERIOD_SECONDS = 1.0
+_PERIOD_SECONDS = 0.25
 _HEAVY_SHARE = 0.5  # of a processor
 
 
@@ -91,7 +91,7 @@ class Watch:
     def _weigh(self, group: cgroup.Group, cpu_seconds: float) -> None:
         now = time.monotonic()
         elapsed = now - self._period_ends + _PERIOD_SECONDS
-        weight = cgroup.BACKGROUND if cpu_seconds - self._spent_before > _HEAVY_SHARE * elapsed else 1.0
+        weight = cgroup.COMPUTING if cpu_seconds - self._spent_before > _HEAVY_SHARE * elapsed else 1.0
         if weight != self._weight:
             group.weigh(weight)
         self._weight, self._spent_before, self._period_ends = weight, cpu_seconds, now + _PERIOD_SECONDS
