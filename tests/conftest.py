@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import hypothesis
 import pytest
 from tests import forked
 
@@ -13,6 +14,9 @@ from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.server import app
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # a slow machine is no fault
+hypothesis.settings.load_profile("untimed")
 
 # A script that starts tests in its background has Ctrl-C ignored, by us and by all that we start. Not where it is sent.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -25,8 +25,14 @@ API = Api(
     rules=(Rule(action="ask", methods=("DELETE",)), Rule(action="allow")),
 )
 TOOLBOX = Toolbox(servers={"files": ServerPolicy(rules=(ToolRule(action="allow", tools=("read_*",)),))})
+ARGUMENTS = b'{"path":"/secret-plan"}'
 CALL = CallTool(
-    server="files", tool="read_file", arguments={"path": "/secret-plan"}, addresses={"a.test": ("192.0.2.1",)}
+    server="files",
+    tool="read_file",
+    arguments=json.loads(ARGUMENTS),
+    bytes=len(ARGUMENTS),
+    sha256=hashlib.sha256(ARGUMENTS).hexdigest(),
+    addresses={"a.test": ("192.0.2.1",)},
 )
 NEED = Need(gate="network", piece="pip", why="'pip' needs the network.", instead="Do without.")
 COMMAND = RunCommand(
@@ -161,8 +167,7 @@ async def test_of_a_calls_arguments_the_log_has_size_and_digest_alone(guard, tmp
         pass
     before = written(tmp_path)[0]
     assert (before["server"], before["tool"], before["addresses"]) == ("files", "read_file", {"a.test": ["192.0.2.1"]})
-    text = json.dumps(dict(CALL.arguments), separators=(",", ":")).encode()
-    assert before["arguments"] == {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+    assert before["arguments"] == {"bytes": len(ARGUMENTS), "sha256": hashlib.sha256(ARGUMENTS).hexdigest()}
     assert "secret-plan" not in json.dumps(written(tmp_path))
 
 

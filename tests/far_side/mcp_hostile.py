@@ -191,7 +191,7 @@ def words(text: bytes) -> Callable[[dict], None]:
     return raw(b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"' + text + b'"}]}}')
 
 
-DEEP = b"[" * 100_000 + b"]" * 100_000
+DEEP = b"[" * 50_000 + b"]" * 50_000
 UNREADABLE: dict[str, Callable[[dict], None]] = {
     "half a pair": words(rb"caf\u00e9 \\ud83d \ud83d"),
     "other half": words(rb"\ude00\ud83d\ude00"),
