@@ -55,7 +55,7 @@ class LineClient:
 
     def greet(self) -> None:
         """Shake hands."""
-        client = {"name": "bench", "version": "1"}
+        client = {"name": "mcp", "version": "1"}  # a program, which gets structured content
         self.ask("initialize", {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client})
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 

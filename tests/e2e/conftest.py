@@ -13,7 +13,7 @@ import pytest
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
-    "clientInfo": {"name": "raw", "version": "1"},
+    "clientInfo": {"name": "mcp", "version": "1"},  # whose programs get structured content
 }
 
 

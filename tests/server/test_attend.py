@@ -406,7 +406,7 @@ def message(method, params, **more):
 async def asked_over_http(url, code):
     """A handshake session, byte by byte: an open request whose run asks. Gives the ways to answer and to read on."""
     client = {"elicitation": {}}
-    begin = {"protocolVersion": "2025-11-25", "capabilities": client, "clientInfo": {"name": "raw", "version": "1"}}
+    begin = {"protocolVersion": "2025-11-25", "capabilities": client, "clientInfo": {"name": "mcp", "version": "1"}}
     call = {"name": "execute_code", "arguments": {"language": "python", "code": code}}
     headers = {"accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(timeout=10) as http:

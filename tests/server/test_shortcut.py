@@ -26,7 +26,7 @@ def begun(version="2025-11-25", result=RESULT, **more):
         asked.append(call)
         return result and Answer(result, lambda: left.append("done"))
 
-    shortcut = Shortcut(tools={"look": look})
+    shortcut = Shortcut(tools={"look": look}, structured=("m*",))
     start = {"protocolVersion": version, "clientInfo": {"name": "me", "version": "1"}, **more}
     assert shortcut.answer(request("initialize", start, 1)) is None
     assert shortcut.answer(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")) is None
@@ -48,6 +48,22 @@ def test_a_call_that_can_be_answered_at_once_is():
     assert left == []
     afterwards()
     assert left == ["done"]
+
+
+async def test_only_listed_clients_get_structured_content():
+    """An agent would show its model that instead of the text; at once and after work alike."""
+    shortcut, _, _ = begun(clientInfo={"name": "agent", "version": "1"})
+    line, _ = shortcut.answer(call())
+    assert jsonrpc_message_adapter.validate_json(line).result == {
+        "content": [{"type": "text", "text": "é"}],
+        "isError": False,
+    }
+
+    async def work():
+        return RESULT
+
+    shortcut.tools["look"] = lambda _call: work
+    assert (await shortcut.answer(call())()).structured_content is None
 
 
 def test_what_is_left_to_do_is_done_also_where_the_answer_can_not_be_sent():

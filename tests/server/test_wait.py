@@ -33,13 +33,11 @@ async def test_who_does_not_want_to_wait_gets_the_id_of_a_run(shop, era):
     async with shop.client(era) as client:
         first = await execute(client, "import time; time.sleep(0.1); 6 * 7", wait_seconds=0)
         assert said(first)["status"] == "running"
-        assert "grant" not in said(first)
         run_id = said(first)["run_id"]
         assert first.content[0].text.endswith(f"hint: call wait_run with run_id {run_id}")
         over = [said(await wait(client, run_id)) for _ in range(2)]
     assert over[0] == over[1]
     assert (over[0]["run_id"], over[0]["status"], over[0]["value"]) == (run_id, "ok", 42)
-    assert over[0]["grant"]["limits"]["wall_seconds"] == 30
 
 
 async def test_a_wait_ends_in_time_and_the_run_goes_on(shop, era):
@@ -234,3 +232,40 @@ async def test_what_has_ended_first_is_forgotten_first():
         assert room.find(long.id, "me") is long
         assert room.find(last.id, "me") is last
         assert len(room._runs) <= 130
+
+
+SLOW = "import sys, time\nprint('begun', flush=True)\nprint('!', file=sys.stderr, flush=True)\ntime.sleep(60)"
+
+
+async def until_it_has_begun(client, run_id):
+    with anyio.fail_after(10):
+        while "stderr" not in (told := await wait(client, run_id, wait_seconds=0.05)).structured_content:
+            await anyio.lowlevel.checkpoint()
+    return told
+
+
+async def test_a_run_that_goes_on_and_one_that_is_cancelled_tell_what_they_have_written(shop, era):
+    """E2, E6: also to a client that reads the text alone."""
+    async with shop.client(era) as client:
+        run_id = said(await execute(client, SLOW, wait_seconds=0))["run_id"]
+        running_still = await until_it_has_begun(client, run_id)
+        over = await client.call_tool("cancel_run", {"run_id": run_id})
+        for told, status in (
+            (running_still, "running"),
+            (over, "cancelled"),
+            (await wait(client, run_id), "cancelled"),
+        ):
+            assert (said(told)["status"], said(told)["stdout"]["text"]) == (status, "begun\n")
+            assert "stdout:\nbegun\nstderr:\n!" in told.content[0].text
+
+
+async def test_what_a_cancelled_run_wrote_beyond_its_answer_is_kept(shop, era):
+    """E2: what a run shows that goes on is little, since it is read again and again."""
+    code = "import sys, time\nprint('x' * 100_000, flush=True)\nprint('!', file=sys.stderr, flush=True)\ntime.sleep(60)"
+    async with shop.client(era) as client:
+        run_id = said(await execute(client, code, wait_seconds=0))["run_id"]
+        shown = said(await until_it_has_begun(client, run_id))["stdout"]
+        assert (shown["truncated"], shown.get("handle"), len(shown["text"]) < 5000) == (True, None, True)
+        kept = said(await client.call_tool("cancel_run", {"run_id": run_id}))["stdout"]
+        page = await client.call_tool("read_output", {"output_ref": kept["handle"], "offset": 99_990})
+    assert page.content[0].text == "x" * 10 + "\n"

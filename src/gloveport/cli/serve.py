@@ -94,7 +94,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
         gc.freeze()
         async with recorded(engine, transport), following(engine, found, given, os.environ):
             if port is None:
-                came = await serve_stdio(server, at_once(bench) if bench else {})
+                came = await serve_stdio(server, at_once(bench) if bench else {}, config.clients.structured)
             else:
                 code_bytes = config.policy.limits.code_bytes
                 came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)

@@ -223,6 +223,15 @@ class Workspace(WorkspacePolicy):
     """What each command may use at most."""
 
 
+class Clients(Value):
+    """What clients get beside what a model reads."""
+
+    structured: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ("mcp", "mcporter")
+    """Names of clients, as they give themselves, with `*` for any characters: they get structured content with each
+    answer, and output schemas. Most agents show their model that instead of the text. `mcp` is the name of programs
+    with the Python SDK that give none. A single call asks for it by `gloveport/structured = true` in its `_meta`."""
+
+
 class Audit(Value):
     """Where everything that happens is written down."""
 
@@ -279,6 +288,9 @@ class Config(Value):
 
     workspace: Workspace = Workspace()
     """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
+
+    clients: Clients = Clients()
+    """What clients get beside what a model reads."""
 
     audit: Audit = Audit()
     """Where everything that happens is written down."""

@@ -1,6 +1,5 @@
 """One execution, from request to result. Nothing below calls back up."""
 
-import contextlib
 import functools
 import hashlib
 import os
@@ -15,6 +14,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.egress.outlet import Gateway, Journal, Outlet
 from gloveport.egress.output import ScrubbedSink, without_secrets
 from gloveport.egress.proxy import answer
+from gloveport.engine.live import LiveOutput, Streams
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
 from gloveport.engine.runs import Runs
@@ -52,6 +52,9 @@ Key = TypeVar("Key")
 Made = TypeVar("Made")
 
 _MOST_REMEMBERED = 64
+_LIVE_BYTES = 4096
+"""Of each stream of a run that goes on: who looks again and again reads it each time."""
+
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
@@ -64,12 +67,14 @@ class Company:
         session: Whose approvals count, and for how long; opaque. Empty where nobody is told from others.
         asker: Who asks a person.
         ask_client: Asks the client's model.
+        live: Is told what the run has written, while there is no result.
     """
 
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
     session: str = ""
     asker: Asker | None = None
     ask_client: AskClient | None = None
+    live: LiveOutput = field(default_factory=LiveOutput)
 
 
 @dataclass(kw_only=True)
@@ -172,24 +177,35 @@ class Engine:
             )
         program = self._prepare(runtime, run)
         plan = self._plan(run, program)
-        with contextlib.ExitStack() as spooled:
-            streams = {
-                stream: Capture(
-                    shown=limits.output_bytes,
-                    stored=limits.stored_output_bytes,
-                    directory=self.spool,
-                    notify=functools.partial(run.on_output, stream) if run.on_output else None,
-                    clean=self.clean,
-                )
-                for stream in _STREAMS
-            }
-            for capture in streams.values():
-                spooled.callback(capture.close)
+        streams = {
+            stream: Capture(
+                shown=limits.output_bytes,
+                stored=limits.stored_output_bytes,
+                directory=self.spool,
+                notify=functools.partial(run.on_output, stream) if run.on_output else None,
+                clean=self.clean,
+            )
+            for stream in _STREAMS
+        }
+        live = run.company.live
+        live.follow(functools.partial(_shown_live, request, streams))
+        try:
             async with self.admission.place(share), self.sandbox.start(plan) as child:
                 outcome = await self._run_in(child, run, program, streams)
-            result = await self._result(run, outcome, streams)
-            spooled.pop_all()  # what the answer can't show belongs to the archive now
-        return result
+        finally:
+            with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
+                shown = await self._shown(run, streams)
+            live.keep(shown)
+        return result_of(
+            run_id=run.id,
+            request=request,
+            grant=run.guard.grant,
+            outcome=outcome,
+            shown=shown,
+            journal=run.journal,
+            ledger=run.ledger,
+            clean=self.clean,
+        )
 
     async def _run_in(self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture]) -> Outcome:
         """Run the program in this sandbox, with its way out open."""
@@ -257,27 +273,18 @@ class Engine:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
 
-    async def _result(self, run: "_Run", outcome: Outcome, streams: Mapping[Stream, Capture]) -> Result:
-        request = run.request
+    async def _shown(self, run: "_Run", streams: Mapping[Stream, Capture]) -> Streams:
+        """What the answer shows of the output. What it can't show belongs to the archive from now on."""
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
             handle = f"output://{run.id}/{name}"
-            make = functools.partial(capture.output, handle, ansi=request.ansi)
+            make = functools.partial(capture.output, handle, ansi=run.request.ansi)
             shown[name] = await compute(min(capture.shown, capture.total), make)
             if shown[name].truncated:
                 self.archive.add(handle, capture)
             else:
                 capture.close()
-        return result_of(
-            run_id=run.id,
-            request=request,
-            grant=run.guard.grant,
-            outcome=outcome,
-            shown=shown,
-            journal=run.journal,
-            ledger=run.ledger,
-            clean=self.clean,
-        )
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +299,10 @@ class _Run:
     company: Company
     journal: Journal = field(default_factory=Journal)
     ledger: Ledger = field(default_factory=Ledger)
+
+
+def _shown_live(request: Request, streams: Mapping[Stream, Capture]) -> Streams:
+    return {name: capture.output(None, ansi=request.ansi, most=_LIVE_BYTES) for name, capture in streams.items()}
 
 
 def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:

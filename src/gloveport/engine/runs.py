@@ -15,6 +15,7 @@ from typing import TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
+from gloveport.engine.live import LiveOutput
 from gloveport.errors import UpstreamError
 from gloveport.model import Language, Result
 from gloveport.sampling.question import Answer, Question
@@ -70,6 +71,7 @@ class Run:
         needs: Questions to the client's model that wait.
         queued: Ids of questions to a person that were left to the queue, and the client was told so.
         hear: Gets the output as it comes, for whoever attends to it.
+        live: What it has written, while there is no result.
     """
 
     id: str
@@ -82,6 +84,7 @@ class Run:
     needs: list[Need] = field(default_factory=list)
     queued: set[str] = field(default_factory=set)
     hear: Hear | None = None
+    live: LiveOutput = field(default_factory=LiveOutput)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _stirred: anyio.Event = field(default_factory=anyio.Event)
 

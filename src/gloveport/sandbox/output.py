@@ -16,7 +16,9 @@ from typing import BinaryIO
 
 from gloveport.model import Output
 
-_PAGE_BYTES = 64 * 1024
+PAGE_BYTES = 64 * 1024
+"""Most that a page of output holds."""
+
 _ARCHIVED = 64
 _ARCHIVED_BYTES = 256 << 20
 
@@ -76,17 +78,28 @@ class Capture:
         """True when the budget is spent."""
         return self.total > self.stored
 
-    def output(self, handle: str, *, ansi: str) -> Output:
-        """What the answer shows: everything when it fits, else head and tail with a line between them."""
-        kept = min(self.total, self.stored)
-        truncated = self.total > self.shown
+    def output(self, handle: str | None, *, ansi: str, most: int | None = None) -> Output:
+        """What the answer shows: everything when it fits, else head and tail with a line between them.
+
+        Args:
+            handle: By which the rest can be read; None where it can't be yet.
+            ansi: Whether escape sequences are kept.
+            most: Bytes that are shown, where that is fewer than usual.
+        """
+        kept, shown = min(self.total, self.stored), self.shown if most is None else min(self.shown, most)
+        truncated = self.total > shown
         if not truncated:
             text = _whole_characters(self._read(0, kept)).decode(errors="replace")
         else:
-            half = self.shown // 2
-            head = _whole_characters(self._read(0, half)).decode(errors="replace")
+            half = shown // 2
+            head = _whole_characters(self._read(0, half))
             tail = self._read(max(half, kept - half), half).lstrip(_CONTINUATION).decode(errors="replace")
-            text = f"{head}\n[… {self.total - 2 * half} bytes not shown; the resource {handle} has them …]\n{tail}"
+            rest = (
+                f"read_output(output_ref={handle!r}, offset={len(head)}) goes on here"
+                if handle
+                else "they can be read in the end"
+            )
+            text = f"{head.decode(errors='replace')}\n[… {self.total - 2 * half} bytes not shown; {rest} …]\n{tail}"
         return Output(
             text=self.clean(text if ansi == "keep" else plain(text)),
             total_bytes=self.total,
@@ -94,12 +107,12 @@ class Capture:
             handle=handle if truncated else None,
         )
 
-    def page(self, offset: int) -> tuple[str, int | None]:
-        """Text from byte ``offset`` on, and the offset of the next page, None after the last."""
+    def page(self, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None]:
+        """Text of so many bytes from ``offset`` on, and the offset of the next page, None after the last."""
         kept = min(self.total, self.stored)
-        data = self._read(offset, _PAGE_BYTES)
+        data = self._read(offset, min(most, PAGE_BYTES))
         if offset + len(data) < kept:
-            data = _whole_characters(data)
+            data = _whole_characters(data) or data
         following = offset + len(data)
         return self.clean(plain(data.decode(errors="replace"))), following if data and following < kept else None
 
@@ -153,10 +166,10 @@ class Archive:
         while len(self._captures) > _ARCHIVED or self._bytes() > _ARCHIVED_BYTES:
             self._captures.popitem(last=False)[1].close()
 
-    def page(self, handle: str, offset: int) -> tuple[str, int | None] | None:
+    def page(self, handle: str, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None] | None:
         """A page of a kept output as ``Capture.page`` gives it, or None when it is not, or no longer, kept."""
         capture = self._captures.get(handle)
-        return capture.page(offset) if capture is not None else None
+        return capture.page(offset, most) if capture is not None else None
 
     def _bytes(self) -> int:
         return sum(min(capture.total, capture.stored) for capture in self._captures.values())

@@ -4,6 +4,7 @@ An argument that the tool does not know is refused: ignored, it would give the c
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeAlias
@@ -41,10 +42,19 @@ class ArgumentCheck:
         params = ctx.params or {}
         tool = self._tools.get(str(params.get("name"))) if ctx.method == "tools/call" else None
         given = params.get("arguments") or {}
-        if tool is not None and isinstance(given, Mapping) and (faults := _faults(tool, given)):
+        if tool is None or not isinstance(given, Mapping):
+            return await call_next(ctx)
+        if faults := _faults(tool, given):
             hint = f"the arguments are {', '.join(_names(tool)) or 'none'}"
             return self._refuse(f"{tool.name} was not carried out", faults, hint)
+        if None in given.values():
+            ctx = replace(ctx, params={**params, "arguments": without_nulls(given)})
         return await call_next(ctx)
+
+
+def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that were given. Clients that convert schemas to strict ones send all there are: null is none."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def failed(*lines: str) -> wire.CallToolResult:
@@ -61,7 +71,8 @@ def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     known = _names(tool)
     faults = [_unknown(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)]
     try:
-        tool.fn_metadata.validate_arguments({name: value for name, value in given.items() if name in known})
+        meant = {name: value for name, value in without_nulls(given).items() if name in known}
+        tool.fn_metadata.validate_arguments(meant)
     except ValidationError as error:
         faults += map(_wrong, first_faults(error, _SHOWN_FAULTS))
     return faults

@@ -16,6 +16,7 @@ from gloveport.engine.execution import Engine
 from gloveport.server.arguments import ArgumentCheck
 from gloveport.server.caller import Transport
 from gloveport.server.inspection import inspect
+from gloveport.server.structured import StructuredContent
 from gloveport.server.tools import Tools, describe
 from gloveport.server.workspace import offer
 from gloveport.server.workspace.bench import Bench
@@ -25,7 +26,7 @@ from gloveport.server.workspace.replies import wrong_arguments
 NAME = "gloveport"
 INSTRUCTIONS = (
     "Runs Python, TypeScript, JavaScript and shell programs in sealed sandboxes. Do work in one program rather than in "
-    "many calls, and print little. Output that an answer could not show is read by the resource it names."
+    "many calls, and print little."
 )
 
 
@@ -37,6 +38,7 @@ def make_server(
     offers_code = "code" in config.workspace.toolsets or bench is None
     code = describe(tools) if offers_code else []
     files = offer.describe(bench, version()) if bench else []
+    code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
     server: MCPServer[Any] = MCPServer(
         NAME,
         title="Gloveport",
@@ -44,6 +46,7 @@ def make_server(
         instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if bench else ''}".strip(),
         tools=[*code, *files],
         middleware=[
+            StructuredContent(config.clients.structured),
             *([Hearing(bench)] if bench else ()),
             ArgumentCheck(code),
             ArgumentCheck(files, wrong_arguments),

@@ -5,7 +5,7 @@ the SDK, and only for a call that is right and asks for nothing special. Whateve
 so does whatever the tool can't do here.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +14,7 @@ import pydantic_core
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
 from gloveport.server.caller import Caller, caller_over_stdio
+from gloveport.server.structured import blocks_alone, reads_structured
 
 
 def nothing() -> None:
@@ -53,12 +54,15 @@ class Shortcut:
 
     Attributes:
         tools: By their names.
+        structured: Patterns of the names of clients that get structured content.
     """
 
     tools: Mapping[str, AtOnce]
+    structured: Sequence[str] = ()
     _version: object = field(default=None, init=False)
     _caller: Caller | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
+    _reads_structured: bool = field(default=False, init=False)
 
     def answer(self, message: JSONRPCMessage) -> tuple[bytes, Callable[[], object]] | Work | None:
         """The line that answers a message, and what is left to do; or the work for it; None: it goes the usual way."""
@@ -69,7 +73,10 @@ class Shortcut:
             return None
         params = message.params or {}
         if message.method == "initialize":
-            self._version, self._caller = params.get("protocolVersion"), _caller(params.get("clientInfo"))
+            info = params.get("clientInfo")
+            self._version, self._caller = params.get("protocolVersion"), _caller(info)
+            name = info.get("name") if isinstance(info, dict) else ""
+            self._reads_structured = reads_structured(self.structured, str(name))
         begun = self._begun and self._version in _VERSIONS
         if not begun or self._caller is None or message.method != "tools/call":
             return None
@@ -78,13 +85,22 @@ class Shortcut:
             return None
         answer = tool(Call(self._caller, str(message.id), arguments))
         if not isinstance(answer, Answer):
-            return answer
+            return None if answer is None else self._shaped_work(answer)
         try:
-            line = line_of(message.id, answer.result)
+            line = line_of(message.id, self._shaped(answer.result))
         except BaseException:
             answer.afterwards()
             raise
         return line, answer.afterwards
+
+    def _shaped(self, result: wire.CallToolResult) -> wire.CallToolResult:
+        return result if self._reads_structured else blocks_alone(result)
+
+    def _shaped_work(self, work: Work) -> Work:
+        async def shaped() -> wire.CallToolResult:
+            return self._shaped(await work())
+
+        return shaped
 
 
 def line_of(request: str | int, result: wire.CallToolResult) -> bytes:

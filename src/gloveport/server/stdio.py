@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import select
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from signal import Signals
@@ -33,16 +33,22 @@ _CHUNK_BYTES = 1 << 16
 _log = logging.getLogger(__name__)
 
 
-async def serve_stdio(server: MCPServer[Any], tools: Mapping[str, AtOnce] = MappingProxyType({})) -> list[Signals]:
+async def serve_stdio(
+    server: MCPServer[Any], tools: Mapping[str, AtOnce] = MappingProxyType({}), structured: Sequence[str] = ()
+) -> list[Signals]:
     """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good.
 
-    ``tools``: those that need no SDK.
+    Args:
+        server: Whom it serves.
+        tools: Those that need no SDK.
+        structured: Patterns of the names of clients that get structured content from these.
     """
     failure = None
     with _taken(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _taken(1, "w", os.dup(2)) as theirs:
         answers = _Answers(file=theirs)
         async with anyio.create_task_group() as tasks:
-            requests = _Requests(file=ours, shortcut=Shortcut(tools=tools), answers=answers, tasks=tasks)
+            shortcut = Shortcut(tools=tools, structured=structured)
+            requests = _Requests(file=ours, shortcut=shortcut, answers=answers, tasks=tasks)
             with on_end_signal(requests.end) as came:
                 lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
                 try:

@@ -24,9 +24,10 @@ from gloveport.engine.execution import Company, Engine
 from gloveport.engine.runs import Run
 from gloveport.errors import GloveportError, find_exhaustion
 from gloveport.hub.discovery import Detail, search
-from gloveport.model import MIB, Grant, Language, Narrowing, Request, Result
+from gloveport.model import MIB, Grant, Language, Narrowing, Output, Request, Result, Status
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
+from gloveport.sandbox.output import PAGE_BYTES
 from gloveport.sandbox.probe import Check
 from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
@@ -34,6 +35,7 @@ from gloveport.server.attend import Attendance, Reply, State
 from gloveport.server.caller import Transport, caller_of
 from gloveport.server.found import found_text
 from gloveport.server.health import Health, audit_check, health_of, health_text
+from gloveport.server.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.presence import ended_with
 from gloveport.server.progress import Progress
 from gloveport.server.render import answer
@@ -50,7 +52,7 @@ _STATE_SECONDS = 600.0
 """For how long the SDK takes a state back; a client that has not come by then never will."""
 _OFFSET = re.compile(r"[0-9]{1,15}")
 _OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "checks"})
-"""What of an answer is not described before it is there: a client pays for each word with every request."""
+"""What of an answer is not described before it is there: a client may pay for each word with every request."""
 
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
@@ -106,6 +108,7 @@ class Tools:
                 session=caller.session,
                 asker=self.engine.desk.asker(run.stir),
                 ask_client=run.ask_model if can_sample(ctx) else None,
+                live=run.live,
             )
             return await self.engine.execute(
                 request, caller=caller.name, share=caller.share, on_output=run.output, company=company
@@ -162,6 +165,19 @@ class Tools:
             return failed(f"there is no API {name!r}", "hint: call list_apis without a name")
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
 
+    async def read_output(
+        self,
+        output_ref: Annotated[str, Field(max_length=256)],
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: Annotated[int, Field(ge=1, le=PAGE_BYTES)] = 16_384,
+    ) -> wire.CallToolResult:
+        """Read output that an answer cut, from byte offset on."""
+        page = read_page(self.engine.archive, output_ref, offset, limit)
+        if page is None:
+            what, hint = not_kept(output_ref)
+            return failed(what, f"hint: {hint}")
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=page_text(page))])
+
     async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
         async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
@@ -175,12 +191,12 @@ class Tools:
 
     async def output(self, run_id: str, stream: str, offset: str = "0") -> str:
         """What a run wrote beyond what its answer showed, from byte `offset` on; the last line names the next page."""
-        handle = f"output://{run_id}/{stream}"
+        handle = f"{PREFIX}{run_id}/{stream}"
         if not _OFFSET.fullmatch(offset):
             raise ResourceNotFoundError(f"{offset!r} is no offset: give the number of a byte, from 0 on")
         page = self.engine.archive.page(handle, int(offset))
         if page is None:
-            raise ResourceNotFoundError(f"{handle} is not kept, or no longer: run the program again and print less")
+            raise ResourceNotFoundError(": ".join(not_kept(handle)))
         text, following = page
         return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
 
@@ -211,23 +227,45 @@ class Tools:
         if run.failure is not None:
             return _failure(run.failure)
         if run.result is not None:
-            return _reply(run.result)
+            return self._reply(run.result)
+        written = run.live.streams()
+        so_far = Result(
+            run_id=run.id,
+            language=run.language,
+            status="cancelled",
+            stdout=written.get("stdout", Output()),
+            stderr=written.get("stderr", Output()),
+        )
         if run.is_over:
-            return _reply(Result(run_id=run.id, language=run.language, status="cancelled"))
+            return self._reply(so_far)
         ids = tuple(question.id for question in self.engine.desk.pending(run.id))
         run.handed_out = True
         hint = f"call wait_run with run_id {run.id}"
         if ids and "queue" in self.engine.desk.channels:
             hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
-        return _reply(
-            Result(
-                run_id=run.id,
-                language=run.language,
-                status="waiting" if ids else "running",
-                approvals=ids,
-                hint=hint,
-            )
+        status: Status = "waiting" if ids else "running"
+        return self._reply(so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint}))
+
+    def _reply(self, result: Result) -> wire.CallToolResult:
+        # What has its default is left out. So is the grant, which the tool's description tells, but for limits that
+        # are others than it says.
+        structured = result.model_dump(mode="json", exclude_defaults=True, exclude={"grant"})
+        if limits := self._narrowed(result.grant):
+            structured["grant"] = {"limits": limits}
+        return wire.CallToolResult(
+            is_error=result.status == "denied",
+            content=[wire.TextContent(type="text", text=answer(result))],
+            structured_content=structured,
         )
+
+    def _narrowed(self, grant: Grant) -> dict[str, Any]:
+        """The limits of a run that are not those of a call which names none."""
+        policy = self.engine.policy
+        usual = policy.limits.model_copy(update={"wall_seconds": policy.default_wall_seconds})
+        if grant.limits in (usual, Grant().limits):  # the latter of one that is not over, or was refused
+            return {}
+        known = usual.model_dump(mode="json")
+        return {name: value for name, value in grant.limits.model_dump(mode="json").items() if value != known[name]}
 
 
 def _failure(error: Exception) -> wire.CallToolResult:
@@ -250,6 +288,7 @@ def describe(tools: Tools) -> list[Tool]:
         execute,
         _described(tools.wait_run, "Wait for a run", _ACTS),
         _described(tools.cancel_run, "Cancel a run", _ACTS),
+        _described(tools.read_output, "Read output of a run", _READS),
         _described(tools.search_tools, "Search tools that programs may call", _READS),
         _described(tools.list_apis, "APIs that programs may call", _READS),
         _described(tools.health, "Health of the sandbox", _READS),
@@ -298,15 +337,3 @@ async def _beside(progress: Progress | None, request: object) -> AsyncIterator[N
         async with ended_with(request, tasks.cancel_scope):
             yield
         tasks.cancel_scope.cancel()
-
-
-def _reply(result: Result) -> wire.CallToolResult:
-    # What has its default is left out, but for the grant's limits: the answer says which were in force.
-    structured = result.model_dump(mode="json", exclude_defaults=True)
-    if result.grant != Grant():  # of a run that is not over, it is not known here
-        structured["grant"]["limits"] = result.grant.limits.model_dump(mode="json")
-    return wire.CallToolResult(
-        is_error=result.status == "denied",
-        content=[wire.TextContent(type="text", text=answer(result))],
-        structured_content=structured,
-    )

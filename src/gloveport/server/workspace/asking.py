@@ -20,6 +20,7 @@ from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
 from gloveport.policy.subjects import permission_subject
+from gloveport.server.arguments import without_nulls
 from gloveport.server.attend import Attendance, State
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
@@ -200,6 +201,7 @@ class AskingTools:
         Raises:
             WorkspaceError, ValidationError: The arguments are not that tool's.
         """
+        arguments = without_nulls(arguments)
         if tool == "exec_command":
             asked = CommandArguments.model_validate(arguments)
             command, _ = await self.shell.action(asked)

@@ -13,6 +13,7 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
 from gloveport.errors import WorkspaceError
+from gloveport.server.arguments import without_nulls
 from gloveport.server.shortcut import Answer, AtOnce, Call, Work
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
@@ -72,14 +73,16 @@ def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> AtOnce:
 def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -> Parse:
     """Reads the arguments of a tool; None where they are not right, or others than ``names`` are among them."""
     tool = Tool.from_function(function, structured_output=False)
-    known = names or frozenset(tool.parameters["properties"])
+    named = frozenset(tool.parameters["properties"])
+    known = names or named
     parsed: Callable[[dict[str, Any]], dict[str, Any]] = tool.fn_metadata.validate_arguments
 
     def parse(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        if not arguments.keys() <= known:
+        given = without_nulls(arguments)
+        if not arguments.keys() <= named or not given.keys() <= known:
             return None
         try:
-            return parsed(dict(arguments))
+            return parsed(given)
         except ValidationError:
             return None
 

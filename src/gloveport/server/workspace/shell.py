@@ -21,6 +21,7 @@ from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.environment import inherited
 from gloveport.policy.gates import Asked, command_action
+from gloveport.server.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.presence import ended_with
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.bench import Bench
@@ -199,13 +200,22 @@ class ShellTools:
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Bytes = 4096,
     ) -> wire.CallToolResult:
-        """Read what a command said, from byte offset on."""
+        """Read what a command said, or output of a run that an answer cut, from byte offset on."""
+        if output_ref.startswith(PREFIX):
+            return self._run_page(output_ref, offset, limit)
         try:
             command_id, named = parsed_reference(output_ref, stream)
             told = page(self._found(ctx, command_id), named, offset, limit)
         except WorkspaceError as error:
             return refusal(error)
         return reply(told, texts.read_output(told))
+
+    def _run_page(self, handle: str, offset: int, limit: int) -> wire.CallToolResult:
+        page = read_page(self.bench.workspace.engine.archive, handle, offset, limit)
+        if page is None:
+            what, hint = not_kept(handle)
+            return refusal(WorkspaceError("NOT_FOUND", what, hint=hint))
+        return reply(page, page_text(page))
 
     def _record_fed(self, ctx: Context[Any, Any], command: Command, chars: str) -> None:
         """Write down that a command is given something to read, before it is.

@@ -1,0 +1,29 @@
+"""Output of a run that has no result: so far while it goes on, and as it was in the end where it was cancelled."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gloveport.engine.result import Stream
+from gloveport.model import Output
+
+Streams: TypeAlias = Mapping[Stream, Output]
+
+
+@dataclass(eq=False)
+class LiveOutput:
+    """What one run has written."""
+
+    _read: Callable[[], Streams] = field(default=dict)
+
+    def follow(self, read: Callable[[], Streams]) -> None:
+        """From now on ``read`` tells it."""
+        self._read = read
+
+    def keep(self, streams: Streams) -> None:
+        """No more comes, and this was all."""
+        self._read = lambda: streams
+
+    def streams(self) -> Streams:
+        """What there is; nothing before the run has a place."""
+        return self._read()

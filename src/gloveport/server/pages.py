@@ -1,0 +1,42 @@
+"""Pages of output that an answer could not show, for clients that have no resources."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gloveport.sandbox.output import Archive
+
+PREFIX: Final = "output://"
+"""Of handles of a run's output, by which they are told from references to a command's."""
+
+
+def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[str, Any] | None:
+    """A page of a run's output, as fields; None where it is not kept, or no longer."""
+    page = archive.page(handle, offset, most)
+    if page is None:
+        return None
+    text, following = page
+    told = {
+        "output_ref": handle,
+        "stream": handle.rpartition("/")[2],
+        "offset": offset,
+        "content": text,
+        "next_offset": following,
+        "truncated": following is not None,
+    }
+    if following is None:
+        return told
+    return {**told, "next_action": {"tool": "read_output", "arguments": {"output_ref": handle, "offset": following}}}
+
+
+def page_text(page: Mapping[str, Any]) -> str:
+    """The same for a model: the text, and in a last line how to go on."""
+    following = page["next_offset"]
+    more = (
+        "" if following is None else f"\n[read_output(output_ref={page['output_ref']!r}, offset={following}) goes on]"
+    )
+    return f"{page['content']}{more}"
+
+
+def not_kept(handle: str) -> tuple[str, str]:
+    """What is said of output that is not there, and what to do."""
+    return f"{handle[:80]!a} is not kept, or no longer", "run the program again and print less"

@@ -1,0 +1,76 @@
+"""Who gets structured content: programs that read it. A model gets an answer's content blocks.
+
+Claude Code and Codex put nothing but the structured content before their model where an answer has any, and Codex drops
+a picture beside it. So nobody gets it who has not asked: by the name that the operator lists, or in the call. Who is
+told of an output schema must get it each time, so only those are told whose calls need not ask.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types as wire
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from gloveport.policy.wildcards import matches
+
+ASK: Final = "gloveport/structured"
+"""The key of a call's ``_meta`` that asks for it."""
+
+_EVERYBODY: Final = "*"
+
+
+def reads_structured(clients: Sequence[str], name: str) -> bool:
+    """Whether a client of this name is one whose programs read it. It is only a name: nothing else is decided by it."""
+    return any(matches(pattern, name) for pattern in clients)
+
+
+def blocks_alone(result: wire.CallToolResult) -> wire.CallToolResult:
+    """An answer without structured content."""
+    return result.model_copy(update={"structured_content": None})
+
+
+@dataclass(frozen=True)
+class StructuredContent:
+    """Middleware that takes it out of the answers to all others.
+
+    Attributes:
+        clients: Patterns of the names of those who get it without asking.
+    """
+
+    clients: Sequence[str]
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the request on, and what comes back without what this client does not read."""
+        result = await call_next(ctx)
+        if ctx.method == "tools/list" and isinstance(result, dict) and not self._tells_schemas(ctx):
+            tools = [
+                {name: value for name, value in tool.items() if name != "outputSchema"} for tool in result["tools"]
+            ]
+            return {**result, "tools": tools}
+        if ctx.method != "tools/call":
+            return result
+        if isinstance(result, wire.CallToolResult):
+            result = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if isinstance(result, dict) and (_has_picture(result) or not self._reads(ctx)):
+            return {name: value for name, value in result.items() if name != "structuredContent"}
+        return result
+
+    def _tells_schemas(self, ctx: ServerRequestContext[Any, Any]) -> bool:
+        # In 2026-07-28 the list must not depend on who asks.
+        if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return _EVERYBODY in self.clients
+        return self._is_listed(ctx)
+
+    def _reads(self, ctx: ServerRequestContext[Any, Any]) -> bool:
+        meta = (ctx.params or {}).get("_meta")
+        return (isinstance(meta, Mapping) and meta.get(ASK) is True) or self._is_listed(ctx)
+
+    def _is_listed(self, ctx: ServerRequestContext[Any, Any]) -> bool:
+        client = ctx.session.client_params
+        return reads_structured(self.clients, "" if client is None else client.client_info.name)
+
+
+def _has_picture(result: Mapping[str, Any]) -> bool:
+    return any(block.get("type") == "image" for block in result.get("content", ()))
