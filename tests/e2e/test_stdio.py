@@ -114,6 +114,16 @@ def test_the_end_of_the_server_is_the_end_of_every_run(stdio, records, is_runnin
     assert kinds[-1] == ("server.stop", None)
 
 
+def test_after_the_end_of_input_nothing_is_answered(stdio, is_running, eventually):
+    """E5: the client is gone."""
+    server = stdio()
+    server.shake_hands()
+    word = f"75{time.time_ns()}"
+    server.execute(1, "shell", f"echo begun; sleep {word}; true")
+    eventually(lambda: is_running(word))
+    assert server.end() == (0, "", "")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=str)
 def test_a_signal_ends_a_server_in_order_that_does_not_serve_yet(stdio, eventually, number, code):
     """E5: from the first process on that it has started."""

@@ -114,6 +114,8 @@ class _Requests:
                 self.tasks.start_soon(self._work, message.id, answer)
             else:
                 return SessionMessage(message)
+        if not self._ended:  # it was the client that has ended: what comes of its requests now is for nobody
+            self.answers.end()
         raise anyio.EndOfStream
 
     async def _work(self, request: str | int, work: Work) -> None:
@@ -199,13 +201,18 @@ class _Answers:
 
     file: FileIO
     _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    _ended: bool = False
+
+    def end(self) -> None:
+        """Begin no more lines."""
+        self._ended = True
 
     async def send(self, item: SessionMessage, /) -> None:
         await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
 
     def write_now(self, line: bytes) -> bool:
         """Write a short line where there is room for it: whether there was."""
-        if self._turn.locked() or len(line) > select.PIPE_BUF or not self._has_room():
+        if self._ended or self._turn.locked() or len(line) > select.PIPE_BUF or not self._has_room():
             return False
         with contextlib.suppress(OSError):  # the client does not read any more
             self.file.write(line)
@@ -219,6 +226,8 @@ class _Answers:
         """
         try:
             async with self._turn:
+                if self._ended:
+                    return
                 await self._room()
                 with anyio.CancelScope(shield=True):  # half a line would spoil the next one
                     await self._write(memoryview(line))
