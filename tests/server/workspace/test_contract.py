@@ -188,8 +188,6 @@ OUTPUTS = {
     f" truncated bool, warnings [str], ?next_action {ACTION}",
     "request_permissions": "status str, grant_id str|null, expires_at str|null, constraints {permission str, scope str,"
     " subject str}, warnings [str], message str",
-    "view_image": "path str, mime_type str, bytes int, width int|null, height int|null, resized bool, original {bytes"
-    " int, width int, height int, mime_type str}, warnings [str]",
 }
 """``name type``; ``?`` comes only when it applies. Nothing else is sent (CT-U6)."""
 
@@ -228,7 +226,6 @@ CALLS = [
         "request_permissions",
         {"tool_name": "exec_command", "permission": "network", "reason": "r", "arguments": {"cmd": "true"}},
     ),
-    ("view_image", {"path": "picture.png"}),
 ]
 
 PATHS = [("/etc/passwd", "ABSOLUTE_PATH_DENIED"), ("C:\\x", "ABSOLUTE_PATH_DENIED"), ("../x", "PATH_OUTSIDE_WORKSPACE")]

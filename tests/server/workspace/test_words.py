@@ -147,3 +147,54 @@ async def test_what_is_appended_to_what_is_approved_for_good_is_asked_about(safe
         assert (safe.root / "src/main.c").exists()
         await safe.run("git clean -f loose.txt")
         assert not (safe.root / "loose.txt").exists()
+
+
+async def test_a_refused_edit_says_in_words_what_the_next_call_needs(served):
+    """W3: most agents show their model the text alone."""
+    served.write("edited.txt", "one\ntwo\n")
+    head = await words(served, "read_file", path="edited.txt")
+    change = {"action": "edit", "path": "edited.txt", "edits": [{"op": "delete", "start_line": 1}]}
+    stale = await words(served, "apply_changes", changes=[{**change, "revision": "0" * 12}])
+    (revision,) = [line for line in stale.splitlines() if line.startswith("Revision now: ")]
+    assert revision.removeprefix("Revision now: ") in head
+    patch = "*** Begin Patch\n*** Update File: edited.txt\n@@\n-one\n-three\n+x\n*** End Patch"
+    assert "The nearest lines: 1: one\n2: two" in await words(served, "apply_patch", patch=patch)
+
+
+async def test_server_info_says_in_words_what_is_allowed(safe):
+    """W5"""
+    said = await words(safe, "server_info")
+    for gate, stance in (await safe.call("server_info")).structured_content["permissions"].items():
+        assert any(line.startswith(f"{stance}: ") and gate in line for line in said.splitlines())
+
+
+async def test_a_summary_says_where_the_output_is_read(served):
+    """W4"""
+    said = await words(served, "exec_command", cmd="seq 3", verbosity="summary", yield_time_ms=30_000)
+    reference = said.partition("read_output(output_ref='")[2].partition("'")[0]
+    assert (await served.told("read_output", output_ref=reference))["content"] == "1\n2\n3\n"
+
+
+async def test_null_is_not_given_in_the_tools_of_a_workspace(served):
+    """Also in the arguments of a call that is asked about, and where the call is answered without the SDK."""
+    served.write("null.txt", "one\n")
+    nothing = {"start_line": None, "end_line": None, "max_lines": None, "max_bytes": None, "encoding": None}
+    assert "one" in await words(served, "read_file", path="null.txt", **nothing)
+    command = dict.fromkeys(("workdir", "cwd", "timeout_ms", "stdin", "tty", "env"))
+    assert "exit code 0" in await words(served, "exec_command", cmd="true", yield_time_ms=30_000, **command)
+    asked = {"tool_name": "exec_command", "permission": "network", "reason": "x", "scope": None, "ttl_seconds": None}
+    said = await words(served, "request_permissions", arguments={"cmd": "true", **command}, **asked)
+    assert said.startswith("granted: ")
+    assert (await served.refused("read_file", path=None))["message"].endswith("- path: is missing")
+
+
+async def test_one_tool_reads_output_of_runs_and_of_commands(served):
+    """E2, W4: with both sets of tools there is one of its name."""
+    tools = [tool.name for tool in (await served.client.list_tools()).tools]
+    assert tools.count("read_output") == 1
+    run = await served.call("execute_code", language="python", code="print('x' * 100_000)")
+    handle = run.structured_content["stdout"]["handle"]
+    page = await served.told("read_output", output_ref=handle, offset=99_990, limit=5)
+    assert (page["content"], page["next_offset"], page["next_action"]["tool"]) == ("xxxxx", 99_995, "read_output")
+    error = await served.refused("read_output", output_ref="output://run-0/stdout")
+    assert error["code"] == "NOT_FOUND"

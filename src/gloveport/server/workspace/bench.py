@@ -82,6 +82,9 @@ class Bench:
         """A refusal. Its details may show a piece of a file."""
         answer = refusal(error)
         answer.structured_content = dict(self.clean(answer.structured_content or {}))
+        for block in answer.content:
+            if isinstance(block, wire.TextContent):
+                block.text = self.workspace.engine.clean(block.text)
         return answer
 
     @contextlib.asynccontextmanager

@@ -1,7 +1,7 @@
 """Values and errors of a workspace's tool as the answer to a call: facts for programs, a few words for the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import mcp_types as wire
 from pydantic import JsonValue
@@ -13,6 +13,13 @@ Told: TypeAlias = Mapping[str, Any]
 
 Words: TypeAlias = Callable[[Told], str]
 """Says an answer in words."""
+
+
+_FACTS: Final = {
+    "current_revision": "Revision now",
+    "recovery_backups": "What was there lies in",
+    "nearby_text": "The nearest lines",
+}
 
 
 def reply(told: Told, text: str, *before: wire.ContentBlock) -> wire.CallToolResult:
@@ -38,6 +45,7 @@ def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None
     lines = [*_heading(known), f"Category: {known.category}. Retryable: {_yes(known)}."]
     if known.hint:
         lines.append(f"Hint: {known.hint}")
+    lines += _facts(known)
     return wire.CallToolResult(
         is_error=True,
         content=[wire.TextContent(type="text", text="\n".join(lines))],
@@ -70,6 +78,17 @@ def _heading(error: WorkspaceError) -> Iterator[str]:
     yield f"{error.code}: {', '.join(dict.fromkeys(str(one['permission']) for one in each))}"
     for one in each:
         yield f"- {one['permission']} for `{one['piece']}`: {one['why']} {one['instead']}"
+
+
+def _facts(error: WorkspaceError) -> Iterator[str]:
+    """What the next call needs to know: most models are shown nothing but the text."""
+    for name, words in _FACTS.items():
+        if error.details.get(name):
+            yield f"{words}: {error.details[name]}"
+    candidates = error.details.get("candidates")
+    for one in candidates if isinstance(candidates, list) else []:
+        if isinstance(one, Mapping):
+            yield f"Near line {one['line']}:\n{one['text']}"
 
 
 def _yes(error: WorkspaceError) -> str:

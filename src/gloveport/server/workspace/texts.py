@@ -55,10 +55,12 @@ def command(told: Told) -> str:
     """How a command stands, what it said, and how to go on."""
     code = "" if told["exit_code"] is None else f" | exit code {told['exit_code']}"
     elapsed = f" | {told['elapsed_ms']} ms" if "elapsed_ms" in told else ""
-    lines = [f"Status: {told['status']}{code}{elapsed}"]
+    signal = f" | {told['signal']}" if told.get("signal") else ""
+    lines = [f"Status: {told['status']}{code}{signal}{elapsed}"]
     if "summary" in told:
         lines.append(told["summary"])
         lines.append(told.get("preview", ""))
+        lines.append(f"[read_output(output_ref={told['output_ref']!r}) has all of it]")
     for stream, mark in (("stdout", ""), ("stderr", "stderr:")):
         if text := told.get(stream):
             cut = "[what came before this was left out]" if told[f"{stream}_truncated"] else ""
@@ -117,13 +119,23 @@ def git_blame(told: Told) -> str:
 def view_image(told: Told) -> str:
     """What the picture is."""
     size = f", {told['width']}x{told['height']}" if told["width"] else ""
-    smaller = ", made smaller" if told["resized"] else ""
+    original = told["original"]
+    before = f"{original['width']}x{original['height']}, {original['bytes']} bytes"
+    smaller = f", made smaller from {before}" if told["resized"] else ""
     return f"{told['path']} ({told['mime_type']}{size}, {told['bytes']} bytes{smaller})"
 
 
 def server_info(told: Told) -> str:
     """Who answers here, and where."""
-    return f"{told['title']} {told['version']}, workspace {told['workspace']}, mode {told['permission_mode']}"
+    lines = [f"{told['title']} {told['version']}, workspace {told['workspace']}, mode {told['permission_mode']}"]
+    stances: dict[str, list[str]] = {}
+    for gate, stance in told["permissions"].items():
+        stances.setdefault(stance, []).append(gate)
+    lines += [f"{stance}: {', '.join(gates)}" for stance, gates in stances.items()]
+    lines += [f"permitted ({one['scope']}): {one['permission']} for {one['subject']}" for one in told["grants"]]
+    if files := told["project_context"]["root_instruction_files"]:
+        lines.append(f"Instruction files: {', '.join(files)}")
+    return _joined(*lines, *_warnings(told))
 
 
 def environment(told: Told) -> str:
