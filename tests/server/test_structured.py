@@ -29,17 +29,16 @@ async def test_an_agent_gets_content_blocks_alone_and_no_schema_that_promises_mo
     assert set(schemas) == {None}
 
 
-@pytest.mark.parametrize("name", ["mcp", "mcporter"])
-async def test_a_program_gets_what_its_schema_promises_without_constants(connect, name, era):
+@pytest.mark.parametrize("name", ["mcp", "fastmcp", "mcporter"])
+async def test_a_program_gets_what_its_schema_promises_without_constants(connect, name):
     async with connect(client_info=named(name)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         told = (await client.call_tool("execute_code", PROGRAM)).structured_content
         health = (await client.call_tool("health", {})).structured_content
     assert told.keys() == {"run_id", "language", "status", "exit_code", "value", "stdout", "usage"}
     assert health["status"] == "ok"
-    if era == "legacy":  # the list of 2026-07-28 is the same for all
-        assert tools["execute_code"].output_schema["properties"].keys() >= told.keys()
-        assert tools["health"].output_schema["additionalProperties"] is False
+    assert tools["execute_code"].output_schema["properties"].keys() >= told.keys()
+    assert tools["health"].output_schema["additionalProperties"] is False
 
 
 async def test_a_call_asks_for_it(connect):
@@ -58,7 +57,7 @@ async def test_the_operator_says_who_gets_it(engine, environ, era):
             schema = (await client.list_tools()).tools[0].output_schema
             told = (await client.call_tool("execute_code", PROGRAM)).structured_content
         assert (told is not None) == gets
-        assert (schema is not None) == (gets and (era == "legacy" or patterns == ("*",)))
+        assert (schema is not None) == gets
 
 
 async def test_an_answer_to_a_simple_program_is_short(connect):

@@ -226,10 +226,10 @@ class Workspace(WorkspacePolicy):
 class Clients(Value):
     """What clients get beside what a model reads."""
 
-    structured: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ("mcp", "mcporter")
+    structured: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ("mcp", "fastmcp", "mcporter")
     """Names of clients, as they give themselves, with `*` for any characters: they get structured content with each
-    answer, and output schemas. Most agents show their model that instead of the text. `mcp` is the name of programs
-    with the Python SDK that give none. A single call asks for it by `gloveport/structured = true` in its `_meta`."""
+    answer, and output schemas. Most agents show their model that instead of the text. `mcp` and `fastmcp` are programs
+    that use these libraries and give no name. A call asks for it with `"gloveport/structured": true` in its `_meta`."""
 
 
 class Audit(Value):

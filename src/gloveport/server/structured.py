@@ -11,14 +11,11 @@ from typing import Any, Final
 
 import mcp_types as wire
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from gloveport.policy.wildcards import matches
 
 ASK: Final = "gloveport/structured"
 """The key of a call's ``_meta`` that asks for it."""
-
-_EVERYBODY: Final = "*"
 
 
 def reads_structured(clients: Sequence[str], name: str) -> bool:
@@ -44,7 +41,7 @@ class StructuredContent:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass the request on, and what comes back without what this client does not read."""
         result = await call_next(ctx)
-        if ctx.method == "tools/list" and isinstance(result, dict) and not self._tells_schemas(ctx):
+        if ctx.method == "tools/list" and isinstance(result, dict) and not self._is_listed(ctx):
             tools = [
                 {name: value for name, value in tool.items() if name != "outputSchema"} for tool in result["tools"]
             ]
@@ -57,17 +54,12 @@ class StructuredContent:
             return {name: value for name, value in result.items() if name != "structuredContent"}
         return result
 
-    def _tells_schemas(self, ctx: ServerRequestContext[Any, Any]) -> bool:
-        # In 2026-07-28 the list must not depend on who asks.
-        if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return _EVERYBODY in self.clients
-        return self._is_listed(ctx)
-
     def _reads(self, ctx: ServerRequestContext[Any, Any]) -> bool:
         meta = (ctx.params or {}).get("_meta")
         return (isinstance(meta, Mapping) and meta.get(ASK) is True) or self._is_listed(ctx)
 
     def _is_listed(self, ctx: ServerRequestContext[Any, Any]) -> bool:
+        # In 2026-07-28 each request says whose it is: a list of tools must not depend on the connection, nor does it.
         client = ctx.session.client_params
         return reads_structured(self.clients, "" if client is None else client.client_info.name)
 
