@@ -30,7 +30,7 @@ conformance: setup ## the official MCP conformance suite against this server (ne
 bench: setup ## measure, each figure against a named baseline of the same run
 	@$(BIN)/python -m bench $(BENCH)
 
-surface: setup ## what a client loads of Gloveport, in tokens, against what it would of the servers behind it
+surface: setup ## what a client loads of Gloveport and reads of its answers, in tokens, within budgets
 	@$(BIN)/python -m bench.surface
 
 soak: setup ## 20,000 runs, good and bad, after which nothing may be left of them

@@ -1,7 +1,8 @@
 """``python -m bench.surface``: what a client loads of Gloveport, against what it would load of the servers behind it.
 
-All names, descriptions, schemas and instructions, in tokens of the o200k vocabulary. Exits with 1 when ours are more
-than 1,500, or the count can't be made.
+All names, descriptions, schemas and instructions; and then what the models of four agents read of the answers to ten
+ordinary calls. In tokens of the o200k vocabulary. Exits with 1 when ours are more than 1,500, an agent's answers more
+than their budget, or the count can't be made.
 """
 
 import json
@@ -13,10 +14,16 @@ from typing import Final
 
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp_types import Implementation
 
+from bench import agents
 from bench.subjects import GLOVEPORT
 
 MOST: Final = 1500
+MOST_OF_ANSWERS: Final = 600
+"""That any agent's model reads of all ten."""
+
+_AGENT: Final = Implementation(name="claude-code", version="1")
 
 _NPM = Path(__file__).parents[1] / "tests/npm"
 _SERVERS = {
@@ -29,7 +36,7 @@ _SERVERS = {
 async def loaded(server: StdioServerParameters) -> str:
     """All that a client loads of a server before it asks for anything."""
     with tempfile.TemporaryFile("w") as nowhere:
-        async with Client(stdio_client(server, errlog=nowhere)) as client:
+        async with Client(stdio_client(server, errlog=nowhere), client_info=_AGENT) as client:
             tools = (await client.list_tools()).tools
             templates = (await client.list_resource_templates()).resource_templates if _is_ours(server) else []
             texts = [one.model_dump_json(by_alias=True, exclude_none=True) for one in (*tools, *templates)]
@@ -71,7 +78,29 @@ async def main() -> int:
         print(f"{number:6}  {name}, loaded as it is")
     print(f"{sum(each):6}  all of them")
     print(f"{own:6}  Gloveport with all of them behind it; at most {MOST}")
-    return 0 if own <= MOST else 1
+    read = await answers()
+    return 0 if own <= MOST and read <= MOST_OF_ANSWERS else 1
+
+
+async def answers() -> int:
+    """Print what each agent's model reads of ten ordinary calls; how much that is where it is most."""
+    table: dict[str, list[int]] = {}
+    with tempfile.TemporaryDirectory(prefix="gloveport-answers-") as directory:
+        config, workspace = Path(directory, "gloveport.toml"), Path(directory, "workspace")
+        config.write_text('[workspace]\nmode = "dangerous"\n[pool]\nforked = 1\nbooted = 1\n')  # noqa: ASYNC240
+        workspace.mkdir()  # noqa: ASYNC240
+        environ = {"GLOVEPORT_STATE": f"{directory}/state"}
+        arguments = ["serve", "--config", str(config), "--workspace", str(workspace)]
+        server = StdioServerParameters(command=GLOVEPORT, args=arguments, env=environ)
+        for agent in agents.AGENTS:
+            agents.prepare(workspace)
+            table[agent] = tokens([text async for text in agents.shown(server, agent)])
+    print("\nWhat a model reads of an answer:\n" + " ".join(f"{agent:>12}" for agent in table))
+    for number, (what, _, _) in enumerate(agents.CALLS):
+        print(" ".join(f"{column[number]:12}" for column in table.values()), what, sep="  ")
+    sums = [sum(column) for column in table.values()]
+    print(" ".join(f"{number:12}" for number in sums), f"all of them; at most {MOST_OF_ANSWERS}", sep="  ")
+    return max(sums)
 
 
 if __name__ == "__main__":
