@@ -19,6 +19,12 @@ def test_the_status_line_names_what_ended_the_run():
     assert answer(result) == "killed (memory_bytes), exit code 137, 31 ms, run-1\nhint: hold less"
 
 
+def test_the_status_line_counts_what_the_program_asked_of_others():
+    """E2: most agents show their model the text alone."""
+    result = Result(run_id="run-1", language="shell", status="ok", requests_total=2, tool_calls_total=1)
+    assert answer(result) == "ok, 0 ms, 2 requests, 1 tool call, run-1"
+
+
 def test_a_shell_program_s_value_does_not_repeat_its_output():
     result = Result(run_id="run-1", language="shell", status="ok", value=7, stdout=Output(text="7\n"))
     assert answer(result) == "ok, 0 ms, run-1\nstdout:\n7"

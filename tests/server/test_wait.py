@@ -269,3 +269,10 @@ async def test_what_a_cancelled_run_wrote_beyond_its_answer_is_kept(shop, era):
         kept = said(await client.call_tool("cancel_run", {"run_id": run_id}))["stdout"]
         page = await client.call_tool("read_output", {"output_ref": kept["handle"], "offset": 99_990})
     assert page.content[0].text == "x" * 10 + "\n"
+
+
+async def test_null_is_not_given_when_a_client_comes_back_either(shop, era):
+    """H8: on 2026-07-28 a call comes again with the same arguments and the answers."""
+    nothing = dict.fromkeys(("timeout_seconds", "memory_mib", "ansi", "apis", "tools", "wait_seconds"))
+    async with shop.client(era, elicitation_callback=Dialogs([YES])) as client:
+        assert said(await execute(client, DESTROY.format("kite"), **nothing))["value"] == "destroyed kite"

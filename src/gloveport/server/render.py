@@ -59,7 +59,7 @@ def failure_text(error: Failure) -> str:
 
 
 def _status(result: Result) -> str:
-    """One line: ``killed by memory_bytes, exit code 137, 31 ms``."""
+    """One line: ``killed (memory_bytes), exit code 137, 31 ms, 2 requests, run-…``."""
     line: str = result.status
     if result.limits_hit:
         line += f" ({', '.join(result.limits_hit)})"
@@ -67,4 +67,7 @@ def _status(result: Result) -> str:
         line += f", exit code {result.exit_code}"
     if result.usage.wall_ms or result.status in {"ok", "error", "timeout", "killed"}:
         line += f", {result.usage.wall_ms} ms"
+    for count, what in ((result.requests_total, "request"), (result.tool_calls_total, "tool call")):
+        if count:
+            line += f", {count} {what}{'' if count == 1 else 's'}"
     return f"{line}, {result.run_id}"
