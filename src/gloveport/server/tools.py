@@ -22,9 +22,8 @@ from starlette.requests import Request as HttpRequest
 
 from gloveport.engine.execution import Company, Engine
 from gloveport.engine.runs import Run
-from gloveport.errors import GloveportError, find_exhaustion
 from gloveport.hub.discovery import Detail, search
-from gloveport.model import MIB, Grant, Language, Narrowing, Output, Request, Result, Status
+from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
 from gloveport.sandbox.output import PAGE_BYTES
@@ -38,7 +37,7 @@ from gloveport.server.health import Health, audit_check, health_of, health_text
 from gloveport.server.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.presence import ended_with
 from gloveport.server.progress import Progress
-from gloveport.server.render import answer
+from gloveport.server.replies import failure_reply, result_reply
 from gloveport.server.sampling import can_sample
 from gloveport.server.schema import lean
 
@@ -225,9 +224,9 @@ class Tools:
         if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
             self.engine.runs.drop(run)
         if run.failure is not None:
-            return _failure(run.failure)
+            return failure_reply(run.failure)
         if run.result is not None:
-            return self._reply(run.result)
+            return result_reply(self.engine.policy, run.result)
         written = run.live.streams()
         so_far = Result(
             run_id=run.id,
@@ -237,48 +236,16 @@ class Tools:
             stderr=written.get("stderr", Output()),
         )
         if run.is_over:
-            return self._reply(so_far)
+            return result_reply(self.engine.policy, so_far)
         ids = tuple(question.id for question in self.engine.desk.pending(run.id))
         run.handed_out = True
         hint = f"call wait_run with run_id {run.id}"
         if ids and "queue" in self.engine.desk.channels:
             hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
         status: Status = "waiting" if ids else "running"
-        return self._reply(so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint}))
-
-    def _reply(self, result: Result) -> wire.CallToolResult:
-        # What has its default is left out. So is the grant, which the tool's description tells, but for limits that
-        # are others than it says.
-        structured = result.model_dump(mode="json", exclude_defaults=True, exclude={"grant"})
-        if limits := self._narrowed(result.grant):
-            structured["grant"] = {"limits": limits}
-        return wire.CallToolResult(
-            is_error=result.status == "denied",
-            content=[wire.TextContent(type="text", text=answer(result))],
-            structured_content=structured,
+        return result_reply(
+            self.engine.policy, so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint})
         )
-
-    def _narrowed(self, grant: Grant) -> dict[str, Any]:
-        """The limits of a run that are not those of a call which names none."""
-        policy = self.engine.policy
-        usual = policy.limits.model_copy(update={"wall_seconds": policy.default_wall_seconds})
-        if grant.limits in (usual, Grant().limits):  # the latter of one that is not over, or was refused
-            return {}
-        known = usual.model_dump(mode="json")
-        return {name: value for name, value in grant.limits.model_dump(mode="json").items() if value != known[name]}
-
-
-def _failure(error: Exception) -> wire.CallToolResult:
-    """The answer where a run came to nothing.
-
-    Raises:
-        Exception: The error itself, where it is a fault of ours.
-    """
-    exhausted = find_exhaustion(error)
-    if exhausted is None and not isinstance(error, GloveportError):
-        raise error
-    told = [str(error)] if exhausted is None else [exhausted[0], f"hint: {exhausted[1]}"]
-    return failed("the program was not run, or what became of it is not known", *told)
 
 
 def describe(tools: Tools) -> list[Tool]:
