@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+import anyio
+
 from gloveport import door, rpc
 from gloveport.approvals.desk import Desk
 from gloveport.audit.log import AuditLog
