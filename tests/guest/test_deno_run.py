@@ -180,7 +180,7 @@ ERRORS = {
     (TS, "const t = <div/>"): ("SyntaxError", "", "1 | const t = <div/>"),
     (JS, "const x = 1\nexport { x }\nreturn x"): ("SyntaxError", "a program with a top-level return can't export", ""),
     (JS, "const x = 1\nimport 'node:fs'\nreturn x"): ("SyntaxError", "its imports must stand before all else", ""),
-    (JS, "require('fs')"): ("ReferenceError", "require is not defined", "require('fs')\n^\n    at program.js:1:1\n"),
+    (JS, "missing('fs')"): ("ReferenceError", "missing is not defined", "missing('fs')\n^\n    at program.js:1:1\n"),
     (JS, "Deno.readTextFileSync('/etc/passwd')"): ("NotCapable", NOT_CAPABLE, "    at program.js:1:6\n"),
     (JS, "import 'file:///etc/passwd'"): ("TypeError", NOT_CAPABLE, "    at program.js:1:8\n"),
     (JS, "await import('file:///etc/passwd')"): ("TypeError", NOT_CAPABLE, "    at async program.js:1:1\n"),
@@ -269,9 +269,54 @@ def test_nothing_of_the_runner_is_reachable_from_the_globals(run):
     assert report["value"] == ["reportError"]
 
 
-def test_decorators_run_though_their_program_has_no_value(run):
-    report, done = run("function log(x: unknown) { console.log('decorated') }\n@log\nclass A {}\n3")
-    assert (report["value"], report["error"], done.stdout) == (None, None, "decorated\n")
+WITH_DECORATORS = {
+    (TS, "function log(x: unknown, _: unknown) { console.log('decorated') }\n@log\nclass A {}\n3"): 3,
+    (
+        TS,
+        "enum E { X = 5 }\nconst d = (..._: any[]) => {};\n@d export class A { @d m(): number { return E.X } }\nnew A().m()",
+    ): 5,
+    (
+        TS,
+        "const d = { e: () => (..._: any[]) => {} };\nconst A = @d.e() class { @(d.e()) x = 1 };\nreturn new A().x",
+    ): 1,
+    (TS, "class A { static accessor y = 2; accessor x: number = 1 }\n[new A().x, A.y, Object.keys(new A())]"): [
+        1,
+        2,
+        [],
+    ],
+    (TS, "class A { accessor = 4; static accessor() { return 5 } }\n[new A().accessor, A.accessor()]"): [4, 5],
+    (JS, "const d = () => {};\n@d class A { accessor x = 1 }\nnew A().x // @"): 1,
+}
+
+
+def test_decorators_and_accessors_take_no_value_away(run_all):
+    reports = [report for report, _ in run_all(list(WITH_DECORATORS))]
+    assert [(report["error"], report["value"]) for report in reports] == [
+        (None, value) for value in WITH_DECORATORS.values()
+    ]
+
+
+def test_an_error_beside_a_decorator_and_an_accessor_has_its_place(run):
+    source = "const d = (..._: any[]) => {};\n@d\nclass A {\n  accessor x: number = 1;\n}\nnull.x"
+    report, _ = run(source)
+    assert "program.ts:6:" in report["error"]["traceback"]
+
+
+COMMON_JS = """const { join } = require("path");
+const main = () => join("a", "b");
+if (require.main === module) globalThis.answer = main();
+module.exports = { main };
+answer"""
+
+
+def test_a_program_written_for_node_finds_require(run):
+    report, _ = run(COMMON_JS, JS)
+    assert (report["error"], report["value"]) == (None, "a/b")
+
+
+def test_a_package_that_is_not_there_is_named_by_require(run):
+    report, _ = run("require('lodash')", JS)
+    assert "lodash" in report["error"]["message"]
 
 
 def test_a_large_value_is_cut(run):
@@ -395,7 +440,7 @@ def test_the_types_of_apis_shift_no_line(run_all):
     ]
     for report, done in run_all([(TS, source, TYPES) for source in sources]):
         assert report["error"]["message"] == "open", done
-        assert "program.ts:3:7" in report["error"]["traceback"]
+        assert "program.ts:3:" in report["error"]["traceback"]
         assert "throw new Error(Status.Open)" in report["error"]["traceback"]
     stack = "const one: Repository | null = null;\nconsole.log(new Error().stack)"
     assert "program.ts:2:13" in run_all([(TS, stack, TYPES)])[0][1].stdout

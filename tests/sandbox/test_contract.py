@@ -295,7 +295,7 @@ threads = len(os.listdir("/proc/self/task"))
 [frame.groupby("city").rain.mean().to_dict(), picture.getvalue()[:4].hex(), threads, sys.path[-2:], os.listdir("/tmp")]
 """
     result = await run("python", code)
-    assert result.value == [{"Bern": 2.5, "Graz": 2.0}, b"\x89PNG".hex(), 1, ["/opt/data", "/tmp"], []]
+    assert result.value == [{"Bern": 2.5, "Graz": 2.0}, b"\x89PNG".hex(), 1, ["/opt/data", "/tmp"], ["program.py"]]
     assert result.stderr.text == ""
 
 
@@ -312,6 +312,20 @@ python3 plot.py && head -c 4 plot.png | tail -c 3
 """
     result = await run("shell", code)
     assert (result.stdout.text, result.stderr.text) == ("6\nPNG", "")
+
+
+async def test_processes_that_a_program_spawns_find_it(run):
+    """E1: else multiprocessing starts one after the other, for ever."""
+    code = """
+import multiprocessing
+def square(number):
+    return number * number
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(square, [1, 2, 3]))
+"""
+    result = await run("python", code)
+    assert (result.stdout.text, result.status) == ("[1, 4, 9]\n", "ok")
 
 
 async def test_no_package_of_the_server_can_be_imported(run):

@@ -120,10 +120,20 @@ def load_tools():
     return module
 
 
+def write_source(program):
+    """Put the program where its ``__file__`` says: processes that multiprocessing spawns read it there, for ever anew."""
+    try:
+        with open(program["name"], "x", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(program["source"])
+    except OSError:  # no room is left, or the directory is the owner's
+        pass
+
+
 def run_here(program):
     """Run a Python program in this very process. It may import what it writes, after everything that is installed."""
     add_packages()
     sys.path.append(os.getcwd())
+    write_source(program)
     names, plain = {}, ()
     if TOOLS_DOOR in os.environ:
         names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN

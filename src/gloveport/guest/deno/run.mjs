@@ -13,7 +13,8 @@
  * Deno's). Types are erased and its last expression becomes its default export, which is its value; an inline source map
  * turns positions in stacks back into `name:line:column`. A program with a top-level `return` becomes an async function.
  * What code there is in `types`, declarations in TypeScript that are not the program's own, stands before it.
- * What acorn can't read (decorators) runs as it is, without a value.
+ * Decorators and `accessor` are turned into JavaScript by Deno, so a module with them is given to it as TypeScript. What can't
+ * be read runs as it is, without a value: Deno says what is wrong with it.
  *
  * Invariants: nothing of this module is reachable from the program's globals but its listeners, which Deno shows (and tools,
  * where there are any), and what the report needs is taken from the globals before the program is loaded. A program finds the same whether this has waited or not,
@@ -24,12 +25,13 @@
  * string keys and no accessors, nested at most 100 deep; members that are undefined are left out. Anything else is shown as
  * `Deno.inspect` shows it.
  */
-import { parse } from "./vendor/acorn.mjs";
+import { parseModule } from "./syntax.mjs";
 
 const { parse: fromJson, stringify } = JSON;
-const { args, exit, inspect, openSync, stdin, stdout } = Deno;
+const { args, cwd, exit, inspect, openSync, stdin, stdout } = Deno;
+const { NotCapable } = Deno.errors;
 const getExitCode = Object.getOwnPropertyDescriptor(Deno, "exitCode").get;
-const { assign, getPrototypeOf, setPrototypeOf, prototype: PLAIN_OBJECT } = Object;
+const { assign, defineProperty, getPrototypeOf, setPrototypeOf, prototype: PLAIN_OBJECT } = Object;
 const { getOwnPropertyDescriptor, ownKeys } = Reflect;
 const { isArray, prototype: PLAIN_ARRAY } = Array;
 const { isFinite, isInteger } = Number;
@@ -59,11 +61,11 @@ const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 async function compile({ source, name, language, types }) {
   const typed = language === "typescript";
   const declared = types ? await codeOf(types) : "";
-  let program = typed && looksTyped(source) ? null : tree(source);
+  let program = typed && looksTyped(source) ? null : parseModule(source);
   let [text, mappings] = [source, null];
   if (!program && typed) {
     ({ text, mappings } = await eraseTypes(source, name));
-    program = tree(text);
+    program = parseModule(text);
   }
   if (!program) {
     text = declared ? declared + source.replace(/^#!.*/, "") : source;
@@ -73,7 +75,8 @@ async function compile({ source, name, language, types }) {
   mappings = mappings ? moveLines(mappings, text, edits) : mapIdentity(text, edits);
   const map = stringify({ version: 3, sources: [urlOf(name)], names: [], mappings: mappings.join(";") });
   const comment = `\n//# sourceMappingURL=data:application/json;base64,${encode(map).toBase64()}`;
-  return { text: applyEdits(text, edits) + comment, type: "text/javascript", ahead: 0 };
+  const type = program.isLowered ? "application/typescript" : "text/javascript";
+  return { text: applyEdits(text, edits) + comment, type, ahead: 0 };
 }
 
 /** The URL from which Deno loads a module. */
@@ -84,21 +87,6 @@ function publish({ text, type }) {
 /** The URL by which stacks name the program: Deno takes none but URLs from a source map. */
 function urlOf(name) {
   return new URL(encodeURI(name), "file:///").href;
-}
-
-/** The syntax tree of a module, or null when it is not JavaScript. */
-function tree(text) {
-  try {
-    return parse(text, {
-      ecmaVersion: "latest",
-      sourceType: "module",
-      allowReturnOutsideFunction: true,
-      allowAwaitOutsideFunction: true,
-      preserveParens: true,
-    });
-  } catch {
-    return null;
-  }
 }
 
 /**
@@ -130,8 +118,8 @@ async function eraseTypes(source, name) {
 async function codeOf(types) {
   try {
     const { text } = await eraseTypes(types, "types");
-    const program = tree(text);
-    if (!program) throw new SyntaxError("they hold code that can't be read");
+    const program = parseModule(text);
+    if (!program || program.isLowered) throw new SyntaxError("they hold code that can't be read");
     return program.body.length ? `;${text.trimEnd()}\n` : "";
   } catch (error) {
     error.message = `in the types of the APIs, not in the program: ${error.message}`;
@@ -144,7 +132,7 @@ async function codeOf(types) {
  * ending its line.
  */
 function editsOf(program, text, declared) {
-  const { body } = program;
+  const { body, bareAccessors } = program;
   const first = body.findIndex((node) => node.type !== "ImportDeclaration");
   if (first < 0) return [];
   const edits = declared ? [{ at: body[first].start, text: declared }] : [];
@@ -163,7 +151,8 @@ function editsOf(program, text, declared) {
   } else if (value && !body.some((node) => node.type === "ExportDefaultDeclaration")) {
     edits.push({ at: value.start, text: ";export default (0,\n" }, { at: value.end, text: ")\n" });
   }
-  return edits;
+  for (const at of bareAccessors) edits.push({ at, text: "@(() => {})\n" }); // changes nothing: Deno needs one to see it
+  return edits.sort((a, b) => a.at - b.at);
 }
 
 /** Tell whether a statement does nothing where it stands. */
@@ -219,7 +208,7 @@ function mapIdentity(text, edits) {
 function moveLines(mappings, text, edits) {
   for (const { at, text: inserted } of edits.toReversed()) {
     const before = text.slice(0, at);
-    const line = countLines(before) + (before.endsWith("\n") || at === 0 ? 0 : 1);
+    const line = countLines(before) + (/(?:^|\n) *$/.test(before) ? 0 : 1);
     mappings.splice(line, 0, ...Array(countLines(inserted)).fill(""));
   }
   return mappings;
@@ -462,6 +451,25 @@ function reporter(path) {
   };
 }
 
+/** Give a program the names of a CommonJS module, as node would. Only where it speaks of them: to load them takes time. */
+async function installRequire(name) {
+  const { createRequire } = await import("node:module");
+  const module = { exports: {}, filename: `${cwd()}/${name}` };
+  const load = createRequire(module.filename);
+  const require = (id) => {
+    try {
+      return load(id);
+    } catch (error) {
+      if (!(error instanceof NotCapable)) throw error; // of node_modules in directories above ours
+      throw assign(new Error(`Cannot find module '${id}'`), { code: "MODULE_NOT_FOUND" });
+    }
+  };
+  assign(require, load, { main: module });
+  for (const [key, value] of [["require", require], ["module", module]]) {
+    defineProperty(globalThis, key, { value, writable: true, configurable: true });
+  }
+}
+
 /**
  * Get ready to report, call `ready`, then read the program and run it. `leave` is called when the report is written, before
  * the program's own listeners of the end, with a function that writes it for the last time. `tools` is that module, or null.
@@ -492,6 +500,7 @@ async function main(path, tools, ready, leave) {
     job.ahead = module.ahead;
     url = publish(module);
     if (job.hub) tools.install(job.hub);
+    if (/\brequire\b/.test(job.source)) await installRequire(job.name);
     if (module.text.includes("await")) { // as one with a top-level return does now
       // Deno ends such a program without a last event, so this report stands unless another comes.
       const never = { type: "Error", message: NEVER, traceback: `Error: ${NEVER}\n`, errno: null };
