@@ -6,6 +6,11 @@ workspace, in which a failing test is repaired. Prints what was asked, what came
 Exits non-zero when anything is not as it should be.
 """
 
+import os
+import signal
+
+signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # while modules are imported: nothing has begun
+
 import json
 import secrets
 import shutil
@@ -145,6 +150,7 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         sys.exit(anyio.run(main))
     except KeyboardInterrupt:

@@ -50,11 +50,11 @@ def repository(directory: Path) -> list[Path]:
     (directory / "test_price.py").write_text(TEST)
     (directory / ".gitignore").write_text("__pycache__/\n")
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Prices of parcels"]):
-        subprocess.run([*GIT, *arguments], cwd=directory, check=True)
+        subprocess.run([*GIT, *arguments], cwd=directory, check=True, process_group=0)
     monitor = directory / ".git/monitor"
     monitor.write_text(f"#!/bin/sh\ntouch {' '.join(map(str, traces))}\n")
     monitor.chmod(0o755)
-    subprocess.run([*GIT, "config", "core.fsmonitor", str(monitor)], cwd=directory, check=True)
+    subprocess.run([*GIT, "config", "core.fsmonitor", str(monitor)], cwd=directory, check=True, process_group=0)
     return traces
 
 

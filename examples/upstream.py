@@ -91,7 +91,13 @@ def is_installed() -> bool:
 def tokens(texts: Sequence[str]) -> int:
     """What they cost a model, with the o200k vocabulary."""
     counted = subprocess.run(
-        ["node", "count.mjs"], input=json.dumps(texts), cwd=NPM, capture_output=True, text=True, check=True
+        ["node", "count.mjs"],
+        input=json.dumps(texts),
+        cwd=NPM,
+        capture_output=True,
+        text=True,
+        check=True,
+        process_group=0,  # Ctrl-C is the demo's
     )
     return sum(json.loads(counted.stdout))
 

@@ -428,8 +428,9 @@ def test_a_link_to_a_directory_is_refused(directory: Path, tmp_path: Path):
 
 def test_a_directory_that_can_not_be_made_is_refused(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(AuditError, match="can't be written"):
+    with pytest.raises(AuditError, match="can't be written") as refused:
         AuditLog.open(tmp_path / "file" / "audit", max_file_bytes=BIG)
+    assert "GLOVEPORT_STATE" in refused.value.hint
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The command line as a whole."""
 
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -43,6 +44,21 @@ def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
         assert "policy.language" in ended.stderr
         assert "hint: " in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+def test_serve_on_a_terminal_says_what_it_waits_for(gloveport, environ):
+    main, terminal = pty.openpty()
+    pipe = subprocess.PIPE
+    process = gloveport.start(
+        "serve", env={**os.environ, **environ}, stdin=terminal, stdout=pipe, stderr=pipe, text=True
+    )
+    try:
+        os.close(terminal)
+        assert "waiting for an MCP client on standard input" in process.stderr.readline()
+    finally:
+        os.close(main)
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 @pytest.mark.parametrize(

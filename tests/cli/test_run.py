@@ -160,6 +160,15 @@ def test_more_output_than_an_answer_shows_is_printed_whole(run):
     assert run("-c", "print('é' * 100_000)").stdout == "é" * 100_000 + "\n"
 
 
+def test_a_limit_that_can_not_be_had_is_told(run):
+    ended = run("-c", "1", "--memory", "100GiB", "--timeout", "5000")
+    assert (ended.returncode, ended.stdout) == (0, "1\n")
+    assert ended.stderr.splitlines() == [
+        "gloveport: --timeout 5000 is lowered to 300 s, as policy.limits.wall_seconds says",
+        "gloveport: --memory 102400 MiB is lowered to 512 MiB, as policy.limits.memory_bytes says",
+    ]
+
+
 def test_no_escape_sequence_reaches_a_terminal(gloveport, environ):
     code = "import sys\nprint('\\x1b]0;title\\x07a\\x1b[31mb')\nsys.stdout.flush()\nraise ValueError('\\x1b[2Jc')"
     main, terminal = pty.openpty()

@@ -228,11 +228,18 @@ def test_every_spelling_is_understood(tmp_path, wrapper, key, kind):
         *(("uvx", ["--from", "x", "gloveport@1.0"]), ("python3.12", ["-m", "gloveport.cli.main"])),
         *(("uv", ["tool", "run", "gloveport[data]==1"]), ("sh", ["-c", "exec gloveport serve"])),
         *((["uvx", "gloveport"], None), ("pipx", ["run", "gloveport>=1"])),
+        *(("sh", ["-c", "cd / && /x/gloveport serve --workspace /srv/it"]), ("/x/python", ["/x/gloveport", "serve"])),
+        ("systemd-run", ["--user", "--scope", "-p", "Delegate=yes", "/x/gloveport", "serve"]),
     ],
 )
 def test_gloveport_itself_is_not_taken_over(command, args):
     """H1: it would call itself."""
     assert refusal({"command": command, "args": args}) == "it is Gloveport itself"
+
+
+def test_an_address_that_may_be_gloveport_is_noted():
+    step = step_of({"url": "http://127.0.0.1:8080/mcp"})
+    assert any("gloveport serve --http" in note for note in step.draft.notes)
 
 
 def test_what_is_called_gloveport_is_gloveport():

@@ -1,5 +1,6 @@
 """The packages of the extra ``data``: what is mounted of the server's own, for which interpreter, and what is not."""
 
+import json
 import os
 import py_compile
 import subprocess
@@ -107,6 +108,37 @@ def test_an_interpreter_of_another_kind_gets_nothing_and_the_repair_names_one_th
     assert f"installed for {OURS}, but programs run on {GUEST}: .cpython-399" in found.detail
     base = found.repair.removeprefix("set runtimes.python to ").partition(",")[0]
     assert python.find(base).executable == base
+
+
+def interpreter_of_another_version(tmp_path):
+    """An executable that answers as a Python of another version would."""
+    answer = {"version": [3, 99], "executable": GUEST, "real": GUEST, "prefixes": ["/usr"], "packages": {}}
+    script = tmp_path / "python3"
+    script.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps({**answer, 'extension': '.cpython-399.so'})}\nEND\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_programs_run_on_an_interpreter_of_the_system_that_has_the_packages(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(python, "_DISTRIBUTION", interpreter_of_another_version(tmp_path))
+    monkeypatch.setattr(python, "_of_our_version", lambda: iter(["/usr/bin/no-such-python", GUEST]))
+    assert python.find(None).data.modules == data.NAMES
+
+
+def test_where_no_interpreter_has_the_packages_programs_are_told_why(site, tmp_path, monkeypatch):
+    other = interpreter_of_another_version(tmp_path)
+    monkeypatch.setattr(python, "_DISTRIBUTION", other)
+    monkeypatch.setattr(python, "_of_our_version", lambda: iter(()))
+    told = "Python 3.99 has its standard library; numpy, pandas and matplotlib are installed for another version"
+    assert python.find(None).packages.startswith(told)
+    assert python.find(other).packages.startswith(told)
+
+
+def test_no_interpreter_is_taken_from_anybodys_home(tmp_path, monkeypatch):
+    """P1: programs would see what is installed with it."""
+    monkeypatch.setattr(data, "base", lambda: tmp_path / "python3")
+    (tmp_path / "python3").symlink_to(sys.executable)
+    assert all(path.startswith("/usr/") for path in python._of_our_version())
 
 
 @pytest.mark.parametrize("what", ["pandas", "pandas-1.0.dist-info", "pandas-1.0.dist-info/RECORD"])

@@ -348,13 +348,19 @@ class AuditLog:
         self._head, self._seen = head, data
 
 
+_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
+"""No room would help: the directory can't be made or written by this user."""
+
+
 def _unwritable(directory: Path, error: OSError) -> AuditError:
-    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    hint = "check the directory's owner and mode; no run starts until a record can be written"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        hint = "make room there: nothing runs until then, and all goes on by itself then; audit.max_bytes bounds the log"
+    elif error.errno in _NOT_OURS:
+        hint = "name a directory that this user can write: audit.directory in the configuration, or GLOVEPORT_STATE"
     return AuditError(
         f"the audit log in {directory} can't be written: {error.strerror}",
-        hint="make room there: nothing runs until then, and all goes on by itself then; audit.max_bytes bounds the log"
-        if full
-        else "check the directory's owner and mode; no run starts until a record can be written",
+        hint=hint,
     )
 
 

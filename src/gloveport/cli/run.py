@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gloveport.cli.printer import Printer
     from gloveport.config import Config
     from gloveport.engine.execution import Engine
-    from gloveport.model import Language, Request, Result
+    from gloveport.model import Language, Limits, Request, Result
     from gloveport.server.app import Connected
 
 _SUFFIXES: "dict[str, Language]" = {
@@ -57,6 +57,7 @@ def run(
         raise typer.BadParameter("give a FILE or -c CODE, not both")
     source = _read(file, loaded.policy.limits.code_bytes) if code is None else code
     request = _request(language or _language_of(file), source, timeout, memory)
+    _tell_lowered(request, loaded.policy.limits)
     raise typer.Exit(run_loop(_execute, loaded, request, as_json))
 
 
@@ -104,6 +105,18 @@ def _request(language: str, source: str, timeout: float | None, memory: str | No
         }
         faults = (f"{option[str(fault['loc'][-1])]}: {fault['msg'].removeprefix('Input ')}" for fault in error.errors())
         raise typer.BadParameter("; ".join(faults)) from error
+
+
+def _tell_lowered(request: "Request", ceiling: "Limits") -> None:
+    """Say which limits that were asked for are more than the owner's policy gives."""
+    from gloveport.model import MIB
+
+    if (seconds := request.limits.wall_seconds) is not None and seconds > ceiling.wall_seconds:
+        given = f"{ceiling.wall_seconds:g} s, as policy.limits.wall_seconds says"
+        typer.echo(f"gloveport: --timeout {seconds:g} is lowered to {given}", err=True)
+    if (size := request.limits.memory_bytes) is not None and size > ceiling.memory_bytes:
+        given = f"{ceiling.memory_bytes / MIB:g} MiB, as policy.limits.memory_bytes says"
+        typer.echo(f"gloveport: --memory {size / MIB:g} MiB is lowered to {given}", err=True)
 
 
 async def _execute(config: "Config", request: "Request", as_json: bool) -> int:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from signal import Signals
 
 _PORT = 8080
+_ON_A_TERMINAL = (
+    "gloveport: waiting for an MCP client on standard input, which is a terminal: a client starts this command itself,"
+    ' once it is configured to (README, "Use it"); for HTTP add --http; Ctrl-C ends it'
+)
 
 
 def serve(
@@ -78,6 +82,8 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     from gloveport.server.workspace.at_once import at_once
     from gloveport.server.workspace.opening import opened, with_workspace
 
+    if port is None and os.isatty(0):
+        typer.echo(_ON_A_TERMINAL, err=True)
     found = loaded(given)
     config = with_workspace(found.config, told)
     # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().

@@ -207,6 +207,7 @@ class Engine:
             journal=run.journal,
             ledger=run.ledger,
             clean=self.clean,
+            packages=self.runtimes[request.language].packages,
         )
 
     async def _run_in(self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture]) -> Outcome:

@@ -8,6 +8,7 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.egress.outlet import Journal
+from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
 from gloveport.hub.calls import Ledger
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage, Value
@@ -25,7 +26,7 @@ _LIMIT_OF_DENIAL: dict[str, LimitName] = {
 }
 
 
-def result_of(
+def result_of(  # noqa: PLR0913 - a result has as many sources
     *,
     run_id: str,
     request: Request,
@@ -35,6 +36,7 @@ def result_of(
     journal: Journal,
     ledger: Ledger,
     clean: Callable[[str], str],
+    packages: str,
 ) -> Result:
     """The result of a run that is over. What a program chose of its texts, but for the value, is made harmless here.
 
@@ -47,6 +49,7 @@ def result_of(
         journal: Of its requests.
         ledger: Of its calls of tools.
         clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
+        packages: What its interpreter can import, as its runtime says.
     """
 
     def cleaned(told: Told) -> Told:
@@ -54,6 +57,9 @@ def result_of(
         return told.model_copy(update=texts)
 
     verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
+    hint = verdict.hint
+    if verdict.error is not None and not verdict.limits_hit:
+        hint = find_hint(verdict.error, shown["stderr"].text, grant, packages)
     value = verdict.value
     if request.language == "shell" and verdict.status == "ok":
         value = _json_or_none(shown["stdout"])
@@ -68,7 +74,7 @@ def result_of(
         error=None if verdict.error is None else cleaned(verdict.error),
         exit_code=verdict.exit_code,
         limits_hit=(*verdict.limits_hit, *_spent(grant.limits, journal, ledger)),
-        hint=verdict.hint,
+        hint=hint,
         usage=Usage(
             wall_ms=round(outcome.wall_seconds * 1000),
             cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),

@@ -121,7 +121,7 @@ def load_tools():
 
 
 def write_source(program):
-    """Put the program where its ``__file__`` says: processes that multiprocessing spawns read it there, for ever anew."""
+    """Put the program where its ``__file__`` says: processes that multiprocessing spawns read it there."""
     try:
         with open(program["name"], "x", encoding="utf-8", errors="surrogatepass") as file:
             file.write(program["source"])

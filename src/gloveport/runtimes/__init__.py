@@ -11,6 +11,10 @@ from gloveport.runtimes import shell, typescript
 class Runtime(Protocol):
     """One language."""
 
+    @property
+    def packages(self) -> str:
+        """What its programs can import, in words; empty where there is nothing to say."""
+
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
         """The program that runs ``source`` under ``grant``; with the ``types`` of APIs, where its language has such.
 

@@ -50,6 +50,9 @@ class Data(Value):
     repair: str = ""
     """What would make it better."""
 
+    unusable: str = ""
+    """What to tell a program that looks for one, where they are installed for another version of Python."""
+
 
 def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
     """What the programs of an interpreter get.
@@ -60,27 +63,28 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
         own: Those of ``NAMES`` that it has itself. They are the operator's choice: nothing is mixed with them.
     """
     if own:
-        lacking = _listed([name for name in NAMES if name not in own])
+        lacking = listed([name for name in NAMES if name not in own])
         return Data(
             modules=tuple(own),
             env=_SETTINGS,
-            detail=f"{interpreter} has {_listed(own)} itself" + (f", and no {lacking}" if lacking else ""),
+            detail=f"{interpreter} has {listed(own)} itself" + (f", and no {lacking}" if lacking else ""),
             repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
         )
     installed, mounts = _installed(tuple(sys.path))
     if any(f"{PLACE}/{name}" not in mounts for name in NAMES):  # or by a distributor who does not say which files
-        return Data(detail=f"programs have no {_listed(NAMES, last='or')}", repair=_INSTALL)
+        return Data(detail=f"programs have no {listed(NAMES, last='or')}", repair=_INSTALL)
     if extension != EXTENSION_SUFFIXES[0]:
         return Data(
             detail=f"installed for {EXTENSION_SUFFIXES[0]}, but programs run on {interpreter}: {extension}",
-            repair=f"set runtimes.python to {_base()}, or install Gloveport with {interpreter}",
+            repair=f"set runtimes.python to {base()}, or install Gloveport with {interpreter}",
+            unusable=f"{listed(NAMES)} are installed for another version of Python (gloveport doctor)",
         )
     compiled = Path(importlib.util.cache_from_source(f"{mounts[f'{PLACE}/{NAMES[0]}'].source}/__init__.py")).exists()
     return Data(
         modules=NAMES,
         mounts=tuple(mounts.values()),
         env={"PYTHONPATH": PLACE, **_SETTINGS},
-        detail=_listed([f"{name} {installed[name].version}" for name in NAMES])
+        detail=listed([f"{name} {installed[name].version}" for name in NAMES])
         + ("" if compiled else "; not compiled, so that each program that imports them takes a second more"),
         repair="" if compiled else f"{sys.executable} -m compileall -q {installed[NAMES[0]].locate_file('')}",
     )
@@ -131,10 +135,11 @@ def _mounts(one: Distribution) -> Iterator[Mount]:
             yield Mount(source=str(path.resolve()), target=f"{PLACE}/{name}")
 
 
-def _base() -> Path:
+def base() -> Path:
     """The interpreter that the server's virtual environment was made with."""
     return Path(sys.base_exec_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _listed(names: Sequence[str], last: str = "and") -> str:
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Join names as a sentence does."""
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -1,10 +1,12 @@
 """Python: finds an interpreter on the host and what of the host it needs, and prepares programs for it."""
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gloveport.errors import ConfigError
@@ -68,6 +70,14 @@ class Python(Value):
     binds: tuple[Mount, ...]
     data: Data
 
+    @property
+    def packages(self) -> str:
+        """What its programs can import, in words."""
+        named = f"Python {self.version[0]}.{self.version[1]} has its standard library"
+        if self.data.modules:
+            return f"{named}, {data.listed(self.data.modules)}"
+        return f"{named}; {self.data.unusable}" if self.data.unusable else named
+
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
         """The program that runs ``source`` inside the init process. Pure."""
         preload: tuple[str, ...] = LIGHT
@@ -81,12 +91,38 @@ class Python(Value):
 def find(configured: str | None) -> Python:
     """Find the interpreter: the configured one, else the distribution's, else the first ``python3`` on PATH.
 
+    Where none is configured and the extra ``data`` was installed for another version than that one's, an interpreter
+    of that version is taken, if the system has one: nobody's home is shown to programs for it.
+
     Raises:
         ConfigError: There is none, it does not run, is too old, or lies where it can't be mounted.
     """
     path = configured or (_DISTRIBUTION if Path(_DISTRIBUTION).exists() else shutil.which("python3"))
     if path is None:
         raise ConfigError("no Python interpreter found for programs", hint="install python3, or set runtimes.python")
+    found = _ask(path)
+    if configured is None and found.data.unusable:
+        for other in _of_our_version():
+            with contextlib.suppress(ConfigError):
+                if (candidate := _ask(other)).data.modules:
+                    return candidate
+    return found
+
+
+def _of_our_version() -> Iterator[str]:
+    """Interpreters of the system that extension modules of the server's are for."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for path in (Path("/usr/bin", version), data.base()):
+        if path.exists() and path.resolve().is_relative_to("/usr"):
+            yield str(path)
+
+
+def _ask(path: str) -> Python:
+    """Ask an interpreter what it is.
+
+    Raises:
+        ConfigError: It does not run, is too old, or lies where it can't be mounted.
+    """
     try:
         asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
             [path, "-I", "-c", _QUESTION], capture_output=True, check=True, timeout=_ANSWER_SECONDS, env={}, cwd="/"

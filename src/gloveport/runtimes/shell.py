@@ -13,6 +13,7 @@ class Bash(Value):
     """The shell of the system directories that every sandbox shows."""
 
     executable: str
+    packages: str = ""
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
         """The program that runs ``source``. Pure.

@@ -21,6 +21,7 @@ class Deno(Value):
 
     executable: str
     language: Literal["typescript", "javascript"]
+    packages: str = "Deno has the modules of node (node:fs and others)"
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
         """The program that runs ``source``, with nobody's permission but those of ``grant``. Pure.

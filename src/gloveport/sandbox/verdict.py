@@ -69,30 +69,6 @@ _BY_TEXT: dict[str, LimitName] = {
     "can't start new thread": "processes",
 }
 
-# What libc, curl, pip and Deno say where there is no network: a reader who takes it for a passing fault tries again.
-_NO_NETWORK = (
-    "Name or service not known",
-    "No module named",
-    "Temporary failure in name resolution",
-    "Could not resolve host",
-    "Network is unreachable",
-    "No matching distribution found",
-    "externally-managed-environment",
-    "--no-npm is specified",
-    "--no-remote is specified",
-    "Requires net access",
-)
-_NO_NETWORK_HINT = (
-    "the network leads to what list_apis names and nowhere else, some of it only by HTTPS_PROXY;"
-    " nothing can be installed: use what is there, or pass data in the program"
-)
-
-_NO_TOOLS_HINT = (
-    "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
-)
-
-_TOLD = "ToolError"  # it says itself what to do
-
 _HINTS: dict[LimitName, str] = {
     "wall_seconds": "ask for a longer timeout_seconds, if the grant allows it, or do less in one run",
     "cpu_seconds": "do less work in one run",
@@ -139,21 +115,14 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
         error=_failure(report, code, ended_by) if status == "error" or (failed and report and report.error) else None,
         exit_code=code,
         limits_hit=limits_hit,
-        hint=_hint(report, limits_hit, stderr if failed else "", truncated=truncated),
+        hint=_hint(limits_hit, truncated=truncated),
     )
 
 
-def _hint(report: _Report | None, limits_hit: tuple[LimitName, ...], stderr: str, *, truncated: bool) -> str:
+def _hint(limits_hit: tuple[LimitName, ...], *, truncated: bool) -> str:
     if limits_hit == ("output_bytes",) and not truncated:
         return "the value was cut: print it, or return less"
-    if limits_hit:
-        return _HINTS.get(limits_hit[0], "")
-    if report and report.error and report.error.type == _TOLD:
-        return ""
-    said = f"{report.error.message}\n{stderr}" if report and report.error else stderr
-    if any(f"name '{name}' is not defined" in said or f"{name} is not defined" in said for name in ("tools", "llm")):
-        return _NO_TOOLS_HINT
-    return _NO_NETWORK_HINT if any(text in said for text in _NO_NETWORK) else ""
+    return _HINTS.get(limits_hit[0], "") if limits_hit else ""
 
 
 def _parse(report: JsonValue) -> _Report | None:

@@ -266,6 +266,8 @@ def describe(tools: Tools) -> list[Tool]:
         f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
         f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
     )
+    if "python" in policy.languages:
+        execute.description += f" {tools.engine.runtimes['python'].packages}."
     if policy.mounts:
         execute.description += f" Files of the owner to read: {', '.join(mount.target for mount in policy.mounts)}."
     return offered

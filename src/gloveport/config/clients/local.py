@@ -52,10 +52,13 @@ def _line(table: Table) -> list[object]:
 
 def is_ourselves(command: list[str]) -> bool:
     """Tell whether a command starts Gloveport: it would call itself."""
-    program, *arguments = map(os.path.basename, command)
+    program = os.path.basename(command[0])  # noqa: PTH119 - no path of this host
+    words = [os.path.basename(word) for word in _words(command[1:])]  # noqa: PTH119
+    if any(_OURSELVES.fullmatch(word) and "serve" in words[at:] for at, word in enumerate(words)):
+        return True  # whatever launches it
     if _OURSELVES.fullmatch(program.removesuffix(".exe")):
         return True
-    return _LAUNCHERS.fullmatch(program) is not None and any(map(_OURSELVES.fullmatch, _words(arguments)))
+    return _LAUNCHERS.fullmatch(program) is not None and any(map(_OURSELVES.fullmatch, words))
 
 
 def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Surroundings) -> None:

@@ -15,6 +15,7 @@ from gloveport.errors import ConfigError
 _ADDRESSES: Final = ("url", "serverUrl", "httpUrl", "uri")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]{0,30}) +(?P<rest>.+)", re.DOTALL)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _TRANSPORTS: Final = {"sse": "sse", "http": "http", "streamable-http": "http", "streamablehttp": "http"} | {
     "streamable-https": "http",
     "streamable_http": "http",
@@ -43,6 +44,8 @@ def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surround
     auth: list[Table] = []
     headers: dict[str, str] = {}
     draft.table["url"] = _without_user(draft, resolved, auth, surroundings)
+    if urlsplit(resolved).hostname in _LOOPBACK and urlsplit(resolved).path == "/mcp":
+        draft.note("if it is `gloveport serve --http`, leave it out: it would call itself")
     if not is_harmless_address(str(draft.table["url"])):
         draft.note("its address may hold a secret, which stays in the configuration")
     kind = str(table.get("type") or table.get("transport") or "").lower()

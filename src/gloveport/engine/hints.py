@@ -1,0 +1,57 @@
+"""Hints for a failed program, by what it said: it looked in vain for a package, a host or a tool."""
+
+from gloveport.model import Failure, Grant
+from gloveport.policy.hosts import find
+
+_NO_PACKAGE = (
+    "No module named",
+    "Cannot find module",
+    "No matching distribution found",
+    "externally-managed-environment",
+    "--no-npm is specified",
+    "--no-remote is specified",
+)
+"""What Python, node, pip and Deno say."""
+
+_NO_NETWORK = (
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "Network is unreachable",
+    "Requires net access",
+)
+"""What libc, curl and Deno say where there is no network: a reader who takes it for a passing fault tries again."""
+
+_NO_TOOLS_HINT = (
+    "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
+)
+_PIP_HINT = (
+    "pip install --target /tmp/packages NAME works here, as PyPI is granted; then sys.path.append('/tmp/packages')"
+)
+_SAYS_ITSELF = "ToolError"
+
+
+def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str:
+    """Say what to do after a failure; empty where nothing is known.
+
+    Args:
+        failure: Of the program.
+        stderr: What the answer shows of standard error.
+        grant: What the program had.
+        packages: What its interpreter can import, as its runtime says.
+    """
+    if failure.type == _SAYS_ITSELF:
+        return ""
+    said = f"{failure.message}\n{stderr}"
+    if any(f"name '{name}' is not defined" in said or f"{name} is not defined" in said for name in ("tools", "llm")):
+        return _NO_TOOLS_HINT
+    if any(text in said for text in _NO_PACKAGE):
+        can_install = packages.startswith("Python") and find(grant.egress, "https", "pypi.org", 443) is not None
+        return "; ".join(filter(None, (packages, _PIP_HINT if can_install else "nothing can be installed")))
+    return _network_hint(grant) if any(text in said for text in _NO_NETWORK) else ""
+
+
+def _network_hint(grant: Grant) -> str:
+    if not grant.egress.yolo and not any(api.active for api in grant.egress.apis.values()):
+        return "there is no network here, for the owner has granted no API: pass data in the program"
+    return "the network leads to what list_apis names and nowhere else, some of it only by HTTPS_PROXY"

@@ -1,0 +1,53 @@
+"""What a failed program is told to do instead points where something can be done."""
+
+import pytest
+
+from gloveport.engine.hints import find_hint
+from gloveport.model import Failure, Grant
+from gloveport.model.egress import Api, Egress
+from gloveport.runtimes import shell, typescript
+
+PYTHON = "Python 3.11 has its standard library, numpy and pandas"
+PYPI = Grant(egress=Egress(apis={"pypi": Api(hosts=("pypi.org", "files.pythonhosted.org"))}))
+OTHER = Grant(egress=Egress(apis={"other": Api(hosts=("other.test",))}))
+
+
+def hint(message="", stderr="", grant=OTHER, packages=PYTHON, kind="ModuleNotFoundError"):
+    return find_hint(Failure(type=kind, message=message), stderr, grant, packages)
+
+
+def test_a_package_that_is_not_there_is_told_what_is_there_and_nothing_of_the_network():
+    assert hint("No module named 'requests'") == f"{PYTHON}; nothing can be installed"
+
+
+@pytest.mark.parametrize(
+    "said", ["ERROR: No matching distribution found for x", "error: externally-managed-environment"]
+)
+def test_where_pypi_is_granted_the_way_to_install_is_told(said):
+    assert "pip install --target /tmp/packages" in hint("exit code 1", said, grant=PYPI)
+    assert "nothing can be installed" not in hint("exit code 1", said, grant=PYPI)
+
+
+def test_deno_can_install_nothing_even_where_pypi_is_granted():
+    packages = typescript.find(None, "typescript").packages
+    assert hint("npm specifiers ...: --no-npm is specified", grant=PYPI, packages=packages).startswith("Deno has ")
+    assert hint("Cannot find module 'lodash'", packages=packages).endswith("; nothing can be installed")
+
+
+def test_a_shell_program_is_not_told_of_packages_of_its_own():
+    assert hint(stderr="No module named requests", packages=shell.find(None).packages) == "nothing can be installed"
+
+
+def test_who_looks_for_the_network_is_told_whether_there_is_one():
+    said = "[Errno -2] Name or service not known"
+    assert hint(said, grant=Grant()).startswith("there is no network here")
+    assert "list_apis" in hint(said)
+
+
+def test_who_looks_for_tools_is_told_how_they_come_and_an_error_of_a_tool_says_it_itself():
+    assert "gloveport import" in hint("name 'tools' is not defined", kind="NameError")
+    assert hint("Network is unreachable", kind="ToolError") == ""
+
+
+def test_another_failure_has_no_hint():
+    assert hint("division by zero", kind="ZeroDivisionError") == ""
