@@ -94,8 +94,8 @@ async def test_under_yolo_nothing_is_reached_that_is_not_public(resolving):
     async with resolving(name_server, egress={"yolo": True}) as world:
         said = await world.value("python", PRELUDE + textwrap.dedent(program))
     by_name = {name: said.pop(name) for name in names}
-    assert set(by_name.values()) == {"502 address_refused"}
-    assert (said.pop("tls"), said.pop("plain")) == ("502 address_refused", "502 address_refused")
+    assert set(by_name.values()) == {"403 address_refused"}
+    assert (said.pop("tls"), said.pop("plain")) == ("403 address_refused", "403 address_refused")
     assert (said.pop("address-in-tunnel"), said.pop("ssh")) == ("403 names_disagree", "403 names_disagree")
     codes = {"403 address_not_granted", "400 bad_request", "400", "403 host_not_granted"}
     assert {form: code for form, code in said.items() if code not in codes} == {}
@@ -126,7 +126,7 @@ place, port = "alpha.test:{server.place.port}", {server.place.port}
 [code_of(asked(direct("alpha.test", port), request(place))) for _ in range(7)]
 """,
             )
-    refused = "502 address_refused"
+    refused = "403 address_refused"
     assert said == ["200", refused, refused, refused, refused, "502 name_not_found", "200"]
     assert len(names.asked) == 7, "asked once for each connection: what was checked is what was dialled"
     assert inner.connections == 0
@@ -229,7 +229,7 @@ together({{
         "other-port": "403 port_not_granted",
         "plain": "403 plain_http_not_granted",
         "host": "403 names_disagree",
-        "other": "502 address_refused",
+        "other": "403 address_refused",
     }
     assert narrowed.value == "403 host_not_granted"
     assert [heard.target for heard in server.heard] == ["/open"]

@@ -14,6 +14,7 @@ from gloveport.egress import dial
 from gloveport.egress.dial import Dialer
 from gloveport.egress.messages import Route
 from gloveport.errors import UpstreamError
+from gloveport.policy.addresses import unmapped
 
 pytestmark = pytest.mark.anyio
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -63,8 +64,15 @@ async def test_a_name_that_leads_to_what_is_not_public_is_refused(address):
     """N4: every kind of address that is not global."""
     resolve, _ = answers([address])
     text = await refusal("address_refused", Dialer(resolve).connect(route()))
-    assert "api.test leads to" in text
-    assert "hint:" in text
+    dialled = unmapped(ip_address(address))
+    assert f"api.test leads to {dialled}, which is not public" in text
+    assert f'[api.far] of the configuration: networks = ["{ip_network(dialled)}"]' in text
+
+
+async def test_of_a_host_that_no_api_names_the_address_is_not_told():
+    """N9: under yolo a program could map the owner's network by its names."""
+    resolve, _ = answers(["10.1.2.3"])
+    assert "10.1.2.3" not in await refusal("address_refused", Dialer(resolve).connect(route(api="")))
 
 
 async def test_an_answer_of_good_and_bad_addresses_is_refused_as_a_whole():

@@ -17,7 +17,10 @@ def hint(message="", stderr="", grant=OTHER, packages=PYTHON, kind="ModuleNotFou
 
 
 def test_a_package_that_is_not_there_is_told_what_is_there_and_nothing_of_the_network():
-    assert hint("No module named 'requests'") == f"{PYTHON}; nothing can be installed"
+    assert hint("No module named 'requests'", grant=Grant()) == f"{PYTHON}; nothing can be installed"
+    assert hint("No module named 'requests'").endswith(
+        "nothing can be installed but from an index that list_apis names"
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,8 @@ def test_deno_can_install_nothing_even_where_pypi_is_granted():
 
 
 def test_a_shell_program_is_not_told_of_packages_of_its_own():
-    assert hint(stderr="No module named requests", packages=shell.find(None).packages) == "nothing can be installed"
+    told = hint(stderr="No module named requests", packages=shell.find(None).packages, grant=PYPI)
+    assert told.startswith("pip install")
 
 
 def test_who_looks_for_the_network_is_told_whether_there_is_one():

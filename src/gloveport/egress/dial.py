@@ -10,7 +10,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from itertools import chain, zip_longest
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from gloveport.egress.lookups import Lookups
 from gloveport.egress.messages import Route
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.policy.addresses import Address, is_named, may_dial
+from gloveport.policy.addresses import Address, is_named, may_dial, unmapped
 from gloveport.policy.hosts import is_address
 from gloveport.secrets.files import open_safe
 
@@ -85,7 +85,7 @@ class Dialer:
         found = _named(route) or ((ip_address(route.host),) if is_address(route.host) else await self._names(route))
         for address in found:
             if not may_dial(address, route.networks, _named(route)):
-                raise _refused(route, "an address that is not public")
+                raise _refused(route, address, "is not public")
         return found
 
     async def _names(self, route: Route) -> Sequence[Address]:
@@ -173,7 +173,7 @@ def _wire(route: Route, sock: socket.socket) -> Wire:
         raise _unreachable(route, error) from error
     if own == far and not is_named(ip_address(far), route.networks, _named(route)):
         sock.close()
-        raise _refused(route, "this host itself")
+        raise _refused(route, ip_address(far), "is this host itself")
     return Wire(sock)
 
 
@@ -235,9 +235,16 @@ async def _limit(route: Route, seconds: float, what: str) -> AsyncIterator[None]
         raise UpstreamError("upstream_timeout", message) from error
 
 
-def _refused(route: Route, what: str) -> UpstreamError:
-    hint = "The operator can allow it: by networks or addresses of the API."
-    return UpstreamError("address_refused", f"{route.host} leads to {what}.", hint=hint)
+def _refused(route: Route, address: Address, what: str) -> UpstreamError:
+    """The refusal of an address. Of a host that no API names it is not told: a program could map a network by names."""
+    if not route.api:
+        message = f"{route.host} leads to an address that {what}."
+        return UpstreamError("address_refused", message, hint="The owner has to name the host in an API.")
+    address = unmapped(address)  # which is what networks are compared with
+    message = f"{route.host} leads to {address}, which {what}."
+    entry = f'networks = ["{ip_network(address)}"]'
+    hint = f"The owner can allow it, in [api.{route.api}] of the configuration: {entry}. Retrying does not help."
+    return UpstreamError("address_refused", message, hint=hint)
 
 
 def _unreachable(route: Route, error: OSError) -> UpstreamError:

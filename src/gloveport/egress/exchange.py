@@ -27,7 +27,9 @@ from gloveport.policy.hosts import DEFAULT_PORTS, find
 from gloveport.secrets.scrub import Finder
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
-_STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, "upstream_timeout": 504}
+_STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, "upstream_timeout": 504} | {
+    "address_refused": 403  # what clients take for a passing fault, npm asks for again for a minute
+}
 _NO_API = Api(hosts=("nowhere.invalid",))  # of a host that no API names: under yolo
 _OWNERS = "The owner of this computer has to repair it; a program can't."
 _SHOWN = 300

@@ -3,15 +3,11 @@
 from gloveport.model import Failure, Grant
 from gloveport.policy.hosts import find
 
-_NO_PACKAGE = (
-    "No module named",
-    "Cannot find module",
-    "No matching distribution found",
-    "externally-managed-environment",
-    "--no-npm is specified",
-    "--no-remote is specified",
-)
-"""What Python, node, pip and Deno say."""
+_NO_MODULE = ("Cannot find module", "--no-npm is specified", "--no-remote is specified")
+"""What node and Deno say, which load no package from elsewhere."""
+
+_NO_PACKAGE = ("No module named", "No matching distribution found", "externally-managed-environment")
+"""What Python and pip say."""
 
 _NO_NETWORK = (
     "Name or service not known",
@@ -25,8 +21,9 @@ _NO_NETWORK = (
 _NO_TOOLS_HINT = (
     "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
 )
+_NOTHING = "nothing can be installed"
 _PIP_HINT = (
-    "pip install --target /tmp/packages NAME works here, as PyPI is granted; then sys.path.append('/tmp/packages')"
+    "pip install --target /tmp/packages NAME works, for PyPI is granted; then add that to PYTHONPATH or sys.path"
 )
 _SAYS_ITSELF = "ToolError"
 
@@ -45,10 +42,23 @@ def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str
     said = f"{failure.message}\n{stderr}"
     if any(f"name '{name}' is not defined" in said or f"{name} is not defined" in said for name in ("tools", "llm")):
         return _NO_TOOLS_HINT
+    if any(text in said for text in _NO_MODULE):
+        return _after(packages, _NOTHING)
     if any(text in said for text in _NO_PACKAGE):
-        can_install = packages.startswith("Python") and find(grant.egress, "https", "pypi.org", 443) is not None
-        return "; ".join(filter(None, (packages, _PIP_HINT if can_install else "nothing can be installed")))
+        return _after(packages, _installing(grant))
     return _network_hint(grant) if any(text in said for text in _NO_NETWORK) else ""
+
+
+def _after(packages: str, text: str) -> str:
+    return f"{packages}; {text}" if packages else text
+
+
+def _installing(grant: Grant) -> str:
+    if grant.egress.yolo or find(grant.egress, "https", "pypi.org", 443) is not None:
+        return _PIP_HINT
+    if any(api.active for api in grant.egress.apis.values()):
+        return f"{_NOTHING} but from an index that list_apis names"
+    return _NOTHING
 
 
 def _network_hint(grant: Grant) -> str:

@@ -58,7 +58,8 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
 
     verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
     hint = verdict.hint
-    if verdict.error is not None and not verdict.limits_hit:
+    is_told = any(request.code for request in journal.listed)  # a refusal says itself what to do
+    if verdict.error is not None and not verdict.limits_hit and not is_told:
         hint = find_hint(verdict.error, shown["stderr"].text, grant, packages)
     value = verdict.value
     if request.language == "shell" and verdict.status == "ok":

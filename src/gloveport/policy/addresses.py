@@ -69,14 +69,15 @@ def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[
 
     A mapped IPv4 address is the IPv4 address here, because the kernel dials that.
     """
-    return is_global(_unmapped(address)) or is_named(address, networks, addresses)
+    return is_global(unmapped(address)) or is_named(address, networks, addresses)
 
 
 def is_named(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
     """Tell whether the operator named an address, or a network that it is in."""
-    dialled = _unmapped(address)
-    return any(dialled == _unmapped(named) for named in addresses) or any(dialled in network for network in networks)
+    dialled = unmapped(address)
+    return any(dialled == unmapped(named) for named in addresses) or any(dialled in network for network in networks)
 
 
-def _unmapped(address: Address) -> Address:
+def unmapped(address: Address) -> Address:
+    """The address that the kernel dials: of a mapped one the IPv4 address."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
