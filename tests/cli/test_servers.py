@@ -86,7 +86,7 @@ def test_the_list_shows_what_each_is_and_no_more(servers, held):
     assert done.exit_code == 0
     files, mail, old = done.stdout.splitlines()
     assert re.fullmatch(r"files +/usr/bin/files-server +- +3 tools, 2 held back", files)
-    assert re.fullmatch(r"mail +https://mail.test +needed +never asked yet", mail)
+    assert re.fullmatch(r"mail +https://mail.test +needed +no tools known yet", mail)
     assert old.endswith("off")
     assert "a-key" not in done.stdout
     assert [row["held_back"] for row in json.loads(servers("list", "--json").stdout)] == [2, 0, 0]

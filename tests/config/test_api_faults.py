@@ -146,13 +146,13 @@ def test_a_fault_in_an_auth_speaks_of_the_chosen_kind(fault, auth, expected):
         ("command:", 'write the program and its arguments: "command:PROGRAM ARGUMENT"'),
         ("SK-LIVE", "this looks like the secret itself: move it to a file or the environment"),
         ("user:SK-LIVE", "this looks like the secret itself"),
-        ("", "this looks like the secret itself"),
+        ("", 'say where it is: "file:/path" or "env:NAME"'),
     ],
 )
 def test_a_fault_of_a_secret_says_what_to_do_and_nothing_of_the_secret(fault, written, hint):
     """T3, T4: not in errors."""
     line = fault(f"[api.x]\n{HOST}[[api.x.auth]]\nkind = 'bearer'\nsecret = '{written}'")
-    assert line.startswith("5: api.x.auth[0].secret: expected where a secret is, never the secret itself, found text; ")
+    assert line.startswith("5: api.x.auth[0].secret: expected where a secret is, never the secret itself, found ")
     assert f"; hint: {hint}" in line
     assert "LIVE" not in line
 

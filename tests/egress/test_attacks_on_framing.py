@@ -115,6 +115,7 @@ async def test_no_request_is_smuggled_in_another(say, alpha):
     assert b"/closed" not in alpha.received
     assert b"Smuggled" not in alpha.received
     assert [name for name, codes in answered.items() if not codes] == []
+    assert [name for name, answer in said.items() if "The answer of" in answer] == []  # it was the request
 
 
 async def test_what_may_be_odd_is_made_plain(say, alpha):

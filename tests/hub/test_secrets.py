@@ -133,7 +133,7 @@ async def test_a_secret_that_can_not_be_had_is_the_owners_business(tmp_path):
     server = offers(tmp_path / "t.json", "one", secret_env={"TOKEN": "env:NOT_THERE_4711"})
     async with opened(tmp_path / "state", {"far": server}) as world:
         run = await world.run("python", "tools.far.one()")
-    assert "A secret of the server 'far' can't be had" in run.error.message
+    assert "The secret for the variable TOKEN of the server 'far' can't be had" in run.error.message
     assert "NOT_THERE_4711" not in run.model_dump_json()
 
 

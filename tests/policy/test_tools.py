@@ -36,14 +36,16 @@ def test_an_empty_grant_denies_every_call():
     """T1 H5: denial has one path."""
     decision = call(Toolbox())
     assert decision.code == "tool_not_granted"
-    assert decision.hint == "There is none. Retrying does not help."
+    assert decision.hint == (
+        "It may use none: the owner has connected none, or `tools` of the request leaves none. Retrying does not help."
+    )
 
 
 def test_a_server_that_is_not_granted_is_denied_with_those_that_are():
     box = Toolbox(servers={f"server-{n}": ServerPolicy() for n in range(500)})
     decision = call(box, server="\x1b[2J'")
     assert decision.code == "tool_not_granted"
-    assert "There are: server-0, server-1" in decision.hint
+    assert "It may use: server-0, server-1" in decision.hint
     assert decision.reason.isprintable()
     assert len(decision.hint) < 500
 

@@ -12,7 +12,7 @@ class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         from gloveport.sandbox.output import plain
 
-        return plain(super().format(record)).replace("\n", "\\n")
+        return plain(super().format(record)).replace("\nhint: ", "; hint: ").replace("\n", "\\n")
 
 
 def set_up() -> None:

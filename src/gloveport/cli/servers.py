@@ -199,7 +199,7 @@ def _row(name: str, server: "Server") -> dict[str, object]:
 def _tools(row: dict[str, object]) -> str:
     if not row["active"]:
         return "off"
-    tools = "never asked yet" if row["tools"] is None else f"{row['tools']} tools"
+    tools = "no tools known yet" if row["tools"] is None else f"{row['tools']} tools"
     return f"{tools}, {row['held_back']} held back" if row["held_back"] else tools
 
 

@@ -20,6 +20,8 @@ _ITSELF = (
 
 def misplaced_hint(written: str) -> str:
     """Say what to write instead of a text that is no place of a secret."""
+    if not written:
+        return 'say where it is: "file:/path" or "env:NAME"'
     before, colon, _ = written.partition(":")
     scheme = before.strip().lower()
     if not colon or scheme not in _HINTS:

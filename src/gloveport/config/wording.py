@@ -66,6 +66,8 @@ def shown(value: object) -> str:
 def nature(value: object) -> str:
     """Say what sort of thing a value is and nothing of the value: it may be a secret in the wrong place."""
     match value:
+        case "":
+            return "empty text"
         case str():
             return "text"
         case dict():

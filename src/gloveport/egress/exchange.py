@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from gloveport.egress import websocket
 from gloveport.egress.coding import ACCEPTED
 from gloveport.egress.conversation import Conversation
-from gloveport.egress.heads import RequestHead
+from gloveport.egress.heads import Malformed, RequestHead
 from gloveport.egress.inject import MOST_BODY_BYTES
 from gloveport.egress.messages import Answer, Headers, Outbound, Route
 from gloveport.egress.outlet import Outlet
 from gloveport.egress.redact import Redaction
 from gloveport.egress.reply import Reply
-from gloveport.egress.request import Asked, Site, read
+from gloveport.egress.request import Asked, Site, malformed, read
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.fairness import compute
@@ -31,7 +31,7 @@ _STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, 
     "address_refused": 403  # what clients take for a passing fault, npm asks for again for a minute
 }
 _NO_API = Api(hosts=("nowhere.invalid",))  # of a host that no API names: under yolo
-_OWNERS = "The owner of this computer has to repair it; a program can't."
+_OWNERS = "The owner of this computer has to repair it (gloveport doctor tells why); a program can't."
 _SHOWN = 300
 _SMALL_BYTES = 64 * 1024
 
@@ -183,7 +183,7 @@ class _Visit:
         except ConfigError as error:
             ending.fields.update(api=name, secret=str(error.args[0]))
             _log.warning("no request to %s: %s", asked.site.host, error)
-            reason = "The credential for this API can't be had."
+            reason = f"The credential of the API {name!r} can't be had."
             raise UpstreamError("secret_unavailable", reason, hint=_OWNERS) from error
         if injected.body is not None:
             body, length = injected.body, len(injected.body)
@@ -297,11 +297,14 @@ class _Visit:
         return asked.has_body and (self.outlet.gateway.injector.needs_body(api) or (bool(api.rules) and asked.has_form))
 
     async def _counted(self) -> AsyncIterator[bytes]:
-        async for piece in self.conversation.content():
-            self._sent_bytes += len(piece)
-            if self._finder is not None:
-                self._finder.feed(piece)
-            yield piece
+        try:
+            async for piece in self.conversation.content():
+                self._sent_bytes += len(piece)
+                if self._finder is not None:
+                    self._finder.feed(piece)
+                yield piece
+        except Malformed as error:  # else it would be told as the far side's fault
+            raise malformed(str(error)) from None
 
 
 def _overriding(place: str) -> Denied:

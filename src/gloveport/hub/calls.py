@@ -25,7 +25,7 @@ from gloveport.hub.results import error_text, result_of
 from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
 from gloveport.policy.decide import decide
-from gloveport.policy.tools import hosts_to_confirm, hosts_to_look_up, is_visible
+from gloveport.policy.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, listed, shown
 from gloveport.rpc import Asked
 
@@ -142,12 +142,10 @@ class Calls:
         """
         toolbox = self.guard.grant.toolbox
         if server not in toolbox.servers:
-            names = sorted(toolbox.servers)
-            raise Denied(
-                "tool_not_granted",
-                f"There is no server {shown(server)} that this program may use.",
-                hint=f"There are: {listed(names)}. {FINAL}" if names else f"There is none. {FINAL}",
-            )
+            reason = f"There is no server {shown(server)} that this program may use."
+            if not server:  # the tool was to name it, as mcp__SERVER__TOOL
+                reason = f"{shown(tool)} names no server that this program may use."
+            raise Denied("tool_not_granted", reason, hint=f"{servers_in_words(toolbox)} {FINAL}")
         found = await self.hub.find(server, tool)
         if found is None or not is_visible(toolbox, server, found.name, found.read_only, found.destructive):
             visible = (

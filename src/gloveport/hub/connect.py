@@ -5,6 +5,7 @@ Secrets are resolved at each connect, so that one that was renewed counts.
 
 import contextlib
 import functools
+import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.hub.credentials.auth import auth_of
 from gloveport.hub.credentials.logins import Logins
 from gloveport.hub.hub import OnTools, Record
+from gloveport.model.egress import Secret
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
 from gloveport.secrets.vault import Vault
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +61,20 @@ class Connector:
     @contextlib.asynccontextmanager
     async def _process(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
         self.record("server.connecting", {"server": name, "transport": "stdio"})
-        try:
-            secrets = {
-                variable: await self.vault.get(f"servers.{name}.{variable}", ref)
-                for variable, ref in server.secret_env.items()
-            }
-        except ConfigError as error:
-            raise UpstreamError(
-                "secret_unavailable",
-                f"A secret of the server {shown(name)} can't be had.",
-                hint="The owner has to repair it; `gloveport doctor` tells why.",
-            ) from error
+        secrets = {variable: await self._secret(name, variable, ref) for variable, ref in server.secret_env.items()}
         async with stdio.connect(name, server, environ=self.environ, secrets=secrets, clean=self.clean) as streams:
             yield streams
+
+    async def _secret(self, name: str, variable: str, ref: Secret) -> str:
+        try:
+            return await self.vault.get(f"servers.{name}.{variable}", ref)
+        except ConfigError as error:  # where it is kept, and why it can't be had, is no program's business
+            _log.warning("the server %s can't be started: %s: %s", name, variable, error)
+            raise UpstreamError(
+                "secret_unavailable",
+                f"The secret for the variable {variable} of the server {shown(name)} can't be had.",
+                hint="The owner has to repair it; `gloveport doctor` tells why.",
+            ) from error
 
     @contextlib.asynccontextmanager
     async def _url(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:

@@ -21,8 +21,8 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.stubs import python as python_stubs
 from gloveport.hub.stubs import typescript as typescript_stubs
 from gloveport.model.hub import Toolbox
-from gloveport.policy.tools import is_visible
-from gloveport.policy.wording import FINAL
+from gloveport.policy.tools import is_visible, servers_in_words
+from gloveport.policy.wording import FINAL, shown
 from gloveport.rpc import Asked, Handler
 from gloveport.secrets.values import scrub_value
 
@@ -215,8 +215,8 @@ class Discovery:
         return own
 
     def _unknown_server(self, server: str) -> Denied:
-        names = ", ".join(sorted(self._toolbox.servers))
-        return Denied("tool_not_granted", f"There is no server {server!a}.", hint=f"There are: {names}. {FINAL}")
+        hint = f"{servers_in_words(self._toolbox)} {FINAL}"
+        return Denied("tool_not_granted", f"There is no server {shown(server)} that this program may use.", hint=hint)
 
     def _visible(self, server: str) -> dict[str, Definition]:
         """The tools of a server that may be known, by the name that each has in programs."""

@@ -41,7 +41,7 @@ def decide_call(toolbox: Toolbox, action: CallTool) -> Decision:
         return Deny(
             code="tool_not_granted",
             reason=f"There is no server {shown(action.server)} that this program may use.",
-            hint=f"{_servers(toolbox)} {FINAL}",
+            hint=f"{servers_in_words(toolbox)} {FINAL}",
         )
     if not _is_asked_for(policy, action.tool):
         return Deny(
@@ -217,5 +217,8 @@ def _described(rule: ToolRule) -> str:
     return f"{tools} with {arguments}" if arguments else tools
 
 
-def _servers(toolbox: Toolbox) -> str:
-    return f"There are: {listed(sorted(toolbox.servers))}." if toolbox.servers else "There is none."
+def servers_in_words(toolbox: Toolbox) -> str:
+    """Say which servers a program may use."""
+    if toolbox.servers:
+        return f"It may use: {listed(sorted(toolbox.servers))}."
+    return "It may use none: the owner has connected none, or `tools` of the request leaves none."
