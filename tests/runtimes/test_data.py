@@ -5,6 +5,7 @@ import os
 import py_compile
 import subprocess
 import sys
+import tempfile
 import tomllib
 import venv
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -13,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from gloveport.config import Config
-from gloveport.errors import SandboxError
-from gloveport.model import Grant, Mount, Program
+from gloveport.config.schema import Pool, Runtimes
+from gloveport.errors import ConfigError, SandboxError
+from gloveport.model import Grant, Mount, Program, Request
 from gloveport.runtimes import data, python
 from gloveport.sandbox import host
 from gloveport.sandbox.base import make_plan
 from gloveport.sandbox.launch import open_plain
+from gloveport.server import app
 from gloveport.server.inspection import inspect, require
 
 OURS = EXTENSION_SUFFIXES[0]
@@ -225,3 +228,27 @@ def test_nothing_is_imported_ahead_that_is_not_there(environment):
     interpreter, site = environment
     (site / "numpy.py").touch()
     assert python.find(interpreter).prepare("import numpy", Grant()).preload == python.LIGHT
+
+
+SCRATCH_PYTHON = """
+import subprocess, sys
+[sys.prefix, subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True).stdout]
+"""
+
+
+@pytest.mark.anyio
+async def test_an_interpreter_below_tmp_is_shown_elsewhere(environ):
+    """E9: sandboxes have a /tmp of their own."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        Path(directory).chmod(0o755)
+        venv.create(f"{directory}/venv", symlinks=True)
+        config = Config(pool=Pool(forked=0, booted=0), runtimes=Runtimes(python=Path(directory, "venv/bin/python")))
+        async with app.assemble(config, environ) as engine:
+            result = await engine.execute(Request(language="python", code=SCRATCH_PYTHON), caller="test")
+    assert result.value == ["/opt/python", "42\n"]
+
+
+def test_an_interpreter_in_two_places_below_tmp_is_refused_with_what_to_move():
+    binds = (Mount(source="/tmp/a", target="/tmp/a"), Mount(source="/tmp/b", target="/tmp/b"))
+    with pytest.raises(ConfigError, match=r"files of /tmp/a/bin/python lie in /tmp/b.*\n.*move that Python"):
+        python._movable(binds, "/tmp/a/bin/python")

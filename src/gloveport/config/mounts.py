@@ -13,6 +13,7 @@ from pathlib import Path
 from gloveport.config.faults import Fault
 from gloveport.config.schema import KeyPath, is_canonical
 from gloveport.config.wording import dotted, printable, shown
+from gloveport.model import SCRATCH
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
 """Interfaces to the kernel and sockets of services: ``/proc/1/root`` is the whole host, ``/run`` has docker.sock."""
@@ -30,7 +31,17 @@ _SYSTEM = tuple(
     Path(path)
     for path in (
         *("/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/usr", "/bin", "/sbin", "/opt/gloveport"),  # noqa: S108
-        *("/opt/data", "/lib", "/lib32", "/lib64", "/libx32", "/opt/deno", "/program.sh"),
+        *(
+            "/opt/data",
+            "/opt/python",
+            "/opt/toolchains",
+            "/lib",
+            "/lib32",
+            "/lib64",
+            "/libx32",
+            "/opt/deno",
+            "/program.sh",
+        ),
     )
 )
 """What every sandbox is made of."""
@@ -38,8 +49,9 @@ _SYSTEM = tuple(
 _SHOWN = tuple(Path("/usr", name) for name in ("bin", "include", "lib", "lib32", "lib64", "libexec", "share"))
 """What every sandbox of a workspace shows of ``/usr``."""
 
-_TAKEN = (*_SHOWN, *(path for path in _SYSTEM if path != Path("/usr")))
-"""Where a toolchain, whose target is its source, can't be shown: what lies in ``/usr/local`` can."""
+_TAKEN = (*_SHOWN, *(path for path in _SYSTEM if path not in {Path("/usr"), Path(SCRATCH)}))
+"""Where a toolchain, whose target is its source, can't be shown: what lies in ``/usr/local`` can, and what lies in
+``/tmp`` is shown elsewhere."""
 
 
 def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]) -> Iterator[Fault]:

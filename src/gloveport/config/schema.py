@@ -202,7 +202,8 @@ class Workspace(WorkspacePolicy):
 
     toolchains: tuple[AbsolutePath, ...] = ()
     """Directories of compilers and interpreters besides the system's, shown read-only at their own paths. Where one has
-    a `bin`, commands are found there. What a mount of `policy.mounts` may not show, a toolchain may not either."""
+    a `bin`, commands are found there. What a mount of `policy.mounts` may not show, a toolchain may not either.
+    One below `/tmp` is shown as `/opt/toolchains/NUMBER/NAME`."""
 
     caches: bool = True
     """Whether what package managers download is kept from command to command, in the state directory."""

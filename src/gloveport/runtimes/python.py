@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gloveport.errors import ConfigError
-from gloveport.model import Grant, Mount, Program, Value
+from gloveport.model import SCRATCH, Grant, Mount, Program, Value
 from gloveport.runtimes import data
 from gloveport.runtimes.data import Data
 
@@ -43,6 +43,8 @@ WITH_DATA = (*COMMON, "numpy", "pandas", "matplotlib.pyplot")
 
 _DISTRIBUTION = "/usr/bin/python3"
 _SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64")
+_TAKEN = (SCRATCH, "/dev", "/proc", "/run")
+_ELSEWHERE = "/opt/python"
 _OLDEST = (3, 11)
 _QUESTION = f"""
 import importlib.machinery, importlib.util, json, os, sys
@@ -64,7 +66,7 @@ class Python(Value):
     """An interpreter. It is also the one that runs the init process of every sandbox."""
 
     executable: str
-    """Its path, the same on the host and inside."""
+    """Its path inside."""
 
     version: tuple[int, int]
     binds: tuple[Mount, ...]
@@ -141,9 +143,9 @@ def _ask(path: str) -> Python:
     binds = _binds(answer["prefixes"], answer["real"])
     shown = [*_SYSTEM, *(bind.target for bind in binds)]
     own = [name for name, origin in answer["packages"].items() if _is_below(origin, shown)]  # not those in /usr/local
-    return Python(
-        executable=executable, version=version, binds=binds, data=data.find(executable, answer["extension"], own)
-    )
+    binds, inside = _movable(binds, executable)
+    found = data.find(executable, answer["extension"], own)
+    return Python(executable=inside, version=version, binds=binds, data=found)
 
 
 def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
@@ -160,6 +162,24 @@ def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
         wanted.append(Path(real))
     outermost = [path for path in wanted if not any(path != other and path.is_relative_to(other) for other in wanted)]
     return tuple(Mount(source=str(path.resolve()), target=str(path)) for path in outermost)
+
+
+def _movable(binds: tuple[Mount, ...], executable: str) -> tuple[tuple[Mount, ...], str]:
+    """The binds and the path inside: what lies where sandboxes have directories of their own is shown elsewhere.
+
+    An interpreter finds its files from where it is; what it has in a second directory it finds by that one's name.
+    """
+    taken = [bind for bind in binds if _is_below(bind.target, _TAKEN)]
+    if not taken:
+        return binds, executable
+    if len(taken) > 1 or not _is_below(executable, [taken[0].target]):
+        raise ConfigError(
+            f"runtimes.python: files of {executable} lie in {taken[-1].target}, where sandboxes have their own",
+            hint="move that Python elsewhere, such as to /opt, or name another; without a name the system's is used",
+        )
+    moved = Mount(source=taken[0].source, target=_ELSEWHERE)
+    inside = f"{_ELSEWHERE}{executable.removeprefix(taken[0].target)}"
+    return tuple(moved if bind is taken[0] else bind for bind in binds), inside
 
 
 def _is_below(path: str | None, places: Iterable[str | Path]) -> bool:

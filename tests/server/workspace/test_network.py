@@ -3,6 +3,7 @@
 import contextlib
 import io
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -136,12 +137,25 @@ async def test_commands_have_no_door_to_the_tools_of_other_servers(serve):
         assert (await served.out(probe)).strip() != "0"
 
 
+async def test_a_toolchain_below_tmp_is_found_by_commands(serve):
+    """W4: where a command has a directory of its own, it is shown elsewhere."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        tool = Path(directory, "kit/bin/greet")
+        tool.parent.mkdir(parents=True)
+        tool.write_text("#!/bin/sh\necho hello from $0\n")
+        for path in (Path(directory), tool.parent.parent, tool.parent, tool):
+            path.chmod(0o755)
+        async with serve(toolchains=[f"{directory}/kit"]) as served:
+            assert await served.out("greet") == "hello from /opt/toolchains/0/kit/bin/greet\n"
+
+
 async def test_pip_installs_from_a_granted_index(serve, far):
     """W4: with the cache of the workspace, and nothing but the index within reach."""
-    directory = Path(pip.__file__).parent.parent
+    directory = Path(pip.__file__).resolve().parent.parent  # which may lie below /tmp, with all of this checkout
     index = f"https://alpha.test:{far.place.port}/simple"
     async with serve(hosts=["alpha.test"], toolchains=[str(directory)]) as served:
-        command = f"python3 {directory}/pip/__main__.py install -q --index-url {index} --target lib demo"
+        inside = (await served.out(f"echo $PATH | tr : '\\n' | grep {directory.name}")).strip()
+        command = f"python3 {inside}/pip/__main__.py install -q --index-url {index} --target lib demo"
         told = await served.run(command)
         assert told["exit_code"] == 0, told
         assert (await served.out("PYTHONPATH=lib python3 -m demo")) == "hello of demo\n"

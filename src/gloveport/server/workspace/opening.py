@@ -20,7 +20,7 @@ from gloveport.engine.readers import Readers
 from gloveport.engine.spare import Spares
 from gloveport.engine.workspace import Workspace
 from gloveport.errors import ConfigError, SandboxError
-from gloveport.model import Mount, Program, Symlink
+from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.sandbox.base import Kept, Plan, make_plan
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.pool import Pool
@@ -200,13 +200,14 @@ def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path 
     # A project brings its own packages, and no command has ours on its path; one of our tools finds Pillow there.
     pillow = tuple(one for one in engine.system.packages if Path(one.target).name in _PILLOW)
     system = engine.system.model_copy(update={"packages": pillow, "env": {}})
-    toolchains = [str(path) for path in config.workspace.toolchains]
+    toolchains = {str(path): _target(number, path) for number, path in enumerate(config.workspace.toolchains)}
+    headers = {path: path for path in _headers()}
     program = Program(
         name="command",
-        binds=tuple(Mount(source=path, target=path) for path in (*_headers(), *toolchains)),
+        binds=tuple(Mount(source=source, target=target) for source, target in (headers | toolchains).items()),
         symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
         files={"gitconfig": _GITCONFIG},
-        path=tuple(f"{path}/bin" if Path(path, "bin").is_dir() else path for path in toolchains),
+        path=tuple(f"{to}/bin" if Path(path, "bin").is_dir() else to for path, to in toolchains.items()),
         env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},
     )
     caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
@@ -220,6 +221,13 @@ def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path 
         return plan(str(root))
     except SandboxError:  # it lies where sandboxes have something of their own
         return plan(_ELSEWHERE)
+
+
+def _target(number: int, toolchain: Path) -> str:
+    """Where commands see a toolchain: where it lies, but for what would lie in their scratch directory."""
+    if toolchain.is_relative_to(SCRATCH):
+        return f"/opt/toolchains/{number}/{toolchain.name}"
+    return str(toolchain)
 
 
 def _headers() -> list[str]:
