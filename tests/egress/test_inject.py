@@ -338,7 +338,36 @@ def test_filling_in_a_body_changes_one_string_alone(before, after):
     ],
 )
 def test_a_body_is_read_whole_only_where_it_is_needed(injector, auth, needed):
-    assert injector.needs_body(api(auth)) is needed
+    assert injector.needs_body(api(auth), ((b"x-amz-content-sha256", b"unknown"),)) is needed
+
+
+@pytest.mark.parametrize(
+    ("auth", "header", "needed"),
+    [
+        (SIGV4, None, False),
+        (SIGV4, (b"x-amz-content-sha256", b"a" * 64), False),
+        (SIGV4, (b"x-amz-content-sha256", b"UNSIGNED-PAYLOAD"), False),
+        (SIGV4, (b"x-amz-content-sha256", b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"), False),
+        (SIGV4, (b"x-amz-content-sha256", b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), True),
+        (SIGV4 | {"service": "sqs"}, None, True),
+        (SIGV4 | {"service": "sqs"}, (b"x-amz-content-sha256", b"a" * 64), False),
+        (placeholder("body:x"), (b"content-type", b"image/png"), False),
+        (placeholder("body:x"), (b"content-type", b"application/json"), True),
+    ],
+)
+def test_a_body_is_streamed_where_the_protocol_signs_without_it(injector, auth, header, needed):
+    """N5: of uploads none is too large."""
+    assert injector.needs_body(api(auth), (header,) if header else ()) is needed
+
+
+async def test_a_streamed_body_is_signed_as_the_program_declares_it(injector, sent):
+    declared = ("x-amz-content-sha256", "a" * 64)
+    head = dict((await sent(api(SIGV4), request(declared, method="PUT"), None)).out.headers)
+    assert head[b"x-amz-content-sha256"] == b"a" * 64
+    unseen = injector.declare_unseen(api(SIGV4), request(method="PUT"))
+    head = dict((await sent(api(SIGV4), unseen, None)).out.headers)
+    assert head[b"x-amz-content-sha256"] == b"UNSIGNED-PAYLOAD"
+    assert injector.declare_unseen(api(BEARER), request()) == request()
 
 
 # AWS

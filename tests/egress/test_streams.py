@@ -589,3 +589,26 @@ async def test_a_websocket_is_written_down(world, chat):
     assert (ended["api"], ended["http_status"], ended["scrubbed"]) == ("socket", 101, ["socket.bearer"])
     assert ended["sent_bytes"] >= len("a word of mine")
     assert b"a word of mine" not in json.dumps(ended).encode()
+
+
+SIGV4 = {
+    "kind": "sigv4",
+    "access_key_id": "env:ALPHA_KEY",
+    "secret_access_key": "env:ALPHA_KEY",
+    "region": "us-east-1",
+    "service": "s3",
+}
+
+
+@pytest.mark.parametrize("declared", ["", "-H 'X-Amz-Content-Sha256: STREAMING-UNSIGNED-PAYLOAD-TRAILER'"])
+async def test_an_upload_to_s3_that_is_larger_than_what_is_read_whole_is_signed(world_of, api_at, authority, declared):
+    """N5: as boto3 puts an object, and as curl does."""
+    async with web(authority.server("alpha.test")) as far:
+        place = f"alpha.test:{far.place.port}"
+        async with world_of(api={"store": api_at(far.place.port, hosts=[place], auth=[SIGV4])}) as served:
+            program = f"head -c 20000000 /dev/zero | curl -sS --fail {declared} -T - https://{place}/echo"
+            said = await served.value("shell", program)
+    headers = dict(map(tuple, said["headers"]))
+    assert said["size"] == 20_000_000
+    assert headers["x-amz-content-sha256"] in {"UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}
+    assert "x-amz-content-sha256;x-amz-date" in headers["authorization"]

@@ -355,7 +355,7 @@ _NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, err
 def _unwritable(directory: Path, error: OSError) -> AuditError:
     hint = "check the directory's owner and mode; no run starts until a record can be written"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        hint = "make room there: nothing runs until then, and all goes on by itself then; audit.max_bytes bounds the log"
+        hint = "make room there: nothing runs until then, and then all goes on by itself; audit.max_bytes bounds it"
     elif error.errno in _NOT_OURS:
         hint = "name a directory that this user can write: audit.directory in the configuration, or GLOVEPORT_STATE"
     return AuditError(

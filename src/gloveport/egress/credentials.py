@@ -37,7 +37,8 @@ class Credentials:
         headers, parameters: Of the program's, what does not leave.
         filled: Headers that are places, in which ``apply`` lets nothing leave but what it has filled in.
         named: Its credentials, by names that are their own within it; signatures last, for they speak of all the rest.
-        need_body: Whether one of them is put into the body, or signs it.
+        signatures: Those that sign a request with its body.
+        fills_body: Whether one of them is put into the body.
     """
 
     api: Api
@@ -45,7 +46,8 @@ class Credentials:
     parameters: frozenset[str]
     filled: frozenset[bytes]
     named: tuple[tuple[str, Auth], ...]
-    need_body: bool
+    signatures: tuple[SigV4, ...]
+    fills_body: bool
 
     @classmethod
     def of(cls, api: Api) -> Self:
@@ -59,8 +61,8 @@ class Credentials:
             parameters=frozenset(parameters),
             filled=frozenset(filled),
             named=tuple(_named(api)),
-            need_body=any(isinstance(auth, SigV4) for auth in api.auth)
-            or any(place.startswith(("form:", "body:")) for place in places),
+            signatures=tuple(auth for auth in api.auth if isinstance(auth, SigV4)),
+            fills_body=any(place.startswith(("form:", "body:")) for place in places),
         )
 
 

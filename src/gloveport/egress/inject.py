@@ -5,6 +5,7 @@ Credentials go to an API's own host alone, over TLS alone; which that is, the ro
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 from gloveport.egress import places, sigv4
 from gloveport.egress.credentials import Credentials, references_of
-from gloveport.egress.messages import Outbound, Route
+from gloveport.egress.messages import Headers, Outbound, Route
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.places import Draft
 from gloveport.egress.request import hyphenated
@@ -37,7 +38,13 @@ MOST_BODY_BYTES = 8 << 20
 
 _AUTHORIZATION = b"authorization"
 _MOST_KNOWN = 1024
-_UNSIGNED_CHUNKS = b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+_CONTENT_HASH = b"x-amz-content-sha256"
+_UNSIGNED, _UNSIGNED_CHUNKS = b"UNSIGNED-PAYLOAD", b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+_HASH = re.compile(rb"[0-9a-f]{64}")
+_OPAQUE = re.compile(
+    rb"(?:image|audio|video|font|multipart)/|application/(?:octet-stream|zip|gzip|x-tar|pdf)\b", re.IGNORECASE
+)
+"""Contents in which no placeholder is filled in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +89,21 @@ class Injector:
             ),
         )
 
-    def needs_body(self, api: Api) -> bool:
-        """Whether ``apply`` has to see the body: at most ``MOST_BODY_BYTES`` of it."""
-        return self._of(api).need_body
+    def needs_body(self, api: Api, headers: Headers) -> bool:
+        """Whether ``apply`` has to see the body of a request with these headers: at most ``MOST_BODY_BYTES`` of it.
+
+        Not where the protocol signs a request without its body, and not for a content that no placeholder is put into.
+        """
+        known = self._of(api)
+        if any(not _can_sign_unseen(auth, headers) for auth in known.signatures):
+            return True
+        return known.fills_body and not any(name == b"content-type" and _OPAQUE.match(value) for name, value in headers)
+
+    def declare_unseen(self, api: Api, out: Outbound) -> Outbound:
+        """Say in the head that its body, which is streamed, is not signed, where a program has not said what it is."""
+        if not self._of(api).signatures or _declared(out.headers):
+            return out
+        return replace(out, headers=(*out.headers, (_CONTENT_HASH, _UNSIGNED)))
 
     def _of(self, api: Api) -> Credentials:
         """What follows from an API alone, remembered: it is asked for several times for each request."""
@@ -199,8 +218,24 @@ class Injector:
         return sigv4.sign(draft.out, route.authority, digest, key, datetime.now(UTC))
 
 
+def _declared(headers: Headers) -> bytes:
+    return next((value for name, value in headers if name == _CONTENT_HASH), b"")
+
+
+def _can_sign_unseen(auth: SigV4, headers: Headers) -> bool:
+    """Whether a request is signed without a look at its body: S3 takes that over TLS, all take the program's word for
+    what its hash is, which they compare.
+    """
+    declared = _declared(headers)
+    if _HASH.fullmatch(declared) or declared in {_UNSIGNED, _UNSIGNED_CHUNKS}:
+        return True
+    return auth.service == "s3" and not declared
+
+
 def _payload_hash(draft: Draft) -> str:
-    declared = next((value for name, value in draft.out.headers if name == b"x-amz-content-sha256"), b"")
+    declared = _declared(draft.out.headers)
+    if draft.body is None and (_HASH.fullmatch(declared) or declared == _UNSIGNED):
+        return declared.decode()
     if declared == _UNSIGNED_CHUNKS:  # the body's own framing says where its trailer begins, and no chunk is signed
         return declared.decode()
     if declared.startswith(b"STREAMING-"):
