@@ -128,7 +128,6 @@ def test_the_file_of_codex():
             "command": ["npx", "-y", "@upstash/context7-mcp"],
             "directory": "/home/ada",
             "env": {"REGION": "eu-central-1"},
-            "secret_env": {"CONTEXT7_API_KEY": "env:CONTEXT7_API_KEY"},
             "startup_seconds": 30,
             "call_seconds": 3600,
             "rules": [
@@ -382,7 +381,7 @@ def test_a_user_in_an_address_becomes_a_credential():
     assert step.draft.table["auth"][0]["prefix"] == "Basic "
 
 
-@pytest.mark.parametrize("value", ["short", "line\nbreak-of-a-key", " spaced-password"])
+@pytest.mark.parametrize("value", ["line\nbreak-of-a-key", " spaced-password"])
 def test_a_secret_that_cannot_be_used_is_pointed_out(value):
     step = step_of({"command": "x", "env": {"API_KEY": value}})
     assert step.draft.secrets == {"API_KEY": value}
@@ -580,6 +579,47 @@ def test_whatever_an_entry_is_there_is_an_answer(name, entry):
     step = step_of(entry, name=name)
     assert (step.draft is None) == (step.outcome == "skipped")
     assert step.reason.isprintable()
+
+
+def test_a_variable_that_is_handed_on_is_not_needed_where_it_is_not_set():
+    step = step_of({"command": "x", "env_vars": ["NOT_SET", "REMOTE_TOKEN"]})
+    assert step.draft.table["secret_env"] == {"REMOTE_TOKEN": "env:REMOTE_TOKEN"}
+    assert any('secret_env.NOT_SET = "env:NOT_SET"' in note for note in step.draft.notes)
+
+
+def test_a_short_secret_lets_its_server_start_and_is_noted():
+    step = step_of({"command": "x", "env": {"DB_PASSWORD": "admin"}})
+    assert (step.draft.table["env"], step.draft.secrets) == ({"DB_PASSWORD": "admin"}, {})
+    assert any("not kept out of answers" in note for note in step.draft.notes)
+    assert "admin" not in "".join(step.draft.notes)
+
+
+ENV_FILE = """# of the service
+export API_TOKEN="0123456789abcdef"
+LOG_LEVEL=debug # loud
+EMPTY=
+MODE='fast-2'
+not a line
+LOG_FORMAT = json
+"""
+
+
+def test_the_variables_of_a_file_are_taken_over_and_the_entry_s_own_win(tmp_path):
+    (tmp_path / ".env").write_text(ENV_FILE)
+    entry = {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"LOG_FORMAT": "text"}}
+    step = step_of(entry, workspace=tmp_path)
+    assert step.draft.table["secret_env"] == {"API_TOKEN": "file:/secrets/x/API_TOKEN"}
+    assert step.draft.secrets == {"API_TOKEN": "0123456789abcdef"}
+    expected = {"LOG_LEVEL": "debug", "EMPTY": "", "MODE": "fast-2", "LOG_FORMAT": "text"}
+    assert step.draft.table["env"] == expected
+
+
+def test_a_file_of_variables_that_is_none_is_noted_and_never_waited_for(tmp_path):
+    """T3: a checkout may name a FIFO."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "missing"):
+        step = step_of({"command": "x", "envFile": f"{tmp_path}/{name}"})
+        assert any("envFile" in note for note in step.draft.notes)
 
 
 def read(path):

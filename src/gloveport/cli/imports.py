@@ -124,11 +124,16 @@ def _lines(step: "Step") -> Iterator[str]:
 
 def _masked(key: str, value: object) -> object:
     from gloveport.config.clients.review import HIDDEN, reviewed_command
-    from gloveport.config.clients.secrets import is_harmless_address
+    from gloveport.config.clients.secrets import is_harmless_address, is_secret_name, is_switch
 
     match key, value:
         case "command", [*parts]:
             return reviewed_command([str(part) for part in parts])
+        case "env", dict():
+            return {
+                name: HIDDEN if is_secret_name(name) and not is_switch(str(text)) else text
+                for name, text in value.items()
+            }
         case "url", str() if not is_harmless_address(value):
             scheme, _, rest = value.partition("://")
             return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/{HIDDEN}"

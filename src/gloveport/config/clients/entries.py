@@ -23,7 +23,7 @@ _KNOWN: Final = frozenset(
     {"command", "args", "env", "environment", "envs", "env_vars", "cwd", "type", "transport", "name", "description"}
     | {"url", "serverUrl", "httpUrl", "uri", "headers", "http_headers", "requestInit", "env_http_headers", "oauth"}
     | {"bearer_token_env_var", "enabled", "disabled", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"}
-    | {"timeout", *_ON, *_OFF}
+    | {"envFile", "env_file", "timeout", *_ON, *_OFF}
 )
 _NEVER_SPOKEN: Final = frozenset({"ws", "websocket", "wss"})
 _LOCAL: Final = frozenset({"stdio", "local"})

@@ -3,19 +3,27 @@
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Final
 
 from gloveport.config.clients.drafts import Draft
 from gloveport.config.clients.loading import loads_code
 from gloveport.config.clients.secrets import is_harmless, is_harmless_argument
 from gloveport.config.clients.variables import Surroundings, Variable
+from gloveport.config.files import read_own
 from gloveport.config.layers import Table
 from gloveport.errors import ConfigError
+from gloveport.secrets.scrub import MIN_SECRET_CHARS
 
 GIVEN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 """Variables that every server gets."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_LINE = re.compile(
+    r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]{0,127})\s*=\s*"
+    r"(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<plain>[^\s#\"'][^#]*?|))\s*(?:#.*)?"
+)
+"""A line of a file of variables."""
 _OURSELVES = re.compile(r"gloveport(?:\.cli(?:\.main)?|\[[^\]]*\])?(?:[@=<>~!].*)?")
 _LAUNCHERS = re.compile(r"(?:uvx|uv|pipx|pip-run|python[0-9.]*|py|env|sh|bash|cmd)(?:\.exe)?")
 
@@ -99,24 +107,37 @@ def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -
 
 
 def _fill_environment(draft: Draft, table: Table, surroundings: Surroundings) -> None:
-    command = table.get("command")
-    inner = command.get("env") if isinstance(command, dict) else None
     plain: dict[str, str] = {}
     secret: dict[str, str] = {}
-    for key in ("env", "environment", "envs"):
-        variables = table.get(key) or (inner if key == "env" else None) or {}
-        if not isinstance(variables, dict):
-            raise ConfigError(f"its {key} is no table")
-        for name, value in variables.items():
-            if value is not None:
-                _put(draft, plain, secret, (_variable(name), _text(value, f"its variable {name}")), surroundings)
+    for name, text in (_of_file(draft, table, surroundings) | _own_variables(table)).items():
+        _put(draft, plain, secret, (name, text), surroundings)
     for name in _passed_on(table):
-        if name not in GIVEN and name not in plain and name not in secret:
+        if name in GIVEN or name in plain or name in secret:
+            continue
+        if name in surroundings.environ:
             _put(draft, plain, secret, (_variable(name), f"${{{name}}}"), surroundings)
+        else:  # a server starts without it there, and has to start here
+            draft.note(f'{name} is not set here and left out; if it needs it: secret_env.{name} = "env:{name}"')
     if plain:
         draft.table["env"] = plain
     if secret:
         draft.table["secret_env"] = secret
+
+
+def _own_variables(table: Table) -> dict[str, str]:
+    command = table.get("command")
+    inner = command.get("env") if isinstance(command, dict) else None
+    found: dict[str, str] = {}
+    for key in ("env", "environment", "envs"):
+        variables = table.get(key) or (inner if key == "env" else None) or {}
+        if not isinstance(variables, dict):
+            raise ConfigError(f"its {key} is no table")
+        found |= {
+            _variable(name): _text(value, f"its variable {name}")
+            for name, value in variables.items()
+            if value is not None
+        }
+    return found
 
 
 def _put(
@@ -134,8 +155,33 @@ def _put(
         value, harmless = "", False
     if harmless or (borrowed and borrowed.keys() <= GIVEN):
         plain[name] = value
+    elif value and not borrowed and len(value.strip()) < MIN_SECRET_CHARS:
+        draft.note(
+            f"{name}: less than {MIN_SECRET_CHARS} characters can't be told from ordinary text, so it stands in the"
+            " configuration and is not kept out of answers: change it for a longer one"
+        )
+        plain[name] = value
     else:
         secret[name] = draft.secret(name, name, text, surroundings)
+
+
+def _of_file(draft: Draft, table: Table, surroundings: Surroundings) -> dict[str, str]:
+    """The variables in the file that an entry names for them; what can't be read is left out with a note."""
+    named = table.get("envFile") or table.get("env_file")
+    if not named:
+        return {}
+    path = Path(surroundings.workspace or "/", surroundings.resolved(_text(named, "its envFile")))
+    try:
+        text = (read_own(path) or b"").decode()
+    except (ConfigError, UnicodeDecodeError, OSError, ValueError) as error:
+        draft.note(f"its envFile is left out: {error.args[0] if isinstance(error, ConfigError) else 'it is no text'}")
+        return {}
+    if not text:
+        draft.note(f"its envFile {path} is not there, or empty")
+    found: dict[str, str] = {}
+    for line in filter(None, map(_LINE.fullmatch, text.splitlines())):
+        found[line["name"]] = line["double"] or line["single"] or line["plain"] or ""
+    return found
 
 
 def _put_shown(
