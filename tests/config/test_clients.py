@@ -172,10 +172,12 @@ def test_the_file_of_gemini():
 def test_the_file_of_windsurf():
     (remote, terminal) = steps_of("windsurf.json", "windsurf")
     assert remote.draft.table == {
-        "url": "https://mcp.example.com/mcp?session=8f7d6c5b4a392817",
-        "auth": [{"kind": "header", "name": "API_KEY", "secret": "file:/secrets/remote-http/header-api_key"}],
+        "url": "https://mcp.example.com/mcp",
+        "auth": [
+            {"kind": "query", "name": "session", "secret": "file:/secrets/remote-http/query-session"},
+            {"kind": "header", "name": "API_KEY", "secret": "file:/secrets/remote-http/header-api_key"},
+        ],
     }
-    assert "its address may hold a secret, which stays in the configuration" in remote.draft.notes
     assert terminal.reason == "it is disabled there"
 
 
@@ -371,6 +373,15 @@ def test_a_registered_client_comes_with_its_secret_and_where_it_goes():
         {"kind": "oauth", "client_id": "me", "client_secret": "file:/secrets/x/oauth-client"}
         | {"issuer": "https://auth.example", "scopes": ["a", "b"]}
     ]
+
+
+def test_a_key_in_an_address_becomes_a_credential():
+    """T4: Exa, Tavily and others hand out such addresses."""
+    step = step_of({"url": "https://x.example/mcp?tools=all&exaApiKey=0123456789%2Babcdef"})
+    assert step.draft.table["url"] == "https://x.example/mcp?tools=all"
+    query = {"kind": "query", "name": "exaApiKey", "secret": "file:/secrets/x/query-exaapikey"}
+    assert step.draft.table["auth"] == [query]
+    assert step.draft.secrets == {"query-exaapikey": "0123456789+abcdef"}
 
 
 def test_a_user_in_an_address_becomes_a_credential():

@@ -387,7 +387,7 @@ def test_a_rule_covers_itself():
     assert _covers(rule, rule)
 
 
-@pytest.mark.parametrize("sort", [{"kind": "query", "name": "k", "secret": "env:X"}, {"kind": "sigv4"}])
+@pytest.mark.parametrize("sort", [{"kind": "placeholder", "name": "K", "secret": "env:X"}, {"kind": "sigv4"}])
 def test_what_is_no_credential_of_a_server_is_a_fault(home, sort):
     inner = ", ".join(f'{name} = "{value}"' for name, value in sort.items())
     home.user_file.write_text(f'[servers.x]\nurl = "https://a.example"\nauth = [{{ {inner} }}]\n')

@@ -13,7 +13,7 @@ from tests.far_side.web import web
 from gloveport.errors import UpstreamError
 from gloveport.hub.credentials.auth import auth_of
 from gloveport.hub.credentials.logins import Logins
-from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query
 from gloveport.model.hub import Server
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
@@ -109,6 +109,16 @@ async def test_a_credential_goes_with_each_request_and_is_known_to_the_scrubber(
     headers = await echoed(await credentials_for(auth))
     assert headers[name] == value
     assert SECRET not in scrub_text(vault.needles, f"{value} {SECRET}")
+
+
+async def test_a_key_in_the_query_goes_with_each_request_beside_what_is_there(credentials_for, tls, url, vault):
+    """H1, N5, T4: and not twice."""
+    auth = await credentials_for(Query(kind="query", name="api_key", secret="env:KEY"))
+    async with httpx2.AsyncClient(auth=auth, verify=tls, trust_env=False) as client:
+        for asked in (f"{url}?tools=all", f"{url}?tools=all&api_key=old"):
+            answer = await client.post(asked, json={})
+            assert answer.json()["target"] == f"/echo?tools=all&api_key={SECRET}"
+    assert SECRET not in scrub_text(vault.needles, SECRET)
 
 
 async def test_several_credentials_go_together(credentials_for, echoed):

@@ -56,8 +56,8 @@ Programs can read what a mount shows, so some paths are refused when the configu
   whole; a whole home directory; places of credentials in one, such as `.ssh` and `.config`; and what overlaps
   Gloveport's own configuration, state and audit directories, or a file that a secret is read from.
 - A target must not overlap what a sandbox is made of (`/bin`, `/dev`, `/etc`, `/lib`, `/lib32`, `/lib64`, `/libx32`,
-  `/opt/data`, `/opt/deno`, `/opt/gloveport`, `/proc`, `/program.sh`, `/run`, `/sbin`, `/sys`, `/tmp`, `/usr`), nor
-  another mount's target.
+  `/opt/data`, `/opt/deno`, `/opt/gloveport`, `/opt/python`, `/opt/toolchains`, `/proc`,
+  `/program.sh`, `/run`, `/sbin`, `/sys`, `/tmp`, `/usr`), nor another mount's target.
 
 The check is made once, at the start. Whoever can write to the directories above a source can put something else there
 later.
@@ -176,8 +176,8 @@ warnings of the answer, and the answer tells the revisions that the files have t
 SERVER_AUTH = """\
 ## `[[servers.NAME.auth]]`
 
-Credentials for a server that has a `url`, each in a place of its own. The kinds `bearer`, `basic`, `header` and
-`oauth2_client_credentials` are those of an API; the kind `oauth` is for servers alone.
+Credentials for a server that has a `url`, each in a place of its own. The kinds `bearer`, `basic`, `header`, `query`
+and `oauth2_client_credentials` are those of an API; the kind `oauth` is for servers alone.
 """
 
 IMPORT = """\

@@ -157,7 +157,7 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
         name = _place(auth)
         yield from _login_faults(key, auth)
         yield from _protocol_faults(key, name)
-        if not may_hold_a_credential(name) and not is_of_the_protocol(name):
+        if auth.kind != "query" and not may_hold_a_credential(name) and not is_of_the_protocol(name):
             yield Fault(
                 keys=(key,),
                 problem=f"expected a header that may hold a credential, found {shown(name)}",
@@ -204,4 +204,6 @@ def _protocol_faults(key: KeyPath, name: str) -> Iterator[Fault]:
 
 
 def _place(auth: ServerAuth) -> str:
+    if auth.kind == "query":
+        return f"?{auth.name}"
     return auth.name.lower() if auth.kind == "header" else "authorization"

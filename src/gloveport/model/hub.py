@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ByteSize, Field, JsonValue
 
-from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, HeaderName, PlainText, Secret
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, HeaderName, PlainText, Query, Secret
 from gloveport.model.value import Value
 
 DOOR: Final = ("127.0.0.3", 3128)
@@ -85,7 +85,9 @@ class OAuthLogin(Value):
     """Where the tokens are kept: in the keyring, or in a file of the state directory that only the owner can read."""
 
 
-ServerAuth: TypeAlias = Annotated[Bearer | Basic | Header | ClientCredentials | OAuthLogin, Field(discriminator="kind")]
+ServerAuth: TypeAlias = Annotated[
+    Bearer | Basic | Header | Query | ClientCredentials | OAuthLogin, Field(discriminator="kind")
+]
 
 
 class Server(Value):

@@ -3,10 +3,10 @@
 import base64
 import re
 from typing import Final
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 from gloveport.config.clients.drafts import Draft
-from gloveport.config.clients.secrets import is_harmless, is_harmless_address
+from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_secret_name
 from gloveport.config.clients.variables import Surroundings, Variable
 from gloveport.config.layers import Table
 from gloveport.config.servers import is_of_the_protocol
@@ -43,7 +43,8 @@ def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surround
     resolved = _resolved("its address", address, surroundings)
     auth: list[Table] = []
     headers: dict[str, str] = {}
-    draft.table["url"] = _without_user(draft, resolved, auth, surroundings)
+    address = _without_user(draft, resolved, auth, surroundings)
+    draft.table["url"] = _without_keys(draft, address, auth, surroundings)
     if urlsplit(resolved).hostname in _LOOPBACK and urlsplit(resolved).path == "/mcp":
         draft.note("if it is `gloveport serve --http`, leave it out: it would call itself")
     if not is_harmless_address(str(draft.table["url"])):
@@ -85,6 +86,21 @@ def _without_user(draft: Draft, address: str, auth: list[Table], surroundings: S
         secret = draft.secret("the user and the password of its address", "basic", pair, surroundings)
         auth.append(_header("Authorization", secret, "Basic "))
     return urlunsplit(parts._replace(netloc=place, fragment=""))
+
+
+def _without_keys(draft: Draft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
+    """The address alone. A parameter of it that is a secret by its name becomes a credential."""
+    parts = urlsplit(address)
+    kept = []
+    for parameter in parts.query.split("&") if parts.query else ():
+        name, _, value = map(unquote_plus, parameter.partition("="))
+        if value and is_secret_name(name) and not is_harmless(name, value):
+            file_name = "query-" + re.sub(r"[^A-Za-z0-9-]", "_", name).lower()
+            secret = draft.secret(f"the parameter {name} of its address", file_name, value, surroundings)
+            auth.append({"kind": "query", "name": name, "secret": secret})
+        else:
+            kept.append(parameter)
+    return urlunsplit(parts._replace(query="&".join(kept)))
 
 
 def _headers(table: Table) -> list[tuple[str, str]]:

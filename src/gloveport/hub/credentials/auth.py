@@ -28,12 +28,16 @@ from gloveport.hub.credentials.oauth import (
     unavailable,
 )
 from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
-from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
-"""Gives a header's name and value; told which value was refused, another where there is one."""
+"""Gives a header's name and value, or a parameter's with ``_PARAMETER`` before its name; told which value was refused,
+another where there is one."""
+
+_PARAMETER = "?"
+"""Begins the name of no header."""
 
 _SCOPES = re.compile(r'scope="([\x20\x21\x23-\x5b\x5d-\x7e]{1,128})"')
 
@@ -148,6 +152,8 @@ class _Keeper:
                 return self._fixed(label, auth.secret, "authorization", lambda secret: _basic(auth, secret))
             case Header():
                 return self._fixed(label, auth.secret, auth.name.lower(), lambda secret: f"{auth.prefix}{secret}")
+            case Query():
+                return self._fixed(label, auth.secret, f"{_PARAMETER}{auth.name}", lambda secret: secret)
             case ClientCredentials():
                 return _bearing(Renewed(self.name, _Granted(keeper=self, label=label, grant=auth).obtain))
             case OAuthLogin():
@@ -218,7 +224,11 @@ class _Granted:
 
 
 def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
-    put = [(name.encode(), value.encode()) for name, value in headers]  # as text, they would have to be ASCII
+    for name, value in headers:
+        if name.startswith(_PARAMETER):
+            request.url = request.url.copy_set_param(name.removeprefix(_PARAMETER), value)
+    # As text, they would have to be ASCII.
+    put = [(name.encode(), value.encode()) for name, value in headers if not name.startswith(_PARAMETER)]
     taken = {name for name, _ in put}
     request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *put])
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Secret
+from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query, Secret
 from gloveport.model.hub import OAuthLogin, Server
 
 
@@ -11,7 +11,7 @@ def secrets_of(server: Server) -> Iterator[Secret]:
     """The references of its ``auth``. A login's tokens are not among them."""
     for auth in server.auth:
         match auth:
-            case Bearer() | Basic() | Header():
+            case Bearer() | Basic() | Header() | Query():
                 yield auth.secret
             case ClientCredentials():
                 yield auth.client_secret
