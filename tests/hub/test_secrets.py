@@ -8,6 +8,7 @@ import logging
 import textwrap
 import urllib.parse
 
+import anyio
 import pytest
 from mcp import Client
 from tests.far_side.mcp_http import raw, reply, result, usual
@@ -108,6 +109,39 @@ async def test_nothing_of_a_secret_comes_back_in_whatever_form_and_place(tmp_pat
     for place in (run.model_dump_json(), run.stdout.text, *answers, caplog.text, written):
         assert leaks(place) == []
     assert "[secret servers.far.TOKEN]" in caplog.text, "what it says on its standard error is logged"
+
+
+async def test_nothing_of_a_secret_is_in_the_output_of_a_run_without_a_result(tmp_path):
+    """T4: while it goes on, when it is cancelled, and in the pages of what is left over."""
+    half = len(SECRET) // 2
+    code = f"""
+        import sys, time
+        try:
+            tools.far.tell(how="refusal")
+        except ToolError:
+            pass
+        print(({SECRET[:half]!r} + {SECRET[half:]!r} + " ") * 5_000, flush=True)
+        print({SECRET[:half]!r} + "\\x1b[0m" + {SECRET[half:]!r}, "begun", file=sys.stderr, flush=True)
+        time.sleep(60)
+        """
+    told = tool("tell", "Says TOKEN.", {"how": {"type": "string"}})
+    servers = {"far": offers(tmp_path / "t.json", told, secret_env={"TOKEN": "env:MINE"})}
+    async with (
+        opened(tmp_path / "state", servers, {"MINE": SECRET}) as world,
+        Client(make_server(world.engine, Config(), {}, "stdio")) as client,
+    ):
+        program = {"language": "python", "code": textwrap.dedent(code), "wait_seconds": 0}
+        answer = await client.call_tool("execute_code", program)
+        run_id = {"run_id": answer.structured_content["run_id"]}
+        with anyio.fail_after(10):
+            while "begun" not in answer.content[0].text:
+                answer = await client.call_tool("wait_run", {**run_id, "wait_seconds": 0.05})
+        over = await client.call_tool("cancel_run", run_id)
+        reference = {"output_ref": over.structured_content["stdout"]["handle"]}
+        page = await client.call_tool("read_output", reference)
+    for one in (answer, over, page):
+        assert "[secret servers.far.TOKEN]" in one.content[0].text
+        assert leaks(one.model_dump_json()) == []
 
 
 async def test_how_long_a_server_gives_its_reasons_is_not_what_an_agent_has_to_read(tmp_path):
