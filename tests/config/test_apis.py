@@ -195,9 +195,10 @@ def test_a_placeholders_name_is_its_own_over_all_apis():
     ],
 )
 def test_a_placeholder_is_never_a_variable_that_something_obeys(name):
-    key, text = problem(x=api(auth=[placeholder(name)]))
-    assert key == "api.x.auth[0].name"
-    assert "expected a name that nothing in a sandbox obeys" in text
+    for entry, place in ((api(auth=[placeholder(name)]), "auth[0].name"), (api(stand_ins=[name]), "stand_ins[0]")):
+        key, text = problem(x=entry)
+        assert key == f"api.x.{place}"
+        assert "expected a name that nothing in a sandbox obeys" in text
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "GITLAB_TOKEN", "NODEPING_KEY", "LDAP_PASSWORD", "AWS_ACCESS_KEY_ID"])

@@ -285,3 +285,29 @@ async def test_no_private_key_is_anywhere_in_a_sandbox(world, far):
     )
     assert (result.status, result.stdout.text) == ("ok", "")
     assert len(result.requests) == 1
+
+
+STAND_IN = {
+    "python": """
+import json, os, urllib.request
+key = os.environ["SHOP_API_KEY"]
+headers = {"Authorization": f"Bearer {key}"}
+[key, json.load(urllib.request.urlopen(urllib.request.Request("$URL", b"hello", headers)))]
+""",
+    "typescript": """
+const key = Deno.env.get("SHOP_API_KEY");
+const answer = await fetch("$URL", { method: "POST", body: "hello", headers: { Authorization: `Bearer ${key}` } });
+return [key, await answer.json()];
+""",
+}
+
+
+@pytest.mark.parametrize("language", STAND_IN)
+async def test_a_library_that_demands_a_key_finds_one_that_is_never_sent(world_of, api_at, far, language):
+    """N5: it does not even start without."""
+    hosts = [f"{PROXY}:{far.place.port}"]
+    async with world_of(api={"shop": api_at(far.place.port, hosts=hosts, stand_ins=["SHOP_API_KEY"])}) as served:
+        key, said = await served.value(language, located(language, PROXY, far.place.port, STAND_IN[language]))
+    assert key == "added-by-gloveport"
+    assert [value for name, value in map(tuple, said["headers"]) if name == "authorization"] != [f"Bearer {key}"]
+    assert key not in str(said)

@@ -199,20 +199,20 @@ def _places(auth: Auth) -> tuple[str, ...]:
 
 
 def _placeholder_faults(base: KeyPath, parts: Parts, variables: dict[str, KeyPath]) -> Iterator[Fault]:
-    for index, auth in parts.auth.items():
-        if not isinstance(auth, Placeholder):
-            continue
-        key = (*base, "auth", index, "name")
-        if _OBEYED.fullmatch(auth.name):
+    names: dict[KeyPath, str] = {
+        (*base, "auth", index, "name"): auth.name for index, auth in parts.auth.items() if isinstance(auth, Placeholder)
+    } | {(*base, "stand_ins", index): name for index, name in parts.stand_ins.items()}
+    for key, name in names.items():
+        if _OBEYED.fullmatch(name):
             yield Fault(
                 keys=(key,),
-                problem=f"expected a name that nothing in a sandbox obeys, found {shown(auth.name)}",
+                problem=f"expected a name that nothing in a sandbox obeys, found {shown(name)}",
                 hint='choose one that says what it is for, such as "GITHUB_TOKEN"',
             )
-        if (owner := variables.setdefault(auth.name, key)) != key:
+        if (owner := variables.setdefault(name, key)) != key:
             yield Fault(
                 keys=(key,),
-                problem=f"expected a name of its own, found {shown(auth.name)}, which is {dotted(owner)}",
+                problem=f"expected a name of its own, found {shown(name)}, which is {dotted(owner)}",
                 hint="all placeholders are variables of one environment: rename one of the two",
             )
 

@@ -24,6 +24,7 @@ class Parts:
     hosts: Mapping[int, str]
     rules: Mapping[int, Rule]
     auth: Mapping[int, Auth]
+    stand_ins: Mapping[int, str]
     networks: Mapping[int, Network]
     addresses: Mapping[int, Address]
     types: str
@@ -38,6 +39,7 @@ def parts_of(table: Table) -> Parts:
         hosts=sound_elements(Api, table, "hosts", needed=_HOSTS),
         rules=sound_elements(Api, table, "rules", needed=_HOSTS),
         auth=sound_elements(Api, table, "auth", needed=_HOSTS),
+        stand_ins=sound_elements(Api, table, "stand_ins", needed=_HOSTS),
         networks=sound_elements(Api, table, "networks", needed=_HOSTS),
         addresses=sound_elements(Api, table, "addresses", needed=_HOSTS),
         types=sound_or_default(Api, table, "types", needed=_HOSTS),

@@ -10,6 +10,9 @@ from gloveport.sandbox.base import Network, TextFile
 PROXY = ("127.0.0.2", 3128)
 """Address and port of the proxy door."""
 
+STAND_IN = "added-by-gloveport"
+"""What programs find in place of a credential that their libraries demand."""
+
 _FIRST_NAME = IPv4Address("127.64.0.1")
 _ANY = "0.0.0.0"  # noqa: S104 - of the sandbox's own namespace, where there is nothing but its loopback
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
@@ -44,6 +47,7 @@ def network_of(egress: Egress, certificate: str) -> Network:
             **dict.fromkeys(_PROXIED, f"http://{PROXY[0]}:{PROXY[1]}"),
             **dict.fromkeys(_NOT_PROXIED, "localhost,127.0.0.1,::1"),
             **dict.fromkeys(_TRUST, _BUNDLE),
+            **{name: STAND_IN for api in active.values() for name in api.stand_ins},
         },
         files=(TextFile(path=_BUNDLE, text=certificate),),
         placeholders=tuple(auth.name for api in active.values() for auth in api.auth if isinstance(auth, Placeholder)),

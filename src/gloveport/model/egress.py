@@ -182,6 +182,10 @@ class Api(Value):
     auth: tuple[Auth, ...] = ()
     """What Gloveport adds to each request. Programs never see it."""
 
+    stand_ins: tuple[PlaceholderName, ...] = ()
+    """Variables that its libraries demand, such as `OPENAI_API_KEY`: programs find a harmless text in each, which is
+    never sent where Gloveport adds the credential."""
+
     reference: str | None = None
     """Where its documentation is, for the agent. Default: it is told of none."""
 

@@ -86,7 +86,8 @@ def _permissions(grant: Grant) -> list[str]:
     hub, active = _hub(grant), [api for api in grant.egress.apis.values() if api.active]
     if not active and not grant.egress.yolo:
         return [f"--allow-net={hub}"] if hub else []
-    names = sorted({auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)})
+    placeholders = {auth.name for api in active for auth in api.auth if isinstance(auth, Placeholder)}
+    names = sorted(placeholders.union(*(api.stand_ins for api in active)))
     return ["--allow-net", "--allow-sys=ca", f"--allow-env={','.join(('NODE_USE_SYSTEM_CA', *names))}"]
 
 
