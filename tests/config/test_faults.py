@@ -278,6 +278,8 @@ max_file_bytes = "1MiB"
 max_bytes = "32MiB"
 max_record_bytes = 5000
 refusals_per_run = 7
+[clients]
+structured = ["my-*"]
 [egress]
 yolo = true
 user_agent = "x/1"
@@ -288,6 +290,7 @@ hosts = ["api.example.com", "*.example.com:8443"]
 reference = "https://docs.example.com"
 types = "type X = 1;"
 active = false
+stand_ins = ["HERE_KEY"]
 networks = ["10.0.0.0/8", "fd00::/8"]
 addresses = ["10.0.0.5", "fd00::5"]
 ca_file = "CA_FILE"
@@ -343,6 +346,7 @@ prefix = "Token "
             "max_record_bytes": 5000,
             "refusals_per_run": 7,
         },
+        "clients": {"structured": ["my-*"]},
         "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
         "api": {
             "here": {
@@ -351,6 +355,7 @@ prefix = "Token "
                 "reference": "https://docs.example.com",
                 "types": "type X = 1;",
                 "active": False,
+                "stand_ins": ["HERE_KEY"],
                 "networks": ["10.0.0.0/8", "fd00::/8"],
                 "addresses": ["10.0.0.5", "fd00::5"],
                 "ca_file": certifi.where(),
