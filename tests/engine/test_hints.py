@@ -8,7 +8,7 @@ from gloveport.model.egress import Api, Egress
 from gloveport.runtimes import shell, typescript
 
 PYTHON = "Python 3.11 has its standard library, numpy and pandas"
-PYPI = Grant(egress=Egress(apis={"pypi": Api(hosts=("pypi.org", "files.pythonhosted.org"))}))
+PYPI = Grant(egress=Egress(apis={"pypi": Api(hosts=("pypi.org",))}))
 OTHER = Grant(egress=Egress(apis={"other": Api(hosts=("other.test",))}))
 
 
