@@ -44,7 +44,6 @@ def watch(act: Callable[[signal.Signals], None]) -> Iterator[None]:
     with near, far, contextlib.ExitStack() as stack:
         near.setblocking(False)  # noqa: FBT003 - its only argument
         far.setblocking(False)  # noqa: FBT003
-        stack.callback(_end, _start(near))
 
         def take() -> None:
             with contextlib.suppress(BlockingIOError):
@@ -57,6 +56,7 @@ def watch(act: Callable[[signal.Signals], None]) -> Iterator[None]:
         for ending in _ENDING:
             stack.callback(signal.signal, ending, signal.signal(ending, _pass))
         stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False))
+        stack.callback(_end, _start(near))  # only now: who sees a first process of ours may send a signal
         watched = _Watched(loop=loop)
         stack.callback(watched.end)
         watched.pet()

@@ -5,7 +5,7 @@
 import os
 MARKS = ("/tmp/mark", "/tmp/sitecustomize.py", "/tmp/.bashrc", "/dev/shm/mark", "/run/gloveport/mark", "/tmp/usercustomize.py", "/tmp/.local/lib/x.pth")
 left = [path for path in MARKS if os.path.exists(path)]
-left += [place for place in ("/tmp", "/dev/shm") if os.listdir(place)]
+left += [place for place, own in (("/tmp", ["program.py"]), ("/dev/shm", [])) if os.listdir(place) != own]
 for path in MARKS:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:

@@ -33,12 +33,12 @@ for place in ("/tmp", "/dev/shm", "/dev/pts", "/run/gloveport"):  # stat by devi
     if os.stat(place).st_dev != os.makedev(*map(int, top[2].split(":"))):
         wrong[place] = "not the uppermost mount"
 for place in ("/tmp", "/dev/shm"):
-    if os.listdir(place):
+    if {*os.listdir(place)} - {"program.py"}:
         wrong[place] = os.listdir(place)
 here = os.open("/tmp", os.O_RDONLY)
 for up in ("../tmp", "../dev/shm", "../proc/1/root/tmp"):
     try:
-        if os.listdir(f"/proc/self/fd/{here}/{up}"):
+        if {*os.listdir(f"/proc/self/fd/{here}/{up}")} - {"program.py"}:
             wrong[up] = "something is there"
     except OSError:
         pass
