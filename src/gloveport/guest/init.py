@@ -180,12 +180,16 @@ def execute(program, inputs):
         os._exit(127)
 
 
-def run_child(host, program, inputs):
-    """Run an interpreter as a child until it has ended. The host is sent what its reports are read from."""
-    os.mkfifo(program["report"], 0o600)
-    reports = os.open(program["report"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def send_reports(host, path):
+    """Send the host what an interpreter's reports are read from."""
+    os.mkfifo(path, 0o600)
+    reports = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     socket.send_fds(host, [b"\0"], [reports])
     os.close(reports)
+
+
+def run_child(program, inputs):
+    """Run an interpreter as a child until it has ended."""
     child = os.fork()
     if child == 0:
         execute(program, inputs)
@@ -214,20 +218,23 @@ def run(host):
     if program["argv"]:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
     os.environ.update(program["env"])
+    # Before the limits: what all processes of a user have in flight counts against the limit of each that sends.
+    if program["report"]:
+        send_reports(host, program["report"])
+    if program["terminal"]:
+        open_terminal(host, *program["terminal"])
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if not program["argv"]:
         report = run_here(program)
     else:
-        if program["terminal"]:
-            open_terminal(host, *program["terminal"])
-            inputs = {}
-        else:
+        inputs = {}
+        if not program["terminal"]:
             inputs = dict(zip(program["inputs"], ahead, strict=True))
             inputs = inputs or {program["descriptor"]: sealed(program["text"])}
         if not program["report"]:
             execute(program, inputs)
-        report = run_child(host, program, inputs)
+        report = run_child(program, inputs)
     if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})
     code = report.get("exit_code")  # an interpreter's last report may be its program's own work
