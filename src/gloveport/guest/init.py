@@ -121,10 +121,14 @@ def load_tools():
 
 
 def write_source(program):
-    """Put the program where its ``__file__`` says: processes that multiprocessing spawns read it there."""
+    """Put the program where its ``__file__`` says: processes that multiprocessing spawns read it there.
+
+    By system calls: a file object of Python's would touch so much memory that a short program takes a tenth longer.
+    """
     try:
-        with open(program["name"], "x", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(program["source"])
+        file = os.open(program["name"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        os.write(file, program["source"].encode("utf-8", "surrogatepass"))
+        os.close(file)
     except OSError:  # no room is left, or the directory is the owner's
         pass
 

@@ -167,6 +167,14 @@ class Group:
             return found["kernel"] - found.get("slab_reclaimable", 0)
         return sum(found.get(kind, 0) for kind in _KERNEL_KINDS)
 
+    def has_ever_used(self, memory_bytes: int) -> bool:
+        """Whether it has had more memory than that at any time; True where the kernel does not keep that."""
+        account = self.accounts.get("memory.max_usage_in_bytes" if self.version == 1 else _PEAK)
+        try:
+            return account is None or int(os.pread(account.fileno(), _FILE_BYTES, 0)) > memory_bytes
+        except OSError:  # somebody has removed the group
+            return False
+
     def cached_kernel_bytes(self) -> int:
         """Memory of kernel objects that nobody uses, such as names that were not found, once no process is left."""
         if self.version == 1:

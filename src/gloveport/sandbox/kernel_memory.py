@@ -175,6 +175,10 @@ async def leftovers_freed(group: Group | None) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        if group is not None and group.cached_kernel_bytes() > _LEFT_BYTES:
+        if (
+            group is not None
+            and group.has_ever_used(_LEFT_BYTES)  # which costs next to nothing to ask
+            and group.cached_kernel_bytes() > _LEFT_BYTES
+        ):
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(group.reclaim)
