@@ -127,8 +127,10 @@ def write_source(program):
     """
     try:
         file = os.open(program["name"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        os.write(file, program["source"].encode("utf-8", "surrogatepass"))
-        os.close(file)
+        try:
+            os.write(file, program["source"].encode("utf-8", "surrogatepass"))
+        finally:
+            os.close(file)
     except OSError:  # no room is left, or the directory is the owner's
         pass
 

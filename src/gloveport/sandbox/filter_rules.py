@@ -104,7 +104,7 @@ PRCTL_OPTIONS = (
 _MADV_MERGEABLE, _MADV_PAGEOUT, _MADV_HWPOISON, _MADV_SOFT_OFFLINE = 12, 21, 100, 101
 _FADV_DONTNEED = 4
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 0x2, 0x4, 0x10, 0x20
-_IGNORED_RWF = 0xFFFF_FFFF & ~(_RWF_DSYNC | _RWF_SYNC | _RWF_APPEND | _RWF_NOAPPEND)
+_REFUSED_RWF = 0xFFFF_FFFF & ~(_RWF_DSYNC | _RWF_SYNC | _RWF_APPEND | _RWF_NOAPPEND)
 _MAP_HUGETLB, _MFD_HUGETLB = 0x4_0000, 0x4
 _RLIMIT_CORE = 4
 _PER_LINUX, _PER_LINUX32, _PER_QUERY = 0, 8, 0xFFFF_FFFF
@@ -127,7 +127,7 @@ def _vector(name: str) -> Rule:
     promise = (
         "plain, appending and synchronous: RWF_NOWAIT tells what lies in the page cache, and so what others have read"
     )
-    return Rule(name, promise, (Unless(_low(5), (0,), EOPNOTSUPP, mask=_IGNORED_RWF),), ALLOW)
+    return Rule(name, promise, (Unless(_low(5), (0,), EOPNOTSUPP, mask=_REFUSED_RWF),), ALLOW)
 
 
 def _mode(name: str, mode: int) -> Rule:

@@ -1,6 +1,7 @@
 """The parts of an engine on this host, as the configuration says."""
 
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -102,6 +103,8 @@ def cgroups(config: Config, launcher: Launcher) -> cgroup.Tree | None:
 def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.Tree | None) -> Bubblewrap:
     """The backend that builds sandboxes."""
     settings = config.sandbox
+    if os.geteuid() == 0:
+        _refuse_uids_of_accounts(range(settings.first_uid, settings.first_uid + settings.uid_count))
     return Bubblewrap(
         launcher=launcher,
         program=host.find_bubblewrap(_text(settings.bubblewrap)),
@@ -109,6 +112,16 @@ def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.Tree | None) -> 
         tree=tree,
         landlock_abi=settings.landlock_abi,
     )
+
+
+def _refuse_uids_of_accounts(uids: range) -> None:
+    """What runs as the uid of a sandbox is ended before the sandbox gets it: it must not be a person's."""
+    for account in pwd.getpwall():
+        if account.pw_uid in uids:
+            raise ConfigError(
+                f"the uid {account.pw_uid} of the account {account.pw_name!r} is among those of sandboxes",
+                hint="choose sandbox.first_uid and sandbox.uid_count so that no account of this host has one of them",
+            )
 
 
 def system_of(init: python.Python, tree: cgroup.Tree | None) -> System:
