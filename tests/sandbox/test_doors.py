@@ -82,6 +82,17 @@ def traces():
     return len([*Path("/proc/self/fd").iterdir()]), len(below(os.getpid()))
 
 
+async def wait_for_traces(*, processes, descriptors=None):
+    """Return when no more than these are left: an ended sandbox's processes die in their own time.
+
+    Raises:
+        TimeoutError: More are left after five seconds.
+    """
+    with anyio.fail_after(5):
+        while (found := traces())[1] != processes or descriptors not in (None, found[0]):
+            await anyio.sleep(0.005)
+
+
 def below(pid):
     """Process ids below one of this process that are alive: the reaper reaps the dead in its own time."""
     found = []
@@ -268,20 +279,22 @@ async def test_doors_leave_nothing_behind(sandboxes):
             await made.settled()
             return traces()
 
-        before = [await left() for _ in range(5)]
+        before = [await left() for _ in range(8)]
         after = [await left() for _ in range(10)]
-    assert after[-1] == before[-1]
+    # The least of several: the processes of the sandbox before may be dying still.
+    assert min(after) == min(before[5:])
 
 
 async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(environ):
     """P12, P9: in the words of whoever tried, whether from inside or outside."""
-    twice = Network(doors=(PROXY, PROXY))
+    twice, others = Network(doors=(PROXY, PROXY)), traces()[1]
     async with assemble(Config(pool={"forked": 0, "booted": 0}), environ) as engine:
         backend, program = engine.sandbox.cold, engine.runtimes["python"].prepare("", ONE)
         plan = make_plan(program, ONE, engine.system, twice)
         async with backend.start(make_plan(program, ONE, engine.system)):
             pass  # with the first sandbox comes the reaper
-        before = traces()
+        await wait_for_traces(processes=others + 1)
+        descriptors = traces()[0]
         with pytest.raises(SandboxError, match="Address already in use"):
             async with backend.start(plan):
                 pass
@@ -289,7 +302,7 @@ async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(env
             with pytest.raises(SandboxError, match="Address already in use"):
                 async with forks.fork():
                     pass
-        assert traces() == before
+        await wait_for_traces(processes=others + 1, descriptors=descriptors)
 
 
 async def test_a_sandbox_given_up_while_it_is_built_takes_who_opens_its_doors_with_it(environ):
@@ -297,14 +310,12 @@ async def test_a_sandbox_given_up_while_it_is_built_takes_who_opens_its_doors_wi
     async with assemble(Config(pool={"forked": 0, "booted": 0}), environ) as engine:
         backend, program = engine.sandbox.cold, engine.runtimes["python"].prepare("", ONE)
         plan = make_plan(program, ONE, engine.system, NETWORK)
-        before = traces()
+        descriptors, processes = traces()
         for milliseconds in (0, 5, 15, 25, 35, 45):
             with anyio.move_on_after(milliseconds / 1000):
                 async with backend.start(plan):
                     await anyio.sleep_forever()
-            with anyio.fail_after(5):
-                while traces() != before:
-                    await anyio.sleep(0.005)
+            await wait_for_traces(processes=processes, descriptors=descriptors)
 
 
 REACHES = """
