@@ -4,6 +4,7 @@ import json
 import os
 import random
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,10 @@ def tables_of(file, client="file", workspace=None):
     return {step.name: step.draft and step.draft.table for step in steps_of(file, client, workspace)}
 
 
-def step_of(entry, name="x", *, client="file", workspace=None, directory="", present=None):
+def step_of(entry, name="x", *, client="file", workspace=None, directory="", present=None, environ=ENVIRON):
     place = Place(client=client, path=Path("/x.json"), workspace=workspace)
-    (step,) = plan([Entry(name=name, place=place, table=entry, directory=directory)], here(**(present or {})))
+    entry = Entry(name=name, place=place, table=entry, directory=directory)
+    (step,) = plan([entry], replace(here(**(present or {})), environ=environ))
     return step
 
 
@@ -392,13 +394,29 @@ def test_a_user_in_an_address_becomes_a_credential():
     assert step.draft.table["auth"][0]["prefix"] == "Basic "
 
 
-@pytest.mark.parametrize("value", ["line\nbreak-of-a-key", " spaced-password"])
+@pytest.mark.parametrize("value", ["line\nbreak-of-a-key", "\x1b[31m-coloured-key", " spaced-password"])
 def test_a_secret_that_cannot_be_used_is_pointed_out(value):
-    step = step_of({"command": "x", "env": {"API_KEY": value}})
-    assert step.draft.secrets == {"API_KEY": value}
-    (note,) = step.draft.notes
-    assert "the server will not start" in note
+    step = step_of({"url": "https://x.example", "headers": {"X-Api-Key": value}})
+    assert [*step.draft.secrets.values()] == [value]
+    (note,) = [note for note in step.draft.notes if "will not start" in note]
     assert value not in note
+
+
+def test_a_variable_may_have_several_lines_and_a_header_may_not():
+    """T4: a key in PEM."""
+    key = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw\n-----END PRIVATE KEY-----\n"
+    assert step_of({"command": "x", "env": {"API_KEY": key}}).draft.notes == []
+    step = step_of({"url": "https://x.example", "headers": {"X-Api-Key": key}})
+    assert any("in one line" in note for note in step.draft.notes)
+
+
+def test_a_variable_of_the_environment_that_is_too_short_for_a_secret_is_pointed_out():
+    """T4: the server would not start, and its value is not for a file that others read."""
+    (note,) = step_of({"command": "x", "env": {"API_KEY": "${PIN}"}}, environ=ENVIRON | {"PIN": "4711"}).draft.notes
+    assert note == (
+        "API_KEY: PIN has not 8 to 8192 characters, so it can't be kept out of answers; set another one, or the server"
+        " will not start"
+    )
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,24 @@ async def test_nothing_of_a_secret_is_in_the_output_of_a_run_without_a_result(tm
         assert leaks(one.model_dump_json()) == []
 
 
+async def test_a_variable_of_several_lines_arrives_and_is_scrubbed_as_a_whole(tmp_path):
+    """T4: a key in PEM, told as text, as data, and in a refusal."""
+    key = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw\nBCIEIH0x\n-----END PRIVATE KEY-----"
+    told = tool("tell", "Says it.", {"how": {"type": "string"}})
+    servers = {"far": offers(tmp_path / "t.json", told, secret_env={"TOKEN": f"file:{tmp_path / 'key'}"})}
+    (tmp_path / "key").write_text(f"{key}\n")
+    (tmp_path / "key").chmod(0o600)
+    code = """
+        [tools.far.tell(how="text"), tools.far.tell(how="structured")]
+        """
+    async with opened(tmp_path / "state", servers) as world:
+        run = await world.run("python", code)
+    assert run.error is None, run.error
+    shown = run.model_dump_json()
+    assert "[secret servers.far.TOKEN]" in shown
+    assert "MC4CAQ" not in shown
+
+
 async def test_how_long_a_server_gives_its_reasons_is_not_what_an_agent_has_to_read(tmp_path):
     """T4: the program has all of it; of each call the answer tells the beginning."""
     server = offers(tmp_path / "t.json", tool("long", properties={"size": {"type": "integer"}}))

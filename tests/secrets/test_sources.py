@@ -97,7 +97,16 @@ async def test_a_file_holds_a_secret_and_perhaps_one_newline(sources, tmp_path, 
 
 async def test_a_second_newline_is_part_of_the_value_and_so_refused(sources, tmp_path):
     file = written(tmp_path / "key", f"{SECRET}\n\n")
-    assert "control characters" in await refusal(sources, f"file:{file}")
+    assert "in one line" in await refusal(sources, f"file:{file}")
+
+
+async def test_a_key_of_several_lines_is_text_though_no_header(sources, tmp_path):
+    """N5, T4: a server's variable takes it; what is no text at all, it does not."""
+    file = written(tmp_path / "key", f"-----BEGIN-----\n\t{SECRET}\r\n-----END-----\n")
+    assert await sources.resolve_text(f"file:{file}") == f"-----BEGIN-----\n\t{SECRET}\r\n-----END-----"
+    assert "one line" in await refusal(sources, f"file:{file}")
+    with pytest.raises(ConfigError, match="control characters"):
+        await Sources({"API_KEY": f"{SECRET}\0"}).resolve_text("env:API_KEY")
 
 
 async def test_a_file_that_changes_is_read_again_without_a_restart(sources, tmp_path):

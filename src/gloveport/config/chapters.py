@@ -147,6 +147,8 @@ secret = "env:SEARCH_TOKEN"
 - A server has `command` or `url`. With `command` go `env`, `secret_env` and `directory`; with `url` go `transport`,
   `headers`, `auth` and `ca_file`.
 - Nothing of Gloveport's own environment is handed on, but the nine variables that `env` names.
+- A value of `secret_env` may have several lines, as a key in PEM has. What is sent in a header has one. A value of
+  fewer than eight characters can't be told from ordinary text: it belongs in `env`, or is changed for a longer one.
 - What is sent a credential is `https://`, or on this machine: `http://localhost`, `http://127.0.0.1`, `http://[::1]`.
 - `Authorization` and `Cookie` are no `headers`: what holds a secret belongs in `auth`.
 - In programs, characters of a name other than letters, digits and `_` become `_`; a digit at the beginning gets `_` in

@@ -67,7 +67,7 @@ class Connector:
 
     async def _secret(self, name: str, variable: str, ref: Secret) -> str:
         try:
-            return await self.vault.get(f"servers.{name}.{variable}", ref)
+            return await self.vault.get_text(f"servers.{name}.{variable}", ref)
         except ConfigError as error:  # where it is kept, and why it can't be had, is no program's business
             _log.warning("the server %s can't be started: %s: %s", name, variable, error)
             raise UpstreamError(

@@ -28,7 +28,8 @@ _FETCH_SECONDS = 10.0
 
 LONGEST_SECRET = 8192  # all its forms have to be looked for
 _ENVIRONMENT = "env:"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LINE_BREAK = re.compile(r"[\t\n\r]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(eq=False, slots=True)
@@ -50,10 +51,23 @@ class Sources:
         self._all_kept: dict[Secret, _Kept] = {}
 
     async def resolve(self, ref: Secret) -> str:
-        """The value that a reference leads to now.
+        """The value that a reference leads to now, in one line: what can be sent in a header.
 
         Raises:
-            ConfigError: There is none, or none that can be sent.
+            ConfigError: There is none, or it would end the header, or begin another one.
+        """
+        value = await self.resolve_text(ref)
+        if _LINE_BREAK.search(value):
+            raise _failure(ref, "it holds control characters, such as a line break", "keep the secret in one line")
+        if value != value.strip():
+            raise _failure(ref, "it begins or ends with a space", "take the space away")
+        return value
+
+    async def resolve_text(self, ref: Secret) -> str:
+        """The value that a reference leads to now. It may have several lines, as keys in PEM have.
+
+        Raises:
+            ConfigError: There is none, or it is no text.
         """
         if ref.startswith(_ENVIRONMENT):
             return self._of_environment(ref)
@@ -131,10 +145,10 @@ def _failure(ref: Secret, problem: str, hint: str) -> ConfigError:
 
 
 def _usable(value: str) -> str:
-    """The value itself, where it can be sent in a header.
+    """The value itself, where it is text.
 
     Raises:
-        ConfigError: It would end the header, or begin another one; or it is no text.
+        ConfigError: It is none, or none of a credential.
     """
     if not value:
         raise ConfigError("it is missing or empty", hint="set it there, or take what needs it out of the configuration")
@@ -143,9 +157,7 @@ def _usable(value: str) -> str:
             f"it is longer than {LONGEST_SECRET} characters", hint="a credential is short: is it the right one?"
         )
     if _CONTROL.search(value):
-        raise ConfigError("it holds control characters, such as a line break", hint="keep the secret in one line")
-    if value != value.strip():
-        raise ConfigError("it begins or ends with a space", hint="take the space away")
+        raise ConfigError("it holds control characters", hint="a secret is text: encode it")
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -36,7 +36,13 @@ class Vault:
         Raises:
             ConfigError: It can't be had, or is too short to be told from ordinary text.
         """
-        value = await self._sources.resolve(ref)
+        return self._remembered(name, ref, await self._sources.resolve(ref))
+
+    async def get_text(self, name: str, ref: Secret) -> str:
+        """As ``get``; it may have several lines."""
+        return self._remembered(name, ref, await self._sources.resolve_text(ref))
+
+    def _remembered(self, name: str, ref: Secret, value: str) -> str:
         try:
             self.remember(name, value)
         except ValueError as error:

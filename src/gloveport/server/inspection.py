@@ -75,6 +75,7 @@ async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Ch
     """Whether the secrets of what is active can be had now, by fetching them. What they are is not kept."""
     sources = Sources(environ)
     wanted: dict[str, list[Secret]] = {}
+    variables = {ref for server in config.servers.values() for ref in server.secret_env.values()}
     for name, api in config.api.items():
         if api.active:
             wanted[f"api.{name}"] = [ref for auth in api.auth for ref in references_of(auth)]
@@ -82,14 +83,15 @@ async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Ch
         if server.active:
             wanted[f"servers.{name}"] = [*server.secret_env.values(), *secrets_of(server)]
     wanted["sampling"] = [config.sampling.secret] if config.sampling.enabled and config.sampling.secret else []
-    return [await _secrets_check(sources, name, refs) for name, refs in wanted.items() if refs]
+    return [await _secrets_check(sources, name, refs, variables) for name, refs in wanted.items() if refs]
 
 
-async def _secrets_check(sources: Sources, name: str, refs: Collection[Secret]) -> Check:
+async def _secrets_check(sources: Sources, name: str, refs: Collection[Secret], variables: Collection[Secret]) -> Check:
     faults, guessable = [], []
     for ref in sorted({*refs}):
         try:
-            if is_guessable(await sources.resolve(ref)):
+            value = await (sources.resolve_text(ref) if ref in variables else sources.resolve(ref))
+            if is_guessable(value):
                 guessable.append(ref)
         except ConfigError as error:
             faults.append(error)

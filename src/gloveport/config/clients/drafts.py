@@ -1,11 +1,15 @@
 """One entry as a table of ours, while it is being made."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from gloveport.config.clients.secrets import unusable_secret
+from gloveport.config.clients.secrets import find_fault, find_fault_of_variable
 from gloveport.config.clients.variables import Stored, Surroundings, Unknown, Variable
 from gloveport.config.layers import Table
+
+FindFault: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(kw_only=True)
@@ -29,7 +33,13 @@ class Draft:
         if text not in self.notes:
             self.notes.append(text)
 
-    def secret(self, label: str, file_name: str, text: str, surroundings: Surroundings) -> str:
+    def variable(self, name: str, text: str, surroundings: Surroundings) -> str:
+        """As ``secret``, for a variable of the server's environment, whose value may have lines."""
+        return self.secret(name, name, text, surroundings, find_fault_of_variable)
+
+    def secret(
+        self, label: str, file_name: str, text: str, surroundings: Surroundings, find_fault: FindFault = find_fault
+    ) -> str:
         """Give the place of what a text says or refers to. What it says itself is kept in a file of its own.
 
         Args:
@@ -37,6 +47,7 @@ class Draft:
             file_name: Name of that file.
             text: As the client has it.
             surroundings: What its references lead to.
+            find_fault: Says why a value can't be used.
 
         Raises:
             ConfigError: One leads nowhere.
@@ -46,6 +57,8 @@ class Draft:
             case (Variable(name=name, default=default),) if name in surroundings.environ or default is None:
                 if name not in surroundings.environ:
                     self.note(f"{label}: the variable {name} is not set here")
+                elif fault := find_fault(surroundings.environ[name]):
+                    self.note(f"{label}: {name} {fault}; set another one, or the server will not start")
                 return f"env:{name}"
             case (Stored(path=stored),):
                 return f"file:{stored}"
@@ -54,7 +67,7 @@ class Draft:
                 return f"file:{path}"
             case _:
                 value = surroundings.resolved(text)
-                if problem := unusable_secret(value):
-                    self.note(f"{label}: {problem}; put another one into {path}, or the server will not start")
+                if fault := find_fault(value):
+                    self.note(f"{label}: {fault}; put another one into {path}, or the server will not start")
                 self.secrets[file_name] = value
                 return f"file:{path}"

@@ -162,7 +162,7 @@ def _put(
         )
         plain[name] = value
     else:
-        secret[name] = draft.secret(name, name, text, surroundings)
+        secret[name] = draft.variable(name, text, surroundings)
 
 
 def _of_file(draft: Draft, table: Table, surroundings: Surroundings) -> dict[str, str]:
@@ -192,7 +192,7 @@ def _put_shown(
     draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
     match surroundings.pieces(text):
         case (Variable(name=owners, default=None),) if owners not in GIVEN:
-            secret[name] = draft.secret(name, name, text, surroundings)  # a reference, shown as one
+            secret[name] = draft.variable(name, text, surroundings)  # a reference, shown as one
         case _:
             _refuse_borrowed_secrets(f"its variable {name}", text, surroundings)
             plain[name] = surroundings.resolved(text)

@@ -38,6 +38,7 @@ _LONGEST_VALUE_WORD = 15
 _SEPARATORS = re.compile(r"[-_.,/@~+]")
 _VERSION = re.compile(r"[0-9]{1,3}[A-Za-z]{1,2}")
 _SCHEME = re.compile(r"(?:https?|file|wss?)://")
+_LINE_BREAK = re.compile(r"[\t\n\r]")
 _PORT = re.compile(r":[0-9]{1,5}(?=/|$)")
 
 
@@ -85,13 +86,22 @@ def is_harmless_address(url: str) -> bool:
     return _is_ordinary(url, longest=_LONGEST_WORD)
 
 
-def unusable_secret(value: str) -> str | None:
-    """Say why a value can't be used as a secret here; None where it can."""
-    if not is_visible(value):
-        return "holds line breaks or other control characters, and a secret is text in one line"
-    if not MIN_SECRET_CHARS <= len(value.strip()) <= len(value) <= LONGEST_SECRET:
-        return f"has not {MIN_SECRET_CHARS} to {LONGEST_SECRET} characters, so it can't be kept out of answers"
+def find_fault(value: str) -> str | None:
+    """Say why a value can't be a secret that is sent in a header or an address; None where it can."""
+    if _LINE_BREAK.search(value):
+        return "holds line breaks, and such a secret is text in one line"
+    if fault := find_fault_of_variable(value):
+        return fault
     return None if value == value.strip() else "begins or ends with a space"
+
+
+def find_fault_of_variable(value: str) -> str | None:
+    """Say why a value can't be a secret that is handed over in a variable, where it may have lines."""
+    if not is_visible(_LINE_BREAK.sub(" ", value)):
+        return "holds control characters, and a secret is text"
+    if MIN_SECRET_CHARS <= len(value.strip()) <= len(value) <= LONGEST_SECRET:
+        return None
+    return f"has not {MIN_SECRET_CHARS} to {LONGEST_SECRET} characters, so it can't be kept out of answers"
 
 
 def _is_ordinary(value: str, *, longest: int = _LONGEST_VALUE_WORD) -> bool:
