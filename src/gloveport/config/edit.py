@@ -5,7 +5,6 @@ What is written is read again before it takes the place of what is there. Where 
 
 import os
 import stat
-import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from gloveport.atomic_file import replace_file, take_place, temporary_file
 from gloveport.config.files import read_own
 from gloveport.config.layers import Table, decoded
 from gloveport.config.load import load
@@ -97,13 +97,13 @@ def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, envi
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _temporary(target.parent, ".gloveport-", text.encode(), suffix=".toml") as new:
+        with temporary_file(target.parent, text.encode(), suffix=".toml") as new:
             _require_valid(path, new, environ)
             with _kept(secrets):
                 if read_own(path) != before:
                     raise ConfigError(f"{printable(str(path))} has changed meanwhile", hint="import again")
                 backup = None if before is None else _back_up(target, before)
-                new.replace(target)
+                take_place(new, target)
     except OSError as error:
         raise ConfigError(
             f"{printable(str(error.filename or path))} can't be written: {error.strerror}",
@@ -167,8 +167,7 @@ def _kept(secrets: Secrets) -> Iterator[None]:
             _make_private(path.parent.parent)
             _make_private(path.parent)
             former[path] = path.read_bytes() if path.is_file() else None
-            with _temporary(path.parent, ".", f"{value}\n".encode()) as new:
-                new.replace(path)
+            replace_file(path, f"{value}\n".encode())
         yield
     except BaseException:
         for path, content in former.items():
@@ -181,8 +180,7 @@ def _put_back(path: Path, content: bytes | None) -> None:
     if content is None:
         path.unlink(missing_ok=True)
         return
-    with _temporary(path.parent, ".", content) as new:
-        new.replace(path)
+    replace_file(path, content)
 
 
 def _make_private(directory: Path) -> None:
@@ -199,21 +197,6 @@ def _make_private(directory: Path) -> None:
             f"{printable(str(directory))} is no directory that only you can look into",
             hint="run: chmod 0700 on it, or remove it",
         )
-
-
-@contextmanager
-def _temporary(directory: Path, prefix: str, content: bytes, *, suffix: str = "") -> Iterator[Path]:
-    """A file with mode 0600 that is whole on the disk. It is gone in the end, unless it took another's place."""
-    descriptor, name = tempfile.mkstemp(dir=directory, prefix=prefix, suffix=suffix)
-    path = Path(name)
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def read_text_of(path: Path) -> tuple[bytes | None, str]:

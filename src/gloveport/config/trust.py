@@ -7,10 +7,10 @@ sandbox sees, holds the content's SHA-256.
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from gloveport.atomic_file import replace_file
 from gloveport.config.files import read_own
 from gloveport.config.layers import decoded, parsed
 from gloveport.config.places import FILE_NAME, state_directory
@@ -92,10 +92,7 @@ def _write(record: Path, line: bytes) -> None:
     try:
         for directory in (record.parent.parent, record.parent):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=record.parent)  # mode 0600
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            file.write(line)
-        Path(temporary).replace(record)
+        replace_file(record, line)
     except OSError as error:
         raise ConfigError(
             f"{printable(str(record))} can't be written: {error.strerror}",

@@ -12,11 +12,11 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.hub.definition import Definition
 from gloveport.hub.stubs import wording
@@ -87,9 +87,9 @@ class Pins:
         Raises:
             ConfigError: The file can't be relied on, or not be written.
         """
-        with self._locked() as directory:
+        with self._locked():
             if self._read(server) is None:
-                self._write(Record(server=server, identity=identity, accepted=_by_name(offered)), directory)
+                self._write(Record(server=server, identity=identity, accepted=_by_name(offered)))
 
     def hold(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
         """Keep what a server offers, for a person to look at.
@@ -97,10 +97,10 @@ class Pins:
         Raises:
             ConfigError: The file can't be relied on, or not be written.
         """
-        with self._locked() as directory:
+        with self._locked():
             record = self._read(server) or Record(server=server, identity=identity, accepted=())
             update = {"offered_identity": identity, "offered": _by_name(offered)}
-            self._write(record.model_copy(update=update), directory)
+            self._write(record.model_copy(update=update))
 
     def held(self, server: str) -> Offer | None:
         """What a server has offered and a person has not accepted yet; None when that is nothing.
@@ -125,11 +125,11 @@ class Pins:
             ConfigError: There is no such tool, one says more than a person reads, the server offers something else by
                 now, or the file can't be relied on or not be written. Nothing has been accepted then.
         """
-        with self._locked() as directory:
+        with self._locked():
             record = self._read(server)
             if record is None or record.offered is None:
                 raise ConfigError(f"nothing of the server {server!a} is held back", hint="there is nothing to accept")
-            self._write(_accepting(record, record.offered, shown, names), directory)
+            self._write(_accepting(record, record.offered, shown, names))
 
     def _read(self, server: str) -> Record | None:
         path = self.path(server)
@@ -152,30 +152,21 @@ class Pins:
             raise ConfigError(f"{str(path)!a} is the file of another server", hint=_HINT)
         return record
 
-    def _write(self, record: Record, directory: int) -> None:
-        """Write a file whole or not at all, and so that it lasts. The directory is locked."""
+    def _write(self, record: Record) -> None:
+        """Write the file of a server. The directory is locked."""
         content = json.dumps(record.model_dump(mode="json"), sort_keys=True).encode()
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"the server {record.server!a} offers too much: {len(content)} bytes", hint="remove it")
-        descriptor, temporary = tempfile.mkstemp(dir=self._directory, suffix=".new")  # mode 0600
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-                file.write(content)
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(self.path(record.server))
-            os.fsync(directory)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        replace_file(self.path(record.server), content)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _locked(self) -> Iterator[None]:
         """The directory, alone for this process until the end of a change."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _opened(self._directory, os.O_DIRECTORY) as directory:
                 fcntl.flock(directory, fcntl.LOCK_EX)
-                yield directory
+                yield
         except OSError as error:
             raise ConfigError(
                 f"{str(self._directory)!a} can't be written: {error.strerror}",

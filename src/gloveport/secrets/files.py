@@ -7,10 +7,10 @@ import json
 import os
 import re
 import stat
-import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
+from gloveport.atomic_file import take_place, temporary_file
 from gloveport.errors import ConfigError
 
 MOST_BYTES = 1 << 16
@@ -72,16 +72,9 @@ def replace(path: str, text: str) -> None:
     try:
         target = Path(path).resolve(strict=True)  # a symbolic link stays one
         status = target.stat()
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".gloveport-")  # mode 0600
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
-                os.fchown(descriptor, status.st_uid, status.st_gid)
-                file.write(f"{text}\n")
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(target)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        with temporary_file(target.parent, f"{text}\n".encode()) as new:
+            os.chown(new, status.st_uid, status.st_gid)
+            take_place(new, target)
     except OSError as error:
         raise ConfigError(
             f"the file can't be written: {error.strerror}", hint="make its directory writable for this user"

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import secrets
 import stat
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import anyio
 from anyio import to_thread
 from pydantic import Field, ValidationError
 
+from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 from gloveport.secrets import commands
@@ -205,20 +205,8 @@ def _read(path: Path) -> Login | None:
 
 def _write(parent: Path, name: str, content: bytes) -> None:
     """Write a file whole or not at all, so that it lasts: a refresh token that is lost is a login that is lost."""
-    temporary = f".{name}.{secrets.token_hex(8)}"
-    with _opened(parent) as directory, _told(parent / name):
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-                file.write(content)
-                file.flush()
-                os.fsync(descriptor)
-            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            os.fsync(directory)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=directory)
-            raise
+    with _opened(parent), _told(parent / name):
+        replace_file(parent / name, content)
 
 
 async def _lock(descriptor: int) -> None:

@@ -1,0 +1,50 @@
+"""Replaces files whole or not at all, and so that they last: through a temporary file beside them."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def temporary_file(directory: Path, content: bytes, *, suffix: str = "") -> Iterator[Path]:
+    """A file of mode 0600 that is whole on the disk. It is gone in the end, unless it has taken another's place.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=".gloveport-", suffix=suffix)
+    path = Path(name)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def take_place(new: Path, path: Path) -> None:
+    """Move a file of the same directory to the place of another, so that it lasts.
+
+    Raises:
+        OSError: It can't be moved.
+    """
+    new.replace(path)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)  # or the name leads to what was there before, after a power cut
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file of mode 0600, in the place of what is there.
+
+    Raises:
+        OSError: It can't be written. What was there still is.
+    """
+    with temporary_file(path.parent, content) as new:
+        take_place(new, path)
