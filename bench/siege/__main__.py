@@ -24,7 +24,7 @@ from bench.siege.case import find_cases
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _MODULES: Final = {"root": "bench.siege.siege", "user": "bench.siege.ordinary"}
 _HONEST: Final = ("python", "shell", "command")
-_HOST: Final = ("fork", "netns", "fsync", "read", "disk")
+_HOST: Final = ("fork", "netns", "mounts", "fsync", "read", "disk")
 
 
 def besiege(identity: str, options: Sequence[str]) -> list[dict[str, Any]]:

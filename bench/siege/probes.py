@@ -37,14 +37,15 @@ def main(directory: Path) -> None:
 def probes(directory: Path) -> Mapping[str, Callable[[], None]]:
     """All of them, by name, with a directory on a disk of the host."""
     true, unshare = shutil.which("true") or "/bin/true", shutil.which("unshare") or "/usr/bin/unshare"
-    namespace = [unshare, "-n" if os.geteuid() == 0 else "-Urn", true]
+    unshare_network, unshare_mounts = ("-n", "-m") if os.geteuid() == 0 else ("-Urn", "-Urm")
     cold, small = directory / "cold", directory / "small"
     cold.write_bytes(os.urandom(_BLOCK) * _BLOCKS)
     descriptor = os.open(cold, os.O_RDONLY)
     os.fsync(descriptor)
     return {
         "fork": partial(_start, [true]),
-        "netns": partial(_start, namespace),
+        "netns": partial(_start, [unshare, unshare_network, true]),
+        "mounts": partial(_start, [unshare, unshare_mounts, true]),
         "fsync": partial(_write_through, os.open(small, os.O_WRONLY | os.O_CREAT, 0o600)),
         "read": partial(_read_cached, Path(_libc_path())),
         "disk": partial(_read_cold, descriptor),

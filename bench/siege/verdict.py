@@ -18,6 +18,7 @@ FLOORS: Final[Mapping[str, float]] = {
     "command": 30,
     "fork": 5,
     "netns": 30,
+    "mounts": 30,
     "fsync": 30,
     "read": 0.5,
     "disk": 20,

@@ -23,6 +23,14 @@ def weight(group):
     return int(Path(f"{group.paths['cpu']}/{name}").read_text())
 
 
+def quota(group):
+    """Microseconds of processor time, and in how many."""
+    if group.version == 2:
+        return tuple(map(int, Path(f"{group.paths['cpu']}/cpu.max").read_text().split()))
+    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    return tuple(int(Path(f"{group.paths['cpu']}/{name}").read_text()) for name in names)
+
+
 def test_a_run_that_computes_without_end_weighs_less_for_as_long(tree, start):
     with tree.group(f"run-{os.urandom(4).hex()}", Limits()) as group:
         child = start(SPIN)

@@ -24,10 +24,8 @@ DISKS = "blkio"
 BACKGROUND = 1 / 8
 """Weight of what is made ahead of need, against a running program's."""
 
-COMPUTING = 1 / 64
-"""Weight of a program that computes without end: far below that of what makes sandboxes for others."""
-
 _PERIOD_MICROSECONDS = 100_000  # the kernel's default
+_LEAST_QUOTA_MICROSECONDS = 1000  # likewise
 _FILE_BYTES = 4096
 _EVERYTHING_BYTES = 1 << 40
 _PEAK = "memory.peak"  # version 2 has it since Linux 5.19
@@ -106,21 +104,20 @@ class Group:
 
     def limit(self, limits: Limits) -> None:
         """Write the limits. Swap is closed: it would be memory beyond the limit."""
-        quota = max(1000, int(limits.cpus * _PERIOD_MICROSECONDS))
         memory, pids, cpu = (self.paths[name] for name in CONTROLLERS)
         _write(f"{pids}/pids.max", limits.processes)
         if self.version == 2:
             _write(f"{memory}/memory.max", int(limits.memory_bytes))
             _write_where_present(f"{memory}/memory.swap.max", 0)
             _write(f"{memory}/memory.oom.group", 1)
-            _write(f"{cpu}/cpu.max", f"{quota} {_PERIOD_MICROSECONDS}")
+            self.limit_cpus(limits.cpus)
         else:
             _write(f"{memory}/memory.limit_in_bytes", int(limits.memory_bytes))
             _write_where_present(f"{memory}/memory.memsw.limit_in_bytes", int(limits.memory_bytes))
             # Version 1 counts the buffers of sockets apart. Unbounded, one sandbox uses up the TCP memory of the host.
             _write_where_present(f"{memory}/memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
             # Of a period that each new group begins with, whatever that of the group above is.
-            _write(f"{cpu}/cpu.cfs_quota_us", quota)
+            _write(f"{cpu}/cpu.cfs_quota_us", _quota(limits.cpus, _PERIOD_MICROSECONDS))
 
     def lower(self, present: Limits, wanted: Limits) -> None:
         """Write limits that are lower, if any is."""
@@ -134,6 +131,27 @@ class Group:
             _write(f"{self.paths['cpu']}/cpu.weight", round(100 * weight))
         else:
             _write(f"{self.paths['cpu']}/cpu.shares", round(1024 * weight))
+
+    def limit_cpus(self, cpus: float, period: int = _PERIOD_MICROSECONDS) -> None:
+        """Let it have the time of so many processors in each period, which is in microseconds."""
+        quota = _quota(cpus, period)
+        if self.version == 2:
+            _write(f"{self.paths['cpu']}/cpu.max", f"{quota} {period}")
+            return
+        values = [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", period)]
+        if period == _PERIOD_MICROSECONDS:
+            values.reverse()
+        for name, value in values:  # what is between the two is no more than the group above may have
+            _write(f"{self.paths['cpu']}/{name}", value)
+
+    def stops(self) -> int:
+        """In how many periods it has used up what it could have in one, and stopped."""
+        words = _read_where_present(f"{self.paths['cpu']}/cpu.stat").split()
+        return _value(words, b"nr_throttled") if words else 0
+
+    def processes(self) -> int:
+        """How many processes and threads there are."""
+        return int(_read_where_present(f"{self.paths['pids']}/pids.current") or 0)
 
     def lift_quota(self) -> None:
         """Let what is being killed have all the processor time that there is: to tear down what it had takes some."""
@@ -263,6 +281,10 @@ def remove(directory: str | Path) -> None:
             clear(Path(directory))
         except OSError as error:
             raise SandboxError(f"{directory} can't be removed: {error.strerror}") from error
+
+
+def _quota(cpus: float, period: int) -> int:
+    return max(_LEAST_QUOTA_MICROSECONDS, int(cpus * period))
 
 
 def _write(path: str, value: object) -> None:

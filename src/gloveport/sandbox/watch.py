@@ -3,7 +3,6 @@
 import contextlib
 import math
 import signal
-import time
 from dataclasses import dataclass, field
 
 from gloveport.errors import SandboxError
@@ -11,17 +10,12 @@ from gloveport.model import LimitName, Limits
 from gloveport.sandbox import cgroup
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.kernel_memory import KernelMemory
-
-_PERIOD_SECONDS = 0.25
-_HEAVY_SHARE = 0.5  # of a processor
+from gloveport.sandbox.pace import Pace
 
 
 @dataclass(kw_only=True)
 class Watch:
     """Watches one run.
-
-    A run that uses much processor time gets a small weight for as long as it does. Where two of them keep all
-    processors busy by waking each other, the kernel (seen on 6.18) lets everybody of their weight wait for seconds.
 
     Attributes:
         clock: What the run's wall-clock limit is counted by.
@@ -39,11 +33,10 @@ class Watch:
     spent: float = 0.0
     broken: LimitName | None = None
     _ended: bool = False
-    _period_ends: float = field(default_factory=lambda: time.monotonic() + _PERIOD_SECONDS)
-    _spent_before: float = 0.0
-    """Processor seconds when this period began."""
+    _pace: Pace | None = field(init=False)
 
-    _weight: float = 1.0
+    def __post_init__(self) -> None:
+        self._pace = None if self.group is None else Pace(group=self.group, limits=self.limits, spent=self.spent)
 
     @property
     def seconds_left(self) -> float:
@@ -62,8 +55,8 @@ class Watch:
             try:
                 counters = self.group.counters()
                 self._check(counters)
-                if time.monotonic() >= self._period_ends:
-                    self._weigh(self.group, counters.cpu_seconds)
+                if self._pace is not None and not self._ended:
+                    self._pace.look(counters.cpu_seconds)
             except (SandboxError, OSError):  # somebody removed the group, and the limits with it; ``finish`` says so
                 self.end()
 
@@ -87,14 +80,6 @@ class Watch:
         self._ended = True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.inner, signal.SIGKILL)
-
-    def _weigh(self, group: cgroup.Group, cpu_seconds: float) -> None:
-        now = time.monotonic()
-        elapsed = now - self._period_ends + _PERIOD_SECONDS
-        weight = cgroup.COMPUTING if cpu_seconds - self._spent_before > _HEAVY_SHARE * elapsed else 1.0
-        if weight != self._weight:
-            group.weigh(weight)
-        self._weight, self._spent_before, self._period_ends = weight, cpu_seconds, now + _PERIOD_SECONDS
 
     def _check(self, counters: cgroup.Counters) -> None:
         if counters.oom_kills:

@@ -11,7 +11,7 @@ import pytest
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands import registry
-from gloveport.workspace.commands.registry import MOST_ACTIVE, opened
+from gloveport.workspace.commands.registry import MOST_ACTIVE, MOST_OF_OWNER, opened
 
 SPOOL = Path(tempfile.gettempdir())
 OUTCOME = Outcome(
@@ -68,7 +68,18 @@ async def over(command):
             await command.stirs(1)
 
 
-async def test_no_more_than_sixteen_run_at_once_whoever_they_are_of(commands):
+async def test_who_runs_as_many_commands_as_one_may_leaves_room_for_others(commands):
+    """W4, P8."""
+    until = anyio.Event()
+    for _ in range(MOST_OF_OWNER):
+        await commands.begin("one", going(until), is_terminal=False)
+    with pytest.raises(WorkspaceError, match="16 commands of yours are running"):
+        await commands.begin("one", going(), is_terminal=False)
+    await commands.begin("another", going(), is_terminal=False)
+    until.set()
+
+
+async def test_no_more_than_twenty_four_run_at_once_whoever_they_are_of(commands):
     """W4, CT-R1: COMMAND_LIMIT_REACHED says so, and that it may be tried again."""
     until = anyio.Event()
     for number in range(MOST_ACTIVE):
@@ -76,7 +87,7 @@ async def test_no_more_than_sixteen_run_at_once_whoever_they_are_of(commands):
     with pytest.raises(WorkspaceError) as error:
         await commands.begin("another", going(), is_terminal=False)
     assert (error.value.code, error.value.retryable) == ("COMMAND_LIMIT_REACHED", True)
-    assert error.value.details == {"max_active_commands": 16}
+    assert error.value.details == {"max_active_commands": 24}
     until.set()
     await anyio.wait_all_tasks_blocked()
     await commands.begin("another", going(), is_terminal=False)

@@ -19,7 +19,9 @@ from gloveport.workspace.commands.command import Command
 Execute: TypeAlias = Callable[[Command], Awaitable[Outcome]]
 """Runs a command to its end, and calls its ``begin`` when it has begun."""
 
-MOST_ACTIVE: Final = 16
+MOST_ACTIVE: Final = 24
+MOST_OF_OWNER: Final = 16
+"""Commands of one owner that may run at once: with these it leaves room for the others."""
 _MOST_ENDED: Final = 32
 _ENDED_SECONDS: Final = 300.0
 _ENDED_BYTES: Final = 16 << 20
@@ -50,11 +52,19 @@ class Commands:
             Exception: What ``execute`` raises before it has begun.
         """
         self._forget()
-        if sum(not command.is_over for command in self._commands.values()) >= MOST_ACTIVE:
+        owners = [command.owner for command in self._commands.values() if not command.is_over]
+        if owners.count(owner) >= MOST_OF_OWNER:
             raise WorkspaceError(
                 "COMMAND_LIMIT_REACHED",
-                f"{MOST_ACTIVE} commands are running",
+                f"{MOST_OF_OWNER} commands of yours are running",
                 hint="wait until one has ended, or end one with kill_command",
+                details={"max_active_commands": MOST_OF_OWNER},
+            )
+        if len(owners) >= MOST_ACTIVE:
+            raise WorkspaceError(
+                "COMMAND_LIMIT_REACHED",
+                f"{MOST_ACTIVE} commands of several clients are running",
+                hint="wait until one has ended",
                 details={"max_active_commands": MOST_ACTIVE},
             )
         command = Command(id=secrets.token_urlsafe(_ID_BYTES), owner=owner, is_terminal=is_terminal, spool=self.spool)
