@@ -6,11 +6,11 @@ down is an error to whoever waits for it. Where a person has to say, the run's c
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from pydantic import JsonValue
 
@@ -19,8 +19,9 @@ from gloveport.audit.log import AuditLog
 from gloveport.errors import Denied, UpstreamError
 from gloveport.fairness import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
-from gloveport.model.hub import CallTool
-from gloveport.model.workspace import RunCommand, WriteFiles
+from gloveport.model.egress import Connect, Fetch
+from gloveport.model.hub import CallTool, Sample
+from gloveport.model.workspace import Need, RunCommand, WriteFiles
 from gloveport.policy.decide import decide
 from gloveport.policy.subjects import detail_of, subject_of
 from gloveport.policy.wording import FINAL
@@ -211,24 +212,66 @@ class _Admission:
         return _record(self._guard, f"{self._action.kind}.{event}", fields)
 
 
-def _facts(action: Action) -> dict[str, JsonValue]:
+def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for each kind
     """What is written down of an action. Of a call's arguments their size and digest: they may hold anything."""
-    # Not ``model_dump``, which takes ten times as long: actions are flat, and the log refuses what is no JSON.
-    facts: dict[str, JsonValue] = {**vars(action)}
-    del facts["kind"]
-    if isinstance(action, RunCommand | WriteFiles):
-        facts["needs"] = [*dict.fromkeys(need.gate for need in action.needs)]
-    if isinstance(action, RunCommand):
-        command = action.command.encode("utf-8", "surrogatepass")
-        facts["command"] = action.command[:_COMMAND_CHARACTERS]
-        facts |= {"bytes": len(command), "sha256": hashlib.sha256(command).hexdigest()}
-        facts |= {"variables": [*action.variables], "hosts": [*action.hosts]}
-    elif isinstance(action, WriteFiles):
-        facts["changes"] = [{"operation": change.operation, "path": change.path} for change in action.changes]
-    elif isinstance(action, CallTool):
-        facts["arguments"] = {"bytes": facts.pop("bytes"), "sha256": facts.pop("sha256")}
-        facts["addresses"] = {host: list(addresses) for host, addresses in action.addresses.items()}
-    return facts
+    # Each field by its name: one that is added later may hold a secret. ``model_dump`` would take ten times as long.
+    match action:
+        case Execute():
+            return {
+                "language": action.language,
+                "code_bytes": action.code_bytes,
+                "code_sha256": action.code_sha256,
+            }
+        case Fetch():
+            return {
+                "method": action.method,
+                "scheme": action.scheme,
+                "host": action.host,
+                "port": action.port,
+                "path": action.path,
+            }
+        case Connect():
+            return {"host": action.host, "port": action.port}
+        case CallTool():
+            return {
+                "server": action.server,
+                "tool": action.tool,
+                "read_only": action.read_only,
+                "destructive": action.destructive,
+                "arguments": {"bytes": action.bytes, "sha256": action.sha256},
+                "addresses": {host: list(addresses) for host, addresses in action.addresses.items()},
+            }
+        case Sample():
+            return {"model": action.model, "prompt_bytes": action.prompt_bytes, "max_tokens": action.max_tokens}
+        case RunCommand():
+            command = action.command.encode("utf-8", "surrogatepass")
+            return {
+                "command": action.command[:_COMMAND_CHARACTERS],
+                "bytes": len(command),
+                "sha256": hashlib.sha256(command).hexdigest(),
+                "workdir": action.workdir,
+                "tty": action.tty,
+                "stdin_bytes": action.stdin_bytes,
+                "stdin_sha256": action.stdin_sha256,
+                "keeps_stdin": action.keeps_stdin,
+                "variables": [*action.variables],
+                "variables_sha256": action.variables_sha256,
+                "hosts": [*action.hosts],
+                "needs": _gates(action.needs),
+            }
+        case WriteFiles():
+            return {
+                "changes": [{"operation": change.operation, "path": change.path} for change in action.changes],
+                "bytes": action.bytes,
+                "sha256": action.sha256,
+                "needs": _gates(action.needs),
+            }
+        case _:
+            assert_never(action)
+
+
+def _gates(needs: Sequence[Need]) -> list[JsonValue]:
+    return [*dict.fromkeys(need.gate for need in needs)]
 
 
 def _counted(guard: Guard) -> dict[str, JsonValue]:

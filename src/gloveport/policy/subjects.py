@@ -9,6 +9,7 @@ shown, is not written as a path.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import assert_never
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -82,10 +83,12 @@ def detail_of(action: Action) -> str:
     match action:
         case CallTool():
             return _lines(action.arguments)
-        case Fetch() if _path(action.path).startswith(_CUT):
-            return _lines({"path": action.path})
+        case Fetch():
+            return _lines({"path": action.path}) if _path(action.path).startswith(_CUT) else ""
+        case Execute() | Connect() | Sample() | RunCommand() | WriteFiles():
+            return ""  # the subject tells all of it
         case _:
-            return ""
+            assert_never(action)
 
 
 def _plain(text: str) -> str:
