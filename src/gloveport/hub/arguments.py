@@ -21,7 +21,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
-from gloveport.hub.effort import TooMuch, is_plain, steps
+from gloveport.hub.schema_size import Size, TooLargeError, size_of
 from gloveport.hub.stubs import typescript as typescript_stubs
 from gloveport.hub.stubs import wording
 from gloveport.hub.stubs.interface import Interface
@@ -29,6 +29,7 @@ from gloveport.hub.stubs.shapes import Types, shape_of, text_of
 
 _MOST_STEPS = 1_000_000
 _MOST_COPIED_BYTES = 1_000_000
+_STEPS_A_CHARACTER = 100  # that a regular expression looks at
 _PATTERN_BYTES = 1 << 18
 _CHECKS_KEPT = 512
 _FAULTS = 12
@@ -84,32 +85,40 @@ class _Source:
 
 
 @functools.lru_cache(maxsize=_CHECKS_KEPT)
-def _validator(source: _Source) -> jsonschema_rs.Validator | None:
-    """What checks against a schema; None where it can't be checked, which is noted once."""
-    if is_plain(source.schema):
-        limits = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
-        try:
-            return jsonschema_rs.validator_for(
-                dict(source.schema), offline=True, pattern_options=limits, validate_formats=False
-            )
-        except ValueError:  # so are the library's own errors: it is no schema, or refers to what is elsewhere
-            pass
-    _log.info("arguments of the tool %s are not checked here: its schema can't be", source.name)
-    return None
+def _validator(source: _Source) -> tuple[jsonschema_rs.Validator, Size] | None:
+    """What checks against a schema, and the schema's size; None where it can't be checked, which is noted once."""
+    limits = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
+    try:
+        size = size_of(source.schema)
+        validator = jsonschema_rs.validator_for(
+            dict(source.schema), offline=True, pattern_options=limits, validate_formats=False
+        )
+    except (TooLargeError, ValueError):  # so are the library's own errors: it is no schema, or refers to elsewhere
+        _log.info("arguments of the tool %s are not checked here: its schema can't be", source.name)
+        return None
+    return validator, size
 
 
 def _errors(definition: Definition, given: dict[str, JsonValue]) -> Sequence[jsonschema_rs.ValidationError]:
     name = ascii(f"{definition.server}/{definition.name}")[:_FAULT_CHARACTERS]
-    validator = _validator(_Source(definition.digest, name, definition.input_schema))
+    prepared = _validator(_Source(definition.digest, name, definition.input_schema))
     found: Iterable[jsonschema_rs.ValidationError] = ()
-    if validator is not None:
-        with contextlib.suppress(TooMuch, ValueError):  # or it is too deep, or no Unicode
-            work = steps(definition.input_schema, given)
+    if prepared is not None:
+        validator, size = prepared
+        with contextlib.suppress(ValueError, RecursionError):  # it is too deep, or no Unicode
+            work = _steps(size, given)
             if work <= _MOST_STEPS and not validator.is_valid(given):
                 # Each error holds a copy of what is wrong.
                 few = work * len(json.dumps(given)) <= _MOST_COPIED_BYTES
                 found = validator.iter_errors(given) if few else _first(validator, given)
     return [*islice(found, 10 * _FAULTS)]
+
+
+def _steps(size: Size, given: JsonValue) -> int:
+    """How many steps a check takes at most: each value may meet all of the schema, each character all patterns."""
+    text = json.dumps(given)
+    values = 1 + text.count(",") + text.count(":")
+    return size.values * values + size.patterns * _STEPS_A_CHARACTER * len(text)
 
 
 def _first(validator: jsonschema_rs.Validator, given: JsonValue) -> list[jsonschema_rs.ValidationError]:
