@@ -50,7 +50,7 @@ def test_apis_of_every_sort_live_side_by_side():
 
 
 @pytest.mark.parametrize(
-    "host", ["", "a b", "https://x.com/path", "x.com:0", "*.com", "*", "tcp://x.com", "ftp://x.com"]
+    "host", ["", "a b", "https://x.com/path", "x.com:0", "*.com", "*", "tcp://x.com", "ftp://x.com", "redis://x.com"]
 )
 def test_a_host_that_is_none_is_named(host):
     """N2, T3"""
@@ -108,6 +108,65 @@ def test_two_active_apis_never_claim_one_place(one, other):
 def test_a_place_speaks_one_protocol():
     assert problem(a=api("x.example.com:8080", "http://x.example.com:8080"))[0] == "api.a.hosts[1]"
     assert problems(a=api("x.example.com", "x.example.com")) == []
+
+
+def account(kind="postgres", **keys):
+    return {"kind": kind, "username": "agent", "secret": "env:X", **keys}
+
+
+def test_databases_have_accounts_of_their_kind():
+    assert (
+        problems(
+            orders=api("postgres://db.example.com:5432", "postgres://spare.example.com:5432", auth=[account()]),
+            cache=api("redis://db.example.com:6379", auth=[account("redis")], stand_ins=["REDIS_PASSWORD"]),
+            local=api("postgres://mine.example:5432", auth=[account(tls=False)], addresses=["127.0.0.1"]),
+            named=api("redis://10.0.0.5:6379", auth=[account("redis", tls=False)]),
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "auth", "key", "text"),
+    [
+        (["postgres://db.example.com:5432"], [], "hosts[0]", "expected an account in auth"),
+        (["redis://db.example.com:6379"], [account()], "hosts[0]", "expected an account in auth"),
+        (["postgres://db.example.com:5432"], [bearer()], "hosts[0]", "expected an account in auth"),
+        (["api.example.com"], [account()], "auth[0]", "expected postgres:// hosts alone"),
+        (["postgres://a.example:5432", "api.example.com"], [account()], "auth[0]", "expected postgres:// hosts alone"),
+        (["postgres://a.example:1", "redis://a.example:2"], [account()], "auth[0]", "expected postgres:// hosts alone"),
+        (["postgres://db.example.com:5432"], [account(), bearer()], "auth[1]", "expected https:// hosts alone"),
+        (["postgres://db.example.com:5432"], [account(), account()], "auth[1]", 'found "login"'),
+        (["tcp://db.example.com:5432"], [account()], "hosts[0]", "because the API has auth"),
+    ],
+)
+def test_an_account_belongs_to_databases_of_its_kind_and_they_to_it(hosts, auth, key, text):
+    """N5: whose login would it be?"""
+    assert any(where == f"api.x.{key}" and text in said for where, said in problems(x=api(*hosts, auth=auth)))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"networks": ["10.0.0.0/8"]},
+        {"addresses": ["10.0.0.5", "192.0.2.1", "8.8.8.8"]},
+        {"addresses": ["::ffff:8.8.8.8"]},
+    ],
+)
+@pytest.mark.parametrize("kind", ["postgres", "redis"])
+def test_without_tls_it_is_said_at_which_private_addresses_a_database_is(kind, keys):
+    """P18: names may lead anywhere."""
+    key, text = problem(x=api(f"{kind}://db.example.com:5432", auth=[account(kind, tls=False)], **keys))
+    assert key == "api.x.auth[0].tls"
+    assert "expected TLS" in text
+    literal = problems(x=api(f"{kind}://8.8.8.8:5432", auth=[account(kind, tls=False)]))
+    assert [key for key, _ in literal] == ["api.x.auth[0].tls"]
+
+
+def test_nobody_looks_into_a_database():
+    keys = {"auth": [account()], "rules": [{"action": "allow"}]}
+    assert "expected HTTP, because the API has rules" in problem(x=api("postgres://db.example.com:5432", **keys))[1]
 
 
 @pytest.mark.parametrize("host", ["http://api.example.com", "tcp://api.example.com:5432"])

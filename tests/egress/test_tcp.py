@@ -1,50 +1,19 @@
 """Raw TCP: a real Redis, and servers that speak first or last, for a real client and for a socket."""
 
-import contextlib
-import shutil
-import socket
-import subprocess
-from pathlib import Path
-
-import anyio
 import pytest
-from tests.far_side.listening import HOST, listening
+from tests.far_side.listening import HOST, free_port, listening
+from tests.far_side.redis import redis as redis_server
 
 pytestmark = pytest.mark.anyio
 
 PASSWORD = "of-the-program-itself"
 
 
-def free_port():
-    with socket.create_server((HOST, 0)) as listener:
-        return listener.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 async def redis(tmp_path_factory):
     """The port of a Redis that wants a password."""
-    # Debian has the server in redis-tools as well, under another name: that package starts none by itself.
-    program = shutil.which("redis-server") or shutil.which("redis-check-rdb")
-    if program is None:
-        pytest.skip("redis-tools is not installed")
-    directory, port = tmp_path_factory.mktemp("redis"), free_port()
-    server = directory / "redis-server"
-    server.symlink_to(Path(program).resolve())
-    settings = {"port": port, "bind": HOST, "requirepass": PASSWORD, "save": "", "dir": directory, "logfile": "log"}
-    words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-    with subprocess.Popen([server, *words], stdout=subprocess.DEVNULL) as process:
-        await answering(port)
+    async with redis_server(tmp_path_factory.mktemp("redis"), PASSWORD) as port:
         yield port
-        process.terminate()
-
-
-async def answering(port):
-    with anyio.fail_after(10):
-        while True:
-            with contextlib.suppress(OSError):
-                await (await anyio.connect_tcp(HOST, port)).aclose()
-                return
-            await anyio.sleep(0.01)
 
 
 async def speak_first(stream):

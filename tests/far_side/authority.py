@@ -28,6 +28,13 @@ class Authority:
 
     def server(self, *names: str, protocols: tuple[str, ...] = ("h2", "http/1.1")) -> ssl.SSLContext:
         """What a server needs that is one of these names or addresses."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.pair(*names))
+        context.set_alpn_protocols(list(protocols))
+        return context
+
+    def pair(self, *names: str) -> Path:
+        """A file of a certificate for these names or addresses, and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives = x509.SubjectAlternativeName([_general(name) for name in names])
         certificate = (
@@ -35,10 +42,7 @@ class Authority:
         )
         path = self.directory / f"{certificate.serial_number}.pem"
         path.write_bytes(_pem(certificate) + _key_pem(key))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        context.set_alpn_protocols(list(protocols))
-        return context
+        return path
 
 
 def make(directory: Path) -> Authority:

@@ -1,6 +1,7 @@
 """A listener on a loopback address, plain or TLS, that counts its connections."""
 
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -55,6 +56,12 @@ async def listening(
         tasks.start_soon(listener.serve, serve)
         yield place
         tasks.cancel_scope.cancel()
+
+
+def free_port() -> int:
+    """A port of this address where nobody listens."""
+    with socket.create_server((HOST, 0)) as listener:
+        return listener.getsockname()[1]
 
 
 def protocol_of(stream: ByteStream) -> str | None:

@@ -234,6 +234,31 @@ def test_a_tcp_connection_goes_only_where_tcp_was_granted():
     assert connect("10.9.9.9", 5432).code == "host_not_granted"
 
 
+ACCOUNT = {"kind": "postgres", "username": "agent", "secret": "env:X"}
+DATABASES = Egress(
+    apis={
+        "orders": Api.model_validate(
+            {"hosts": ["postgres://db.test:5432"], "auth": [{**ACCOUNT, "databases": ["orders", "stock"]}]}
+        ),
+        "any": Api.model_validate({"hosts": ["postgres://any.test:5432"], "auth": [ACCOUNT]}),
+    }
+)
+
+
+def test_of_a_database_server_those_databases_are_opened_that_were_granted():
+    def open_database(database, host="db.test", scheme="postgres"):
+        action = Connect(scheme=scheme, host=host, port=5432, database=database)
+        return decide(Grant(egress=DATABASES), action)
+
+    assert open_database("orders") == open_database("stock") == open_database(None) == Allow(rule="api.orders")
+    assert open_database("whatever", host="any.test") == Allow(rule="api.any")
+    for other in "", "Orders", "orders ", "template1":
+        assert open_database(other).code == "database_not_granted"
+    assert "orders, stock" in open_database("other").hint
+    assert open_database(None, scheme="tcp").code == "port_not_granted"
+    assert open_database(None, scheme="redis").code == "port_not_granted"
+
+
 def test_a_denial_is_short_and_printable_whatever_was_sent():
     """N10: few tokens, and nothing that a terminal would obey."""
     many = Egress(apis={f"api-{n}": Api(hosts=(f"host-{n}.example.com",) * 3) for n in range(500)})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
+from gloveport.config.accounts import account_faults
 from gloveport.config.faults import Fault
 from gloveport.config.layers import Table
 from gloveport.config.order import order_faults
@@ -23,15 +24,20 @@ from gloveport.model.egress import (
     ClientCredentials,
     Header,
     Placeholder,
+    Postgres,
     Query,
+    Redis,
     RefreshToken,
     SigV4,
 )
 from gloveport.policy.headers import may_hold_a_credential
-from gloveport.policy.hosts import Place, is_address, parse_pattern
+from gloveport.policy.hosts import DEFAULT_PORTS, Place, is_address, parse_pattern
 from gloveport.secrets.files import open_safe
 
-_HOST_HINT = 'write "host", "host:port", "*.host", "http://host:port" or "tcp://host:port"; an IPv6 address in brackets'
+_HOST_HINT = (
+    'write "host", "host:port", "*.host", "http://host:port", "postgres://host:port", "redis://host:port" or '
+    '"tcp://host:port"; an IPv6 address in brackets'
+)
 
 _HOSTNAME = "gloveport"
 """Of every sandbox."""
@@ -63,6 +69,7 @@ def api_faults(data: Table) -> Iterator[Fault]:
         if parts.active:
             yield from _claim_faults(base, places, owners)
         yield from _scheme_faults(base, parts, places)
+        yield from account_faults(base, parts, places)
         yield from order_faults(base, parts)
         yield from _auth_faults(base, parts)
         yield from _placeholder_faults(base, parts, variables)
@@ -148,14 +155,14 @@ def _claim_faults(
 def _scheme_faults(base: KeyPath, parts: Parts, places: dict[int, Place]) -> Iterator[Fault]:
     for index, place in places.items():
         key, found = (*base, "hosts", index), f"found {shown(parts.hosts[index])}"
-        if parts.lengths.get("auth") and place.scheme != "https":
+        if parts.lengths.get("auth") and place.scheme in {"http", "tcp"}:
             yield Fault(
                 keys=(key,),
                 problem=f"expected HTTPS, because the API has auth, {found}",
                 hint="credentials never leave unencrypted: make an API of its own for this host, without auth",
             )
         seen = [name for name, said in (("rules", parts.lengths.get("rules")), ("types", parts.types)) if said]
-        for name in seen if place.scheme == "tcp" else ():
+        for name in seen if place.scheme not in DEFAULT_PORTS else ():
             yield Fault(
                 keys=(key,),
                 problem=f"expected HTTP, because the API has {name}, {found}",
@@ -196,6 +203,8 @@ def _places(auth: Auth) -> tuple[str, ...]:
             return ("header:authorization", "header:x-amz-date", "header:x-amz-security-token")
         case Bearer() | Basic() | ClientCredentials() | RefreshToken():
             return ("header:authorization",)
+        case Postgres() | Redis():
+            return ("login",)
 
 
 def _placeholder_faults(base: KeyPath, parts: Parts, variables: dict[str, KeyPath]) -> Iterator[Fault]:

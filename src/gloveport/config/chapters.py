@@ -85,12 +85,27 @@ kind = "bearer"
 secret = "env:GITHUB_TOKEN"
 ```
 
+A database, which programs open as `postgresql://db.example.com:5432/orders`, without a password:
+
+```toml
+[api.orders]
+hosts = ["postgres://db.example.com:5432"]
+
+[[api.orders.auth]]
+kind = "postgres"
+username = "agent"
+secret = "file:/etc/gloveport/secrets/orders"
+databases = ["orders"]
+```
+
 The same in a file of its own, `apis/github.toml`, has no `api.github` in its keys: `hosts = [...]`, `[[rules]]`,
 `[[auth]]`.
 
 - Of two patterns for one place the exact name decides, else the longer wildcard. Two active APIs can't name the same.
-- An API with `auth` has HTTPS hosts alone: credentials never leave unencrypted.
-- Nobody looks into the bytes of a `tcp://` host, so such an API has no `rules`, `auth` or `types`.
+- An API with `auth` has HTTPS hosts alone: credentials never leave unencrypted. Or it has databases alone: each
+  `postgres://` or `redis://` host needs an account of that kind, and no other.
+- Nobody looks into the bytes of a `tcp://` host, so such an API has no `rules`, `auth` or `types`; nor has a database
+  `rules` or `types`. What the account may do there is what programs may do.
 - A name that leads to an address which is not public is refused, unless `networks` or `addresses` names that address.
   A literal address in `hosts` is itself the permission to dial it, also where it is private.
 - By `localhost` and loopback addresses programs mean their own sandbox. A service on this host gets another name:
@@ -111,7 +126,7 @@ AUTH = """\
 
 What Gloveport adds to each request, on the host. What a program itself puts in the same place is taken out first. There
 may be several, each in a place of its own; `bearer`, `basic`, both kinds of `oauth2` and `sigv4` all need the header
-`Authorization`. `kind` is always required.
+`Authorization`. The last two kinds are accounts of databases. `kind` is always required.
 """
 
 SERVERS = """\

@@ -14,7 +14,9 @@ from gloveport.model.egress import (
     ClientCredentials,
     Header,
     Placeholder,
+    Postgres,
     Query,
+    Redis,
     RefreshToken,
     SigV4,
 )
@@ -93,7 +95,7 @@ def _taken(api: Api) -> tuple[set[bytes], set[str]]:
     headers, parameters = set(_NEVER), set[str]()
     for auth in api.auth:
         match auth:
-            case Placeholder():
+            case Placeholder() | Postgres() | Redis():
                 continue
             case Header():
                 headers.add(hyphenated(auth.name.lower().encode()))

@@ -70,15 +70,23 @@ class Dialer:
         context = self._context(route.ca_file, tuple(protocols))
         async with _limit(route, CONNECT_SECONDS, "connect to"):
             wire = await _first(route, addresses)
-            try:
-                await wire.ask_tls(context, route.host)
-            except OSError as error:
-                wire.close()
-                raise _no_tls(route, error) from error
-            except BaseException:
-                wire.close()
-                raise
+            await _secure(wire, context, route)
         return wire
+
+    async def secure(self, wire: Wire, route: Route, protocols: Sequence[str]) -> None:
+        """Go on by TLS on a connection to a route, or close it.
+
+        Args:
+            wire: The connection.
+            route: Where it leads.
+            protocols: What is offered by ALPN, the best first.
+
+        Raises:
+            UpstreamError: ``tls_failed`` or ``upstream_timeout``.
+        """
+        context = self._context(route.ca_file, tuple(protocols))
+        async with _limit(route, CONNECT_SECONDS, "agree on TLS with"):
+            await _secure(wire, context, route)
 
     async def _addresses(self, route: Route) -> Sequence[Address]:
         """Give what to connect to: every one checked, and none of them when one of them is refused."""
@@ -130,6 +138,17 @@ def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(list(protocols))
     return context
+
+
+async def _secure(wire: Wire, context: ssl.SSLContext, route: Route) -> None:
+    try:
+        await wire.ask_tls(context, route.host)
+    except OSError as error:
+        wire.close()
+        raise _no_tls(route, error) from error
+    except BaseException:
+        wire.close()
+        raise
 
 
 def _named(route: Route) -> Sequence[Address]:

@@ -27,7 +27,9 @@ from gloveport.model.egress import (
     ClientCredentials,
     Header,
     Placeholder,
+    Postgres,
     Query,
+    Redis,
     RefreshToken,
     SigV4,
 )
@@ -202,8 +204,8 @@ class Injector:
                 return _with_parameter(draft.out, auth.name, await self._vault.get(name, auth.secret))
             case SigV4():
                 return await self._signed(name, auth, route, draft), "header:authorization"
-            case Placeholder():
-                raise AssertionError("a placeholder is filled in, not put in")
+            case Placeholder() | Postgres() | Redis():
+                raise AssertionError("a placeholder is filled in, and a database is no request")
 
     async def _signed(self, name: str, auth: SigV4, route: Route, draft: Draft) -> Outbound:
         token = auth.session_token

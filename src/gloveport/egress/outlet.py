@@ -73,6 +73,7 @@ class Outlet:
         whole_bodies: Places for requests whose bodies are held whole; who finds none waits.
         windows: Places for answers that are decoded with much memory.
         own_text: Which secrets it has itself sent.
+        sessions: Its sessions in databases: host, port, and the key by which a query of the session is cancelled.
     """
 
     gateway: Gateway
@@ -85,6 +86,7 @@ class Outlet:
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
     own_text: OwnText = field(init=False)
+    sessions: set[tuple[str, int, bytes]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_text", OwnText(self.gateway.vault))

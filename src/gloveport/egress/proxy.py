@@ -6,19 +6,28 @@ connected to, which stands for a granted name inside. Where TLS is spoken it end
 
 import contextlib
 import socket
+from collections.abc import Awaitable, Callable, Mapping
 
 from gloveport.egress.conversation import Conversation
 from gloveport.egress.exchange import exchange
 from gloveport.egress.heads import Malformed, RequestHead
 from gloveport.egress.network import PROXY
 from gloveport.egress.outlet import Outlet
+from gloveport.egress.postgres import serve_postgres
+from gloveport.egress.redis import serve_redis
 from gloveport.egress.request import Site, malformed, parse_authority
 from gloveport.egress.tunnel import tunnel
 from gloveport.egress.wire import Wire
 from gloveport.errors import Denied
+from gloveport.model.egress import Api, ConnectionScheme
 from gloveport.policy.hosts import canonical_host, find
 
 _HANDSHAKE = b"\x16"  # TLS record type
+_CONNECTIONS: Mapping[ConnectionScheme, Callable[[Outlet, Wire, str, Api, str, int], Awaitable[None]]] = {
+    "tcp": tunnel,
+    "postgres": serve_postgres,
+    "redis": serve_redis,
+}
 
 
 async def answer(outlet: Outlet, connection: socket.socket) -> None:
@@ -39,10 +48,11 @@ async def answer(outlet: Outlet, connection: socket.socket) -> None:
 
 
 async def _lead(outlet: Outlet, wire: Wire, host: str, port: int) -> None:
-    """A connection that leads to one place: passed on unseen where that is granted, else it has to be HTTP."""
-    if found := find(outlet.guard.grant.egress, "tcp", host, port):
-        await tunnel(outlet, wire, *found, host, port)
-        return
+    """A connection that leads to one place: a database, or passed on unseen where that is granted, else HTTP."""
+    for scheme, serve in _CONNECTIONS.items():
+        if found := find(outlet.guard.grant.egress, scheme, host, port):
+            await serve(outlet, wire, *found, host, port)
+            return
     first = await wire.peek()
     if first != _HANDSHAKE:
         await _converse(outlet, wire, Site("http", host, port))

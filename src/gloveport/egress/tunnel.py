@@ -10,6 +10,7 @@ from gloveport.egress.messages import Route
 from gloveport.egress.outlet import Outlet
 from gloveport.egress.wire import Wire
 from gloveport.errors import Denied, UpstreamError
+from gloveport.guard import Ending
 from gloveport.model.egress import Api, Connect
 
 
@@ -28,24 +29,41 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
         OSError: The program's end broke.
         AuditError: It can't be written down.
     """
+    with contextlib.suppress(Denied, UpstreamError):
+        async with admit_connection(outlet, name, Connect(host=host, port=port)) as (_, count):
+            route = Route(api=name, scheme="http", host=host, port=port, networks=api.networks, addresses=api.addresses)
+            await join(wire, await outlet.gateway.upstreams.connect(route), count)
+
+
+@contextlib.asynccontextmanager
+async def admit_connection(outlet: Outlet, name: str, action: Connect) -> AsyncIterator[tuple[Ending, Count]]:
+    """Let a program have a connection for as long as the context lasts, and tell of it in the log and in its answer.
+
+    Args:
+        outlet: The way out of the execution that asks.
+        name: Of the API that it goes to.
+        action: What has to be decided.
+
+    Raises:
+        Denied: It is refused.
+        AuditError: It can't be written down.
+    """
     code = reason = None
     count = Count()
     try:
         outlet.require_budget()
-        async with outlet.guard.admit(Connect(host=host, port=port)) as ending:
+        async with outlet.guard.admit(action) as ending:
             ending.fields["api"] = name
             try:
-                route = Route(
-                    api=name, scheme="http", host=host, port=port, networks=api.networks, addresses=api.addresses
-                )
-                far = await outlet.gateway.upstreams.connect(route)
-                await join(wire, far, count)
+                yield ending, count
             finally:
                 ending.fields.update(sent_bytes=count.sent, received_bytes=count.received)
     except (Denied, UpstreamError) as error:
         code, reason = error.code, outlet.said(error)
+        raise
     finally:
-        outlet.journal.add(method="CONNECT", url=f"tcp://{host}:{port}", code=code, reason=reason)
+        url = f"{action.scheme}://{action.host}:{action.port}"
+        outlet.journal.add(method="CONNECT", url=url, code=code, reason=reason)
 
 
 async def join(near: Wire, far: Wire, count: Count) -> None:

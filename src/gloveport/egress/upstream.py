@@ -8,7 +8,7 @@ unless doing it twice is the same.
 import contextlib
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -113,6 +113,14 @@ class Upstreams:
             UpstreamError: ``name_not_found``, ``address_refused``, ``upstream_unreachable`` or ``upstream_timeout``.
         """
         return await self._dialer.connect(route)
+
+    async def secure(self, wire: Wire, route: Route, protocols: Sequence[str]) -> None:
+        """Go on by TLS on a connection to a route, or close it.
+
+        Raises:
+            UpstreamError: ``tls_failed`` or ``upstream_timeout``.
+        """
+        await self._dialer.secure(wire, route, protocols)
 
     async def post(self, route: Route, out: Outbound, body: bytes) -> tuple[int, Headers, bytes]:
         """Send a small request on a connection of its own, and give status, headers and body of its answer.

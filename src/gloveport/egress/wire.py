@@ -120,6 +120,11 @@ class Wire:
         return self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
 
     @property
+    def certificate(self) -> bytes | None:
+        """By what the server of a TLS session has proved who it is, in DER; None without TLS."""
+        return self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+
+    @property
     def local_address(self) -> tuple[str, int]:
         """Address and port at this end."""
         host, port = self._socket.getsockname()[:2]

@@ -23,6 +23,8 @@ HeaderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~
 Method: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$")]
 HttpsUrl: TypeAlias = Annotated[str, Field(pattern=r"^https://[^\s\x00-\x1f#]+$")]
 PlainText: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+AccountName: TypeAlias = Annotated[PlainText, Field(min_length=1, max_length=128)]
+DatabaseName: TypeAlias = Annotated[PlainText, Field(min_length=1, max_length=63)]
 UrlPath: TypeAlias = Annotated[str, Field(pattern=r"^/[^\s?#\x00]*$")]
 PlaceholderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 PlaceholderPlace: TypeAlias = Annotated[
@@ -148,10 +150,40 @@ class SigV4(Value):
     """Service to sign for, such as `s3`."""
 
 
-Auth: TypeAlias = Annotated[
-    Bearer | Basic | Header | Query | Placeholder | ClientCredentials | RefreshToken | SigV4,
-    Field(discriminator="kind"),
-]
+class Postgres(Value):
+    """An account of a PostgreSQL server: programs connect without a password, Gloveport logs in for them."""
+
+    kind: Literal["postgres"]
+    username: AccountName
+    """The account, whichever user a program names."""
+    secret: Secret
+    """Where its password is."""
+    databases: tuple[DatabaseName, ...] = ()
+    """Databases that programs may open; who names none, or the one of his user's name, gets the first. Empty: any."""
+    tls: bool = True
+    """Whether the server is reached by TLS, and proves who it is. `false` is for `addresses` that are not public; the
+    server must then ask for the password by SCRAM, which does not tell it."""
+
+
+class Redis(Value):
+    """An account of a Redis server: programs connect without a password, Gloveport logs in for them.
+
+    It must not be one that may ask for the password (`CONFIG GET requirepass`).
+    """
+
+    kind: Literal["redis"]
+    username: PlainText = ""
+    """The user of the access control list; empty for the password alone."""
+    secret: Secret
+    """Where the password is."""
+    tls: bool = True
+    """Whether the server is reached by TLS, and proves who it is. `false` is for `addresses` that are not public: to
+    them the password goes as it is."""
+
+
+HttpAuth: TypeAlias = Bearer | Basic | Header | Query | Placeholder | ClientCredentials | RefreshToken | SigV4
+DatabaseAuth: TypeAlias = Postgres | Redis
+Auth: TypeAlias = Annotated[HttpAuth | DatabaseAuth, Field(discriminator="kind")]
 
 
 class Rule(Value):
@@ -166,21 +198,22 @@ class Rule(Value):
 
 
 class Api(Value):
-    """An HTTP API, or a TCP service, that programs may reach."""
+    """An HTTP API, a database, or a TCP service, that programs may reach."""
 
     description: str = ""
     """What it is for, in a sentence for the agent."""
 
     hosts: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Where it is: `host` and `host:port` are HTTPS, `http://host:port` is not encrypted, `tcp://host:port` is
-    passed on unseen. `*.host` stands for every name below it."""
+    """Where it is: `host` and `host:port` are HTTPS, `http://host:port` is not encrypted. `*.host` stands for every
+    name below it. `postgres://host:port` and `redis://host:port` are databases, `tcp://host:port` is passed on
+    unseen."""
 
     rules: tuple[Rule, ...] = ()
     """What may be asked of it: the first rule that matches decides, what none matches is denied. Without any:
     everything."""
 
     auth: tuple[Auth, ...] = ()
-    """What Gloveport adds to each request. Programs never see it."""
+    """What Gloveport adds to each request, or logs in to a database with. Programs never see it."""
 
     stand_ins: tuple[PlaceholderName, ...] = ()
     """Variables that its libraries demand, such as `OPENAI_API_KEY`: programs find a harmless text in each, which is
@@ -230,6 +263,7 @@ def outline(egress: Egress) -> dict[str, JsonValue]:
 
 
 Scheme: TypeAlias = Literal["https", "http"]
+ConnectionScheme: TypeAlias = Literal["tcp", "postgres", "redis"]
 
 
 class Fetch(Value):
@@ -244,11 +278,14 @@ class Fetch(Value):
 
 
 class Connect(Value):
-    """Action: open a TCP connection whose bytes nobody looks at."""
+    """Action: open a TCP connection whose bytes nobody looks at, in a database after the login."""
 
     kind: Literal["connect"] = "connect"
+    scheme: ConnectionScheme = "tcp"
     host: str
     port: int
+    database: str | None = None
+    """Of PostgreSQL; null where none is opened."""
 
 
 class Exchange(Value):

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from itertools import combinations
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import idna
 
-from gloveport.model.egress import Api, Egress
+from gloveport.model.egress import Api, ConnectionScheme, Egress, Scheme
 
-PlaceScheme: TypeAlias = Literal["https", "http", "tcp"]
+PlaceScheme: TypeAlias = Scheme | ConnectionScheme
 
 _LONGEST = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -24,7 +24,7 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
-_SCHEMES: tuple[PlaceScheme, ...] = ("https", "http", "tcp")
+_SCHEMES: tuple[PlaceScheme, ...] = ("https", "http", "tcp", "postgres", "redis")
 DEFAULT_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
 """Of schemes that have one."""
 
@@ -114,7 +114,7 @@ def is_canonical(host: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_pattern(text: str) -> Place:
-    """Read one of an API's ``hosts``: ``host``, ``host:port``, or either behind ``https://``, ``http://``, ``tcp://``.
+    """Read one of an API's ``hosts``: ``host``, ``host:port``, or either behind a scheme.
 
     Raises:
         ValueError: It is none. The message is for the operator.
@@ -122,7 +122,7 @@ def parse_pattern(text: str) -> Place:
     before, mark, rest = text.rpartition("://")
     scheme = next((known for known in _SCHEMES if known == before), None) if mark else "https"
     if scheme is None:
-        raise ValueError(f"{text!r} has an unknown scheme: there are https, http and tcp.")
+        raise ValueError(f"{text!r} has an unknown scheme: there are {', '.join(_SCHEMES)}.")
     if any(character in rest for character in "/?#@"):
         raise ValueError(f"{text!r} names more than a place: leave away path, query and user.")
     match = _HOST_AND_PORT.fullmatch(rest)
@@ -135,8 +135,8 @@ def _pattern_host(scheme: str, text: str) -> str:
     """A wildcard needs two labels at least after it: one for a whole top-level domain is a slip, not a grant."""
     if not text.startswith("*."):
         return canonical_host(text)
-    if scheme == "tcp":
-        raise ValueError(f"{text!r}: a TCP service needs its whole name.")
+    if scheme not in DEFAULT_PORTS:
+        raise ValueError(f"{text!r}: what is no HTTP API needs its whole name.")
     suffix = canonical_host(text[2:])
     if "." not in suffix or is_address(suffix):
         raise ValueError(f"{text!r} is too wide: `*.` stands before a name of two labels or more.")
@@ -147,7 +147,7 @@ def _pattern_port(text: str, scheme: str, digits: str | None) -> int:
     if digits is None and scheme in DEFAULT_PORTS:
         return DEFAULT_PORTS[scheme]
     if digits is None:
-        raise ValueError(f"{text!r} needs a port, as in tcp://host:5432.")
+        raise ValueError(f"{text!r} needs a port, as in {scheme}://host:5432.")
     if _PORT.fullmatch(digits) is None or int(digits) > 65_535:
         raise ValueError(f"{text!r} has no port from 1 to 65535.")
     return int(digits)

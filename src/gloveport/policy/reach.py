@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from gloveport.model import Allow, Ask, Decision, Deny
-from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
+from gloveport.model.egress import Api, Connect, Egress, Fetch, Postgres, Rule
 from gloveport.policy.hosts import Place, find, is_address, is_canonical, places_of
 from gloveport.policy.paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, listed, shown
@@ -41,16 +41,28 @@ def decide_fetch(egress: Egress, action: Fetch) -> Decision:
 
 
 def decide_connect(egress: Egress, action: Connect) -> Decision:
-    """Decide a TCP connection: only to what the operator named as ``tcp://``, whatever else is open."""
+    """Decide a TCP connection: only to what the operator named by its scheme, whatever else is open."""
     if not is_canonical(action.host):
         return _unknown_host(egress, action.host)
-    found = find(egress, "tcp", action.host, action.port)
+    found = find(egress, action.scheme, action.host, action.port)
     if found is not None:
-        return Allow(rule=f"api.{found[0]}")
+        return _by_databases(*found, action)
     granted = places_of(egress, action.host)
     if granted:
-        return _not_there(Place("tcp", action.host, action.port), granted)
+        return _not_there(Place(action.scheme, action.host, action.port), granted)
     return _unknown_host(egress, action.host)
+
+
+def _by_databases(name: str, api: Api, action: Connect) -> Decision:
+    """Decide which databases of a server may be opened. To cancel a query none is."""
+    granted = [database for auth in api.auth if isinstance(auth, Postgres) for database in auth.databases]
+    if action.database is None or not granted or action.database in granted:
+        return Allow(rule=f"api.{name}")
+    return Deny(
+        code="database_not_granted",
+        reason=f"API {name!r} grants no database {shown(action.database)}.",
+        hint=f"Granted is: {listed(granted)}. {FINAL}",
+    )
 
 
 def _by_rules(name: str, api: Api, action: Fetch) -> Decision:

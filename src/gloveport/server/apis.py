@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gloveport.model.egress import Api, Auth, Egress, Placeholder, Rule
+from gloveport.model.egress import Api, Auth, Egress, Placeholder, Postgres, Redis, Rule
 
 
 def apis_text(egress: Egress, name: str | None) -> str:
@@ -36,4 +36,9 @@ def _rule(rule: Rule) -> str:
 def _auth(auth: Auth) -> str:
     if isinstance(auth, Placeholder):
         return f"put the value of environment variable {auth.name} into {' or '.join(auth.places)}"
+    if isinstance(auth, Postgres):
+        to = f" to database {' or '.join(auth.databases)}" if auth.databases else ""
+        return f"logged in on the way; connect{to} without user and password"
+    if isinstance(auth, Redis):
+        return "logged in on the way; connect without user and password"
     return "added on the way; send none"

@@ -1,0 +1,62 @@
+"""Whether databases and accounts belong together, and whether an account's password stays where it is safe."""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+
+from gloveport.config.faults import Fault
+from gloveport.config.parts import Parts
+from gloveport.config.schema import KeyPath
+from gloveport.config.wording import shown
+from gloveport.model.egress import Postgres, Redis
+from gloveport.policy.addresses import is_global, unmapped
+from gloveport.policy.hosts import Place, is_address
+
+_DATABASES = ("postgres", "redis")
+
+
+def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> Iterator[Fault]:
+    """Name the databases without an account, the accounts without a database, and those that need TLS.
+
+    Args:
+        base: Key of the API.
+        parts: What it says.
+        places: Those of its hosts that are some, by their index.
+    """
+    yield from _host_faults(base, parts, places)
+    for index, auth in parts.auth.items():
+        key = (*base, "auth", index)
+        wanted = auth.kind if isinstance(auth, Postgres | Redis) else "https"
+        other = next((place for place in places.values() if wanted != place.scheme in {"https", *_DATABASES}), None)
+        if other is not None:
+            yield Fault(
+                keys=(key,),
+                problem=f"expected {wanted}:// hosts alone for the kind {shown(auth.kind)}, found {shown(str(other))}",
+                hint="make an API of its own for each kind of host",
+            )
+        if isinstance(auth, Postgres | Redis) and not auth.tls and not _is_private(parts, places):
+            yield Fault(
+                keys=((*key, "tls"),),
+                problem="expected TLS, because the API does not say at which addresses it is that are not public",
+                hint='leave out tls = false, or name them, as in addresses = ["127.0.0.1"]',
+            )
+
+
+def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> Iterator[Fault]:
+    if len(parts.auth) != parts.lengths.get("auth", 0):  # of one with a fault nobody knows what it was for
+        return
+    kinds = {auth.kind for auth in parts.auth.values()}
+    for index, place in places.items():
+        if place.scheme in _DATABASES and place.scheme not in kinds:
+            yield Fault(
+                keys=((*base, "hosts", index),),
+                problem=f"expected an account in auth, because it is a database, found {shown(str(place))}",
+                hint=f'add one of the kind "{place.scheme}", or write tcp:// where programs log in by themselves',
+            )
+
+
+def _is_private(parts: Parts, places: Mapping[int, Place]) -> bool:
+    """Whether each address that is dialled is written here, and is not public."""
+    dialled = [*parts.addresses.values()]
+    if not dialled and all(is_address(place.host) for place in places.values()):
+        dialled = [ip_address(place.host) for place in places.values()]
+    return bool(dialled) and not any(is_global(unmapped(address)) for address in dialled)

@@ -1,0 +1,179 @@
+"""What logins to databases have in common: the password, the way to the server, what is read of both ends."""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Self
+
+import anyio
+
+from gloveport.egress.messages import Route
+from gloveport.egress.outlet import Outlet
+from gloveport.egress.wire import Wire
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.guard import Ending
+from gloveport.model.egress import Api, DatabaseAuth
+from gloveport.policy.wording import printable
+
+LOGIN_SECONDS = 30.0
+"""How long a program may take to say what it wants, and a server to let it in."""
+
+_LINGER_SECONDS = 2.0
+_MOST_OF_A_MESSAGE = 500
+_OWNERS = "The owner of this computer has to repair it (gloveport doctor tells why); a program can't."
+
+_log = logging.getLogger(__name__)
+
+
+class RejectedError(UpstreamError):
+    """The server lets nobody in.
+
+    Attributes:
+        answer: What it said, in its protocol's own form, without secrets and bounded. For the program alone.
+    """
+
+    def __init__(self, route: Route, answer: bytes) -> None:
+        super().__init__(
+            "login_refused",
+            f"{route.host}:{route.port} has refused the login.",
+            hint=f"The owner has to check the account in the configuration of {route.api}.",
+        )
+        self.answer = answer
+
+
+def route_to(name: str, api: Api, auth: DatabaseAuth, host: str, port: int) -> Route:
+    """Where a database is, as the operator names it."""
+    return Route(
+        api=name,
+        scheme="https" if auth.tls else "http",
+        host=host,
+        port=port,
+        networks=api.networks,
+        addresses=api.addresses,
+        ca_file=api.ca_file,
+    )
+
+
+async def fetch_password(outlet: Outlet, name: str, auth: DatabaseAuth, ending: Ending) -> str:
+    """Fetch the password of an account. From here on it is scrubbed.
+
+    Raises:
+        UpstreamError: ``secret_unavailable``.
+    """
+    try:
+        return await outlet.gateway.vault.get(f"{name}.{auth.kind}", auth.secret)
+    except ConfigError as error:
+        ending.fields["secret"] = str(error.args[0])
+        _log.warning("no connection for %s: %s", name, error)
+        reason = f"The password of the API {name!r} can't be had."
+        raise UpstreamError("secret_unavailable", reason, hint=_OWNERS) from error
+
+
+def quote(outlet: Outlet, text: bytes) -> str:
+    """What a server says, to be told to the program: without secrets, printable and bounded."""
+    return printable(outlet.clean(text.decode(errors="replace")))[:_MOST_OF_A_MESSAGE]
+
+
+async def read_exactly(wire: Wire, size: int) -> bytes:
+    """Read so many bytes, and none of those that follow.
+
+    Raises:
+        OSError: It ends before, or has broken.
+    """
+    data = b""
+    while len(data) < size:
+        piece = await wire.receive(size - len(data))
+        if not piece:
+            raise ConnectionResetError("it ended too early")
+        data += piece
+    return data
+
+
+async def hang_up(wire: Wire, answer: bytes) -> None:
+    """Say a program why it has no session, and end it; what it still sends is taken for a while.
+
+    To close at once would take back the answer: programs send their first command without waiting.
+
+    Raises:
+        OSError: It has gone.
+    """
+    await wire.send(answer)
+    wire.finish()
+    with anyio.move_on_after(_LINGER_SECONDS), contextlib.suppress(OSError):
+        while await wire.receive():
+            pass
+
+
+@contextlib.asynccontextmanager
+async def limit_login(route: Route) -> AsyncIterator[None]:
+    """Bound how long it may take until a server lets somebody in.
+
+    Raises:
+        UpstreamError: ``upstream_timeout``.
+    """
+    try:
+        with anyio.fail_after(LOGIN_SECONDS):
+            yield
+    except TimeoutError as error:
+        message = f"{route.host}:{route.port} took more than {LOGIN_SECONDS:.0f} s for the login."
+        raise UpstreamError("upstream_timeout", message) from error
+
+
+class Server:
+    """A database's end of a connection during the login."""
+
+    def __init__(self, wire: Wire, route: Route) -> None:
+        self.wire = wire
+        self.route = route
+
+    @classmethod
+    async def connect(cls, outlet: Outlet, route: Route) -> Self:
+        """Open a connection, without TLS.
+
+        Raises:
+            UpstreamError: It can't be reached.
+        """
+        return cls(await outlet.gateway.upstreams.connect(route), route)
+
+    async def secure(self, outlet: Outlet, protocols: Sequence[str]) -> None:
+        """Go on by TLS.
+
+        Raises:
+            UpstreamError: The server can't prove who it is.
+        """
+        await outlet.gateway.upstreams.secure(self.wire, self.route, protocols)
+
+    async def send(self, data: bytes) -> None:
+        """Send it.
+
+        Raises:
+            UpstreamError: ``upstream_broke_off``.
+        """
+        try:
+            await self.wire.send(data)
+        except OSError as error:
+            raise self._broken() from error
+
+    async def read(self, size: int) -> bytes:
+        """Read so many bytes.
+
+        Raises:
+            UpstreamError: ``upstream_broke_off``.
+        """
+        try:
+            return await read_exactly(self.wire, size)
+        except OSError as error:
+            raise self._broken() from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.wire.close()
+
+    def refuse(self, what: str, *, hint: str = "") -> UpstreamError:
+        """Make the error of a server that is not logged in to: ``what`` completes its name."""
+        return UpstreamError("bad_response", f"{self.route.host}:{self.route.port} {what}", hint=hint)
+
+    def _broken(self) -> UpstreamError:
+        return UpstreamError(
+            "upstream_broke_off", f"{self.route.host}:{self.route.port} has ended the connection during the login."
+        )

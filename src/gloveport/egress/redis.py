@@ -1,0 +1,139 @@
+"""Redis: logs in to the server for a program, and then passes on the bytes.
+
+A program that begins with a login of its own, as libraries do that were given any password, is told that it is logged
+in. Later ones are passed on: whoever knows another account's password may use it, as everywhere.
+"""
+
+import contextlib
+import re
+
+from gloveport.egress.database import RejectedError, Server, fetch_password, hang_up, limit_login, quote, route_to
+from gloveport.egress.outlet import Outlet
+from gloveport.egress.tunnel import admit_connection, join
+from gloveport.egress.wire import Wire
+from gloveport.errors import Denied, UpstreamError
+from gloveport.model.egress import Api, Connect, Redis
+
+_HANDSHAKE = b"\x16"  # TLS record type
+_OK = b"+OK\r\n"
+_LONGEST_LINE = 1024
+_LONGEST_LOGIN = 4096
+_COMMAND = re.compile(rb"\*([1-9][0-9]?)\r\n")
+_WORD = re.compile(rb"\$([0-9]{1,4})\r\n")
+_LOGIN = re.compile(rb"\*[1-9][0-9]?\r\n\$[45]\r\n(?:AUTH|HELLO)\r\n", re.IGNORECASE)
+_LONGEST_BEGINNING = len(b"*99\r\n$5\r\nHELLO\r\n")
+
+
+async def serve_redis(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, port: int) -> None:
+    """Answer a Redis client until it or the server has ended. Why there is no session is told as servers do.
+
+    Raises:
+        OSError: The program's end broke.
+        AuditError: It can't be written down.
+    """
+    if await wire.peek() == _HANDSHAKE:  # programs speak first
+        await wire.answer_tls(outlet.gateway.authority.context(host))
+    (auth,) = (auth for auth in api.auth if isinstance(auth, Redis))
+    action = Connect(scheme="redis", host=host, port=port)
+    try:
+        async with admit_connection(outlet, name, action) as (ending, count):
+            if auth.username:
+                ending.fields["user"] = auth.username
+            password = await fetch_password(outlet, name, auth, ending)
+            route = route_to(name, api, auth, host, port)
+            async with limit_login(route):
+                server = await Server.connect(outlet, route)
+            with contextlib.closing(server):
+                async with limit_login(route):
+                    if auth.tls:
+                        await server.secure(outlet, ())
+                    await _log_in(outlet, server, auth, password)
+                first = await _take_login(wire)
+                await server.send(first)
+                count.sent += len(first)
+                await join(wire, server.wire, count)
+    except RejectedError as error:
+        await hang_up(wire, error.answer)
+    except (Denied, UpstreamError) as error:
+        answer = f"-ERR Gloveport: {outlet.message(error)} {outlet.hint(error)}".rstrip()
+        await hang_up(wire, answer.encode() + b"\r\n")
+
+
+async def _log_in(outlet: Outlet, server: Server, auth: Redis, password: str) -> None:
+    words = [b"AUTH", *([auth.username.encode()] if auth.username else []), password.encode()]
+    answer = await _ask(server, words)
+    if answer.startswith(b"-"):
+        outlet.gateway.vault.forget(auth.secret)
+        raise RejectedError(server.route, b"-%s\r\n" % quote(outlet, answer[1:-2]).encode())
+    if answer != _OK:
+        raise server.refuse("does not speak as Redis does.")
+    # Else a program would ask for it: the server keeps it as it is.
+    answer = await _ask(server, [b"CONFIG", b"GET", b"requirepass"])
+    if not answer.startswith(b"-"):
+        raise UpstreamError(
+            "secret_readable",
+            f"The account at {server.route.host}:{server.route.port} may read its own password (CONFIG GET).",
+            hint="The owner has to make a user without that right: ACL SETUSER agent on >PASSWORD ~* &* +@all -@admin",
+        )
+
+
+async def _ask(server: Server, words: list[bytes]) -> bytes:
+    """Send a command and give the first line of its answer. Servers say nothing but answers."""
+    await server.send(_pack(words))
+    line = b""
+    while not line.endswith(b"\r\n") and len(line) < _LONGEST_LINE:
+        line += await server.read(1)
+    return line
+
+
+async def _take_login(wire: Wire) -> bytes:
+    """Answer the login with which a program begins, if it does. What else it has said is to be passed on."""
+    data = b""
+    while len(data) <= _LONGEST_LOGIN and (len(data) < _LONGEST_BEGINNING or _LOGIN.match(data)):
+        piece = await wire.receive(_LONGEST_LOGIN)
+        data += piece
+        try:
+            words, rest = _parse_command(data)
+        except ValueError:  # it is none that is looked at
+            break
+        name = words[0].upper() if words else b""
+        if name == b"AUTH":
+            await wire.send(_OK)
+            return rest
+        if name == b"HELLO":
+            return _pack(_without_login(words)) + rest
+        if words or not piece or not data.startswith(b"*"):
+            break
+    return data
+
+
+def _parse_command(data: bytes) -> tuple[list[bytes], bytes]:
+    """Give the words of the first command, where all of it is there, and what follows it.
+
+    Raises:
+        ValueError: It is none, or a long one.
+    """
+    words: list[bytes] = []
+    command = _COMMAND.match(data)
+    if command is None:
+        return words, data
+    at = command.end()
+    while len(words) < int(command[1]):
+        word = _WORD.match(data, at)
+        if word is None and b"\r\n" in data[at:]:
+            raise ValueError
+        if word is None or len(data) < (end := word.end() + int(word[1]) + 2):
+            return [], data
+        words.append(data[word.end() : end - 2])
+        at = end
+    return words, data[at:]
+
+
+def _without_login(words: list[bytes]) -> list[bytes]:
+    """``HELLO 3 AUTH user password SETNAME name`` without user and password."""
+    at = next((number for number, word in enumerate(words) if word.upper() == b"AUTH"), len(words))
+    return [*words[:at], *words[at + 3 :]]
+
+
+def _pack(words: list[bytes]) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)

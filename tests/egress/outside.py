@@ -1,0 +1,77 @@
+"""The doors of one execution without its sandbox, for clients that run beside the tests."""
+
+import contextlib
+import functools
+import socket
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gloveport import door
+from gloveport.audit import read
+from gloveport.audit.log import AuditLog
+from gloveport.audit.record import Record
+from gloveport.egress.authority import Authority
+from gloveport.egress.inject import Injector
+from gloveport.egress.oauth import Tokens
+from gloveport.egress.outlet import Gateway, Outlet
+from gloveport.egress.proxy import answer
+from gloveport.egress.upstream import Upstreams
+from gloveport.guard import Guard
+from gloveport.model import Grant
+from gloveport.model.egress import Api, Egress
+from gloveport.policy.hosts import exact_places
+from gloveport.secrets.scrub import Needles
+from gloveport.secrets.sources import Sources
+from gloveport.secrets.vault import Vault
+
+DOOR = "127.0.0.12"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """An execution that is nothing but its way out.
+
+    Attributes:
+        outlet: Its way out. All names lead to ``DOOR``.
+        ca_file: What its programs trust.
+        audit: Directory of the log.
+    """
+
+    outlet: Outlet
+    ca_file: str
+    audit: Path
+
+    def records(self, kind: str = "") -> list[Record]:
+        wanted = read.Filter(kind=kind or None)
+        return [record for record in read.records(self.audit) if wanted.matches(record)]
+
+    def written(self) -> str:
+        return "".join(path.read_text() for path in self.audit.glob("*.jsonl"))
+
+
+@contextlib.asynccontextmanager
+async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis) -> AsyncIterator[Outside]:
+    """Open the doors of an execution that may use these APIs, all of which are at one name."""
+    vault = Vault(Sources(secrets))
+    egress = Egress(apis={key: Api.model_validate(api) for key, api in apis.items()})
+    authority = Authority()
+    (directory / "ca.pem").write_text(authority.certificate)
+    with contextlib.ExitStack() as stack:
+        log = AuditLog.open(directory / "audit", max_file_bytes=1 << 20, clean=vault.clean_fields)
+        audit = stack.enter_context(log)
+        async with Upstreams() as upstreams:
+            injector = Injector(vault, Tokens(vault, upstreams.post))
+            outlet = Outlet(
+                gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
+                guard=Guard(grant=Grant(egress=egress), audit=audit, caller="tester", run_id="run-1"),
+                names={DOOR: name},
+                placeholders={},
+                redactions=Needles(),
+            )
+            listeners = [socket.create_server((DOOR, place.port)) for place in exact_places(egress)]
+            for listener in listeners:
+                listener.settimeout(0)
+                stack.callback(listener.close)
+            async with door.opened(listeners, functools.partial(answer, outlet)):
+                yield Outside(outlet, str(directory / "ca.pem"), directory / "audit")
