@@ -13,6 +13,8 @@ from tests.far_side.listening import HOST
 from tests.far_side.web import web
 
 from gloveport.config import Config
+from gloveport.model.egress import Api, Egress
+from gloveport.server.apis import apis_text
 from gloveport.server.protocol import make_server
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +52,25 @@ def config(far, api_at):
         "gamma": api_at(port, name="gamma.test", auth=[missing]),
         "off": api_at(port, name="off.test", active=False),
     }
+
+
+def test_an_agent_is_told_how_its_programs_reach_a_database():
+    """N10: without a word about whose account it is."""
+    account = {"kind": "postgres", "username": "agent-4711", "secret": "env:X", "databases": ["orders", "stock"]}
+    apis = {
+        "orders": Api.model_validate({"hosts": ["postgres://db.test:5432"], "auth": [account]}),
+        "cache": Api.model_validate(
+            {"hosts": ["redis://cache.test:6379"], "auth": [{"kind": "redis", "secret": "env:X"}]}
+        ),
+    }
+    assert apis_text(Egress(apis=apis), None).splitlines() == [
+        "cache",
+        "  hosts: redis://cache.test:6379",
+        "  auth: logged in on the way; connect without user and password",
+        "orders",
+        "  hosts: postgres://db.test:5432",
+        "  auth: logged in on the way; connect to database orders or stock without user and password",
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def saying(*data):
 SCRAM = message(b"R", 10, b"SCRAM-SHA-256\0\0")
 
 
-async def hash_password(session, *, change_first=None, change_final=None, end=OK):
+async def hash_password(session, *, change_first=None, change_final=None, steps=(11, 12), end=OK):
     """Ask for SCRAM as a server does, and change one thing."""
     await session.say(SCRAM)
     mechanism = ScramMechanism("SCRAM-SHA-256")
@@ -106,12 +106,12 @@ async def hash_password(session, *, change_first=None, change_final=None, end=OK
     body = await session.hear()
     server.set_client_first(body[body.index(b"\0") + 5 :].decode())
     first = server.get_server_first()
-    await session.say(message(b"R", 11, (change_first(first) if change_first else first).encode()))
+    await session.say(message(b"R", steps[0], (change_first(first) if change_first else first).encode()))
     server.set_client_final((await session.hear()).decode())
     final = server.get_server_final()
     if change_final:
         final = change_final(final)
-    await session.say((message(b"R", 12, final.encode()) if final else b"") + end)
+    await session.say((message(b"R", steps[1], final.encode()) if final else b"") + end)
     await session.hear()
 
 
@@ -142,6 +142,9 @@ LIARS = {
     "an empty signature": scram(change_final=lambda _: "v="),
     "an error in its place": scram(change_final=lambda _: "e=other-error"),
     "the signature as an error": scram(change_final=lambda final: final.replace("v=", "e=")),
+    "the last step first": scram(steps=(12, 12)),
+    "the first step twice": scram(steps=(11, 11)),
+    "a yes in place of the proof": scram(steps=(11, 0)),
     "no yes": scram(end=READY),
     "one more question": scram(end=message(b"R", 3)),
     "other mechanisms": saying(message(b"R", 10, b"SCRAM-SHA-1\0PLAIN\0\0")),

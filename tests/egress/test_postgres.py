@@ -261,6 +261,16 @@ async def test_who_says_nothing_is_hung_up_on(door, raw, monkeypatch):
         assert not served.records("connect")
 
 
+async def test_a_second_start_is_no_other_login(door, raw):
+    """It goes to the server, which is in the middle of a session and takes it for nonsense."""
+    async with door() as served:
+        again = start(b"user", b"owner", b"database", b"postgres")
+        answer = await raw(start(b"user", b"me", b"database", b"orders") + again)
+        assert answer.count(b"R" + struct.pack("!II", 8, 0)) == 1
+        assert b"owner" not in answer
+        assert [record.fields["database"] for record in served.records("connect.admitted")] == ["orders"]
+
+
 async def test_newer_protocols_are_told_that_this_is_the_first(door, raw):
     async with door():
         query = b"Q" + struct.pack("!I", 13) + b"SELECT 1\0" + b"X" + struct.pack("!I", 4)

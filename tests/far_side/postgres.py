@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import pwd
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -50,39 +48,36 @@ class Postgres:
 
 @contextlib.asynccontextmanager
 async def postgres(authority: Authority) -> AsyncIterator[Postgres]:
-    """Serve until the context is left; as the distribution's account where this is root, which it refuses."""
+    """Serve until the context is left."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4]))
     if not programs:
         pytest.skip("postgresql is not installed")
-    account = pwd.getpwnam("postgres") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-    identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    home = Path(tempfile.mkdtemp(prefix="gloveport-postgres."))
-    data, pair, port = home / "data", home / "pair.pem", free_port()
-    try:
+    with tempfile.TemporaryDirectory(prefix="gloveport-postgres.") as directory:
+        home, port = Path(directory), free_port()
+        data, pair, accounts = home / "data", home / "pair.pem", home / "passwd"
         pair.write_bytes(authority.pair(NAME).read_bytes())
         pair.chmod(0o600)
-        for path in home, pair:
-            os.chown(path, account.pw_uid, account.pw_gid)
-        make = [programs[-1].with_name("initdb"), "-D", data, "-U", "owner", "-A", "trust", "--no-sync"]
-        settings = {"locale": "C", "encoding": "UTF8"}
-        words = [f"--{name}={value}" for name, value in settings.items()]
-        await anyio.run_process([*make, *words], cwd=home, **identity)
+        # It runs as nobody who is root, or who has no name. And it ends with us.
+        accounts.write_text("postgres:x:1000:1000::/:/bin/sh\n")
+        named = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", accounts, "/etc/passwd"]
+        named += ["--unshare-user", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--chdir", home]
+        words = ["-D", data, "-U", "owner", "-A", "trust", "--no-sync", "--locale=C", "--encoding=UTF8"]
+        await anyio.run_process([*named, programs[-1].with_name("initdb"), *words])
         (data / "pg_hba.conf").write_text(ACCESS)
         settings = {"listen_addresses": HOST, "port": port, "unix_socket_directories": "", "fsync": "off"}
         settings |= {"ssl": "on", "ssl_cert_file": pair, "ssl_key_file": pair, "max_connections": 20}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (
             (home / "log").open("wb") as log,
-            subprocess.Popen([programs[-1], "-D", data, *words], cwd=home, stderr=log, **identity) as process,
+            subprocess.Popen([*named, programs[-1], "-D", data, *words], stderr=log) as process,
         ):
             try:
                 server = Postgres(port)
                 await prepare(server)
                 yield server
             finally:
-                process.send_signal(signal.SIGINT)  # at once, but in order
-    finally:
-        shutil.rmtree(home)
+                (own,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                os.kill(int(own), signal.SIGINT)  # at once, but in order
 
 
 async def prepare(server: Postgres) -> None:
