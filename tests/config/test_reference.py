@@ -70,10 +70,11 @@ def test_every_key_of_an_api_a_server_their_rules_and_each_kind_of_auth_is_in_th
 
 
 def test_the_examples_are_valid(tmp_path):
-    api, servers = re.findall(r"```toml\n(.*?)```", reference(), re.DOTALL)
-    (tmp_path / "x.toml").write_text(api + servers)
+    examples = re.findall(r"```toml\n(.*?)```", reference(), re.DOTALL)
+    (tmp_path / "x.toml").write_text("".join(examples))
     config = load(tmp_path / "x.toml", cwd=tmp_path, environ={"GLOVEPORT_STATE": "/nonexistent"}).config
     assert config.api["github"].auth
+    assert config.api["orders"].auth[0].databases == ("orders",)
     assert config.servers["github"].rules[1].arguments == {"owner": Condition(equals="our-team")}
 
 

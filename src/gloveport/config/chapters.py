@@ -85,6 +85,9 @@ kind = "bearer"
 secret = "env:GITHUB_TOKEN"
 ```
 
+The same in a file of its own, `apis/github.toml`, has no `api.github` in its keys: `hosts = [...]`, `[[rules]]`,
+`[[auth]]`.
+
 A database, which programs open as `postgresql://db.example.com:5432/orders`, without a password:
 
 ```toml
@@ -97,9 +100,6 @@ username = "agent"
 secret = "file:/etc/gloveport/secrets/orders"
 databases = ["orders"]
 ```
-
-The same in a file of its own, `apis/github.toml`, has no `api.github` in its keys: `hosts = [...]`, `[[rules]]`,
-`[[auth]]`.
 
 - Of two patterns for one place the exact name decides, else the longer wildcard. Two active APIs can't name the same.
 - An API with `auth` has HTTPS hosts alone: credentials never leave unencrypted. Or it has databases alone: each
