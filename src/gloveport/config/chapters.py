@@ -64,7 +64,8 @@ later.
 """
 
 API = """\
-An HTTP API, or a TCP service, that programs may reach. Nothing else can be reached. `NAME` is what the agent calls it.
+An HTTP API, a database, or a TCP service, that programs may reach. Nothing else can be reached. `NAME` is what the
+agent calls it.
 
 ```toml
 [api.github]
