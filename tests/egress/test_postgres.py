@@ -116,6 +116,12 @@ async def test_asyncpg_is_logged_in(door, server, tls):
         await connection.close()
 
 
+async def test_large_values_pass_both_ways(door, connect):
+    async with door(), await connect(sslmode="require") as connection:
+        found = await connection.execute("SELECT length(%s::text), repeat('b', 3000000)", ["a" * 3_000_000])
+        assert await found.fetchone() == (3_000_000, "b" * 3_000_000)
+
+
 async def test_without_tls_a_private_server_is_logged_in_to_by_scram_alone(door, connect):
     """The password is not told then, and the server proves that it knows it; anything else could be anybody."""
     async with door(tls=False), await connect() as connection:

@@ -67,6 +67,16 @@ async def test_a_program_is_logged_in_whatever_it_says_of_itself(door, ask, tls,
         assert PASSWORD not in served.written()
 
 
+async def test_who_says_nothing_is_nobody_to_log_in_for(door, server):
+    async with door() as served:
+        stream = await anyio.connect_tcp(DOOR, server[0])
+        await stream.send_eof()
+        with pytest.raises(anyio.EndOfStream):
+            await stream.receive()
+        await stream.aclose()
+        assert not served.records()
+
+
 async def test_a_program_may_speak_tls(door, ask):
     async with door() as served:
         options = {"ssl": True, "ssl_ca_certs": served.ca_file, "ssl_check_hostname": False}
@@ -90,6 +100,12 @@ async def refusal(ask, **options):
     with pytest.raises(client.RedisError) as caught:
         await ask("PING", **options)
     return str(caught.value)
+
+
+async def test_a_refusal_is_heard_by_tls_too(door, ask):
+    async with door(secret="env:WRONG") as served:
+        said = await refusal(ask, ssl=True, ssl_ca_certs=served.ca_file, ssl_check_hostname=False)
+        assert "invalid username-password pair" in said
 
 
 async def test_an_account_that_may_read_its_password_is_none_for_programs(door, ask):

@@ -31,7 +31,10 @@ async def serve_redis(outlet: Outlet, wire: Wire, name: str, api: Api, host: str
         OSError: The program's end broke.
         AuditError: It can't be written down.
     """
-    if await wire.peek() == _HANDSHAKE:  # programs speak first
+    first = await wire.peek()  # programs speak first
+    if not first:
+        return
+    if first == _HANDSHAKE:
         await wire.answer_tls(outlet.gateway.authority.context(host))
     (auth,) = (auth for auth in api.auth if isinstance(auth, Redis))
     action = Connect(scheme="redis", host=host, port=port)
@@ -48,9 +51,9 @@ async def serve_redis(outlet: Outlet, wire: Wire, name: str, api: Api, host: str
                     if auth.tls:
                         await server.secure(outlet, ())
                     await _log_in(outlet, server, auth, password)
-                first = await _take_login(wire)
-                await server.send(first)
-                count.sent += len(first)
+                said = await _take_login(wire)
+                await server.send(said)
+                count.sent += len(said)
                 await join(wire, server.wire, count)
     except RejectedError as error:
         await hang_up(wire, error.answer)
