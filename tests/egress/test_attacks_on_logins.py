@@ -54,7 +54,7 @@ class Session:
 def attempt(authority, tmp_path):
     """Log in to a false server: how it is told to the program, what the server heard, what was written down."""
 
-    async def make(play, *, tls=True, encrypted=None):
+    async def make(play, *, tls=True, encrypted=None, password=PASSWORD):
         sessions = []
 
         async def handle(stream):
@@ -73,13 +73,13 @@ def attempt(authority, tmp_path):
             account = {"kind": "postgres", "username": "agent", "secret": "env:DB_PASSWORD", "tls": tls}
             there = {"hosts": [f"postgres://{NAME}:{place.port}"], "addresses": [HOST], "ca_file": authority.ca_file}
             api = {**there, "auth": [account]}
-            async with outside(tmp_path, NAME, {"DB_PASSWORD": PASSWORD}, orders=api) as served:
+            async with outside(tmp_path, NAME, {"DB_PASSWORD": password}, orders=api) as served:
                 with pytest.raises(psycopg.OperationalError) as caught:
                     await psycopg.AsyncConnection.connect(
                         hostaddr=DOOR, port=place.port, user="me", dbname="orders", sslmode="disable"
                     )
                 heard = b"".join(session.heard for session in sessions)
-                assert PASSWORD not in str(caught.value) + served.written()
+                assert password not in str(caught.value) + served.written()
                 return str(caught.value), heard, served
 
     return make
@@ -257,3 +257,9 @@ async def test_a_server_that_hangs_up_is_told_of(attempt):
 
     said, _, _ = await attempt(hang_up)
     assert "has ended the connection during the login" in said
+
+
+async def test_a_password_that_scram_does_not_allow_is_said_to_be_one(attempt):
+    said, _, served = await attempt(saying(SCRAM), password="pa55-of-the-\N{GRINNING FACE}-owner")
+    assert "has characters that SCRAM does not allow" in said
+    assert served.records("connect.ended")[-1].fields["code"] == "secret_unavailable"

@@ -5,13 +5,14 @@ Without TLS only SCRAM counts: it does not tell the password, and the server pro
 """
 
 import hashlib
+import importlib
 import re
 import struct
 
+from anyio import to_thread
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from scramp import ScramClient, ScramException
 
 from gloveport.egress.database import RejectedError, Server, quote
 from gloveport.egress.outlet import Outlet
@@ -111,6 +112,8 @@ async def _read_request(outlet: Outlet, server: Server) -> tuple[int, bytes]:
 
 
 async def _log_in_by_scram(outlet: Outlet, server: Server, password: str, offered: bytes) -> None:
+    # 16 ms and 3 MiB that no server needs which logs in nowhere.
+    scramp = await to_thread.run_sync(importlib.import_module, "scramp")
     binding = None if server.wire.certificate is None else _make_binding(server.wire.certificate)
     known = _MECHANISMS if binding else _UNBOUND_MECHANISMS
     mechanisms = [name for name in known if name.encode() in offered.split(b"\0")]
@@ -118,8 +121,8 @@ async def _log_in_by_scram(outlet: Outlet, server: Server, password: str, offere
         raise server.refuse("offers no login of a kind that Gloveport knows.", hint=_HINT)
     try:
         # The user is known from the start; what is said here is not looked at, and may not be empty.
-        client = ScramClient(mechanisms, "*", password, channel_binding=binding)
-    except ScramException as error:
+        client = scramp.ScramClient(mechanisms, "*", password, channel_binding=binding)
+    except scramp.ScramException as error:
         message = f"The password of the API {server.route.api!r} has characters that SCRAM does not allow."
         raise UpstreamError("secret_unavailable", message, hint="The owner has to set another.") from error
     try:
@@ -133,7 +136,7 @@ async def _log_in_by_scram(outlet: Outlet, server: Server, password: str, offere
         final = await compute(iterations + SMALL_BYTES, client.get_client_final)
         await server.send(pack(b"p", final.encode()))
         client.set_server_final(await _read_step(outlet, server, _SASL_FINAL))
-    except (ScramException, ValueError) as error:
+    except (scramp.ScramException, ValueError) as error:
         raise server.refuse("has not proved that it knows the password.", hint=_HINT) from error
 
 
