@@ -231,7 +231,12 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 "path": action.path,
             }
         case Connect():
-            return {"host": action.host, "port": action.port}
+            return {
+                "scheme": action.scheme,
+                "host": action.host,
+                "port": action.port,
+                "database": action.database,
+            }
         case CallTool():
             return {
                 "server": action.server,

@@ -35,7 +35,7 @@ MOST_LINES = 200
 def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
     """What would be done, in printable ASCII.
 
-    ``call server/tool``, ``fetch METHOD scheme://host[:port]/path``, ``connect host:port``,
+    ``call server/tool``, ``fetch METHOD scheme://host[:port]/path``, ``connect [scheme://]host:port[/database]``,
     ``command DIRECTORY …: TEXT`` with the digests of variables and input, ``write OPERATION:PATH,… DIGEST``.
     """
     match action:
@@ -46,7 +46,9 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
             place = f"{action.scheme}://{_host(action.host)}{port}"
             return f"fetch {_plain(action.method)} {place}{_path(action.path)}"
         case Connect():
-            return f"connect {_host(action.host)}:{action.port}"
+            scheme = "" if action.scheme == "tcp" else f"{action.scheme}://"
+            database = "" if action.database is None else f"/{_plain(action.database)}"
+            return f"connect {scheme}{_host(action.host)}:{action.port}{database}"
         case Sample():
             return f"sample {_plain(action.model)}"
         case Execute():
