@@ -39,7 +39,7 @@ soak: setup ## 20,000 runs, good and bad, after which nothing may be left of the
 kills: setup ## 500 servers killed at random moments, after which nothing may be left of them
 	@$(BIN)/python -m bench.kills $(ROUNDS)
 
-siege: setup ## hostile runs within the default limits: what they cost an honest caller and the host (half an hour)
+siege: setup ## hostile runs within the default limits: what they cost an honest caller and the host (an hour)
 	@$(BIN)/python -m bench.siege $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
 
 docs: setup ## write the generated pages of docs/ anew

@@ -1,11 +1,13 @@
 """``python -m bench.siege [CASE…] [--seed N] [--scale X]``: hostile runs within the default limits, and their harm.
 
 An honest caller and probes of the host watch. Exits with 1 when one of them is slowed more than three times beyond its
-fair share of the processors, or when something stays for a minute. As whoever starts it and, when that is root, once
-more as an ordinary user. ``--scale 0.05`` takes a twentieth of what can be taken: for a look at the siege itself.
+fair share of the processors, or when something stays for a minute. As whoever starts it; when that is root, also as an
+ordinary user with cgroups, and as one without. ``--scale 0.05`` takes a twentieth of what can be taken: for a look at
+the siege itself.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import secrets
@@ -20,9 +22,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.siege.case import find_cases
+from bench.siege.ordinary import groups_of
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_MODULES: Final = {"root": "bench.siege.siege", "user": "bench.siege.ordinary"}
+_SIEGE: Final = "bench.siege.siege"
+_BY_ROOT: Final = {
+    "root": [_SIEGE],
+    "delegated": ["bench.siege.ordinary", "delegated"],
+    "user": ["bench.siege.ordinary"],
+}
+"""Who besieges, when root starts it: root, an ordinary user with cgroups, and one without."""
 _HONEST: Final = ("python", "shell", "command")
 _HOST: Final = ("fork", "netns", "mounts", "fsync", "read", "disk")
 
@@ -30,9 +39,9 @@ _HOST: Final = ("fork", "netns", "mounts", "fsync", "read", "disk")
 def besiege(identity: str, options: Sequence[str]) -> list[dict[str, Any]]:
     """The verdicts of one siege. That it does not come to its end is one, too."""
     reading, writing = os.pipe()
-    module = _MODULES[identity] if os.geteuid() == 0 else _MODULES["root"]
+    module = _BY_ROOT[identity] if os.geteuid() == 0 else [_SIEGE]
     environ = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/")}
-    command = [sys.executable, "-B", "-m", module, str(writing), *options]
+    command = [sys.executable, "-B", "-m", *module, str(writing), *options]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[writing], cwd=_ROOT, env=environ) as process:
         os.close(writing)
         verdicts = []
@@ -40,6 +49,9 @@ def besiege(identity: str, options: Sequence[str]) -> list[dict[str, Any]]:
             for line in lines:
                 verdicts.append({"identity": identity, **json.loads(line)})
                 print(f"siege: {identity}: {_summary(verdicts[-1])}", file=sys.stderr)
+    for directory in groups_of(process.pid):
+        with contextlib.suppress(FileNotFoundError):
+            directory.rmdir()
     if process.returncode:
         faults = [f"it ended with {process.returncode}"]
         verdicts.append({"identity": identity, "case": "(the siege itself)", "faults": faults, "ratios": {}})
@@ -75,7 +87,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="of what is chosen at random")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of what it can a case takes (%(default)s)")
     parser.add_argument("--seconds", type=float, default=8.0, help="how long each attack lasts (%(default)s)")
-    parser.add_argument("--as", dest="identity", choices=["root", "user"], action="append")
+    parser.add_argument("--as", dest="identity", choices=[*_BY_ROOT], action="append")
     asked = parser.parse_args()
     try:
         find_cases(asked.case)
@@ -83,7 +95,7 @@ def main() -> int:
         parser.error(str(error))
     print(f"siege: --seed {asked.seed}", file=sys.stderr)
     options = [*asked.case, f"--scale={asked.scale}", f"--seconds={asked.seconds}", f"--seed={asked.seed}"]
-    identities = asked.identity or (["root", "user"] if os.geteuid() == 0 else ["user"])
+    identities = asked.identity or ([*_BY_ROOT] if os.geteuid() == 0 else ["user"])
     verdicts = [verdict for identity in identities for verdict in besiege(identity, options)]
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table(verdicts))

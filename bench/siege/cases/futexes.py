@@ -1,4 +1,5 @@
 # takes: buckets of the futex hash that all processes share: waiters on one word, woken and requeued
+# needs: cgroups
 def work(index):
     shared = WORD if index % 2 else mmap.mmap(-1, 4096)
     word = ctypes.c_int.from_buffer(shared)

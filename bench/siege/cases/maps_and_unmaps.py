@@ -1,4 +1,5 @@
 # takes: mmap locks and TLB shootdowns: large areas mapped, touched and unmapped while threads run
+# needs: cgroups
 def work(index):
     for _ in range(3):
         threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(lambda: time.monotonic() < DEADLINE, False)],

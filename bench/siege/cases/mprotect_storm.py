@@ -1,4 +1,5 @@
 # takes: interrupts of other processors: rights of mapped pages changed as fast as they can be
+# needs: cgroups
 def work(index):
     threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(lambda: time.monotonic() < DEADLINE, False)],
                      daemon=True).start()

@@ -1,4 +1,5 @@
 # takes: what /proc has to compute: maps, smaps, stat, locks and net of every process of the sandbox, again and again
+# needs: cgroups
 def work(index):
     area = [mmap.mmap(-1, 4096, prot=1 + number % 2) for number in range(200)]
     while True:
