@@ -79,7 +79,7 @@ def world_of(tmp_path_factory) -> Callable[..., AbstractAsyncContextManager[Worl
 
 @pytest.fixture(scope="module")
 async def far(authority: Authority):
-    """``alpha.test``: HTTP/1.1 and HTTP/2 over TLS, the far side's ``App``."""
+    """``alpha.test``: HTTP/1.1 over TLS, the far side's ``App``."""
     async with web(authority.server("alpha.test")) as server:
         yield server
 

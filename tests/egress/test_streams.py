@@ -1,4 +1,4 @@
-"""What comes and goes piece by piece, through a sandbox's door, to servers of both versions of HTTP."""
+"""What comes and goes piece by piece, through a sandbox's door, and to a server."""
 
 import gzip
 import json
@@ -166,13 +166,9 @@ async def cut_off():
 
 @pytest.fixture(scope="module")
 async def servers(authority):
-    async with (
-        web(authority.server("one.test", protocols=("http/1.1",))) as one,
-        web(authority.server("two.test")) as two,
-    ):
-        for server in one, two:
-            server.app.routes.update(further())
-        yield {"one": one, "two": two}
+    async with web(authority.server("one.test")) as server:
+        server.app.routes.update(further())
+        yield {"one": server}
 
 
 @pytest.fixture(scope="module")
@@ -201,19 +197,14 @@ async def world(world_of, servers, socket_place, api_at, clients):
         yield served
 
 
-@pytest.fixture(params=["one", "two"], ids=["HTTP/1.1", "HTTP/2"])
-def version(request):
-    return request.param
+@pytest.fixture
+def far(servers):
+    return servers["one"]
 
 
 @pytest.fixture
-def far(servers, version):
-    return servers[version]
-
-
-@pytest.fixture
-def base(far, version):
-    return f"https://{version}.test:{far.place.port}"
+def base(far):
+    return f"https://one.test:{far.place.port}"
 
 
 @pytest.fixture
@@ -385,8 +376,8 @@ len(sockets)
     assert far.place.connections - before <= 1
 
 
-async def test_requests_go_out_side_by_side(world, base, far, version):
-    """N7: the server answers none before all are there; then a hundred more. HTTP/2 needs one connection for all."""
+async def test_requests_go_out_side_by_side(world, base, far):
+    """N7: the server answers none before all are there; then a hundred more."""
     before = far.place.connections
     value = await world.value(
         "typescript",
@@ -398,13 +389,7 @@ async def test_requests_go_out_side_by_side(world, base, far, version):
         """,
     )
     assert value == [1, "together", True]
-    assert far.place.connections - before <= (1 if version == "two" else TOGETHER + 100)
-
-
-async def test_http_2_is_spoken_where_the_server_can(world, base, version):
-    """N7: and HTTP/1.1 where it can't."""
-    said = await world.value("shell", f"curl -sS {base}/echo")
-    assert (said["headers"][0] == [":method", "GET"]) == (version == "two")
+    assert far.place.connections - before <= TOGETHER + 100
 
 
 def memory(name):

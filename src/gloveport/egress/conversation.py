@@ -244,7 +244,7 @@ def _line(head: Head) -> bytes:
 
 
 def _written(line: bytes, headers: Headers) -> bytes:
-    """A head that can't be sent is the far side's fault: over HTTP/2 it may say anything."""
+    """A head that can't be sent is the far side's fault."""
     try:
         return write_head(line, headers)
     except ValueError:

@@ -29,6 +29,8 @@ CONNECT_SECONDS = 10.0
 STAGGER_SECONDS = 0.25
 """RFC 8305: how long an attempt has before the next address is tried beside it."""
 
+_HTTP = ("http/1.1",)
+
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 """Tells the addresses of a name. Raises ``OSError`` when it has none."""
 
@@ -54,12 +56,8 @@ class Dialer:
         async with _limit(route, CONNECT_SECONDS, "connect to"):
             return await _first(route, addresses)
 
-    async def dial(self, route: Route, protocols: Sequence[str] = ("h2", "http/1.1")) -> Wire:
-        """Open a connection, with TLS when the route's scheme is ``https``.
-
-        Args:
-            route: Where to.
-            protocols: What is offered by ALPN, the best first.
+    async def dial(self, route: Route) -> Wire:
+        """Open a connection for HTTP/1.1, with TLS when the route's scheme is ``https``.
 
         Raises:
             UpstreamError: As ``connect``, or ``tls_failed``.
@@ -67,7 +65,7 @@ class Dialer:
         if route.scheme == "http":
             return await self.connect(route)
         addresses = await self._addresses(route)
-        context = self._context(route.ca_file, tuple(protocols))
+        context = self._context(route.ca_file, _HTTP)
         async with _limit(route, CONNECT_SECONDS, "connect to"):
             wire = await _first(route, addresses)
             await _secure(wire, context, route)

@@ -73,7 +73,7 @@ class Answer(Protocol):
 
     @property
     def reason(self) -> bytes:
-        """The reason phrase; empty over HTTP/2."""
+        """The reason phrase."""
 
     @property
     def headers(self) -> Headers:

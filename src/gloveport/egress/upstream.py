@@ -11,15 +11,13 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.egress import http1, http2, http2_stream
 from gloveport.egress.dial import Dialer, Resolve
-from gloveport.egress.http1 import Body, Unheard
-from gloveport.egress.http2 import Unprocessed
+from gloveport.egress.http1 import Body, Connection, Exchange, Unheard
 from gloveport.egress.messages import Answer, Headers, Outbound, Route
 from gloveport.egress.wire import Wire
 from gloveport.errors import UpstreamError
@@ -27,7 +25,6 @@ from gloveport.errors import UpstreamError
 IDLE_SECONDS = 30.0
 IDLE_OF_ROUTE = 8
 IDLE_IN_ALL = 64
-ROUTES_REMEMBERED = 256
 POST_SECONDS = 30.0
 POST_BYTES = 1 << 20
 """Of an answer to ``post``."""
@@ -35,12 +32,9 @@ POST_BYTES = 1 << 20
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _OF_CONNECTION = re.compile(rb"(?:^|[\s,])(?:ntlm|negotiate)(?![^\s,])", re.IGNORECASE)
 """Schemes that authenticate the connection instead of the request: whoever is next on it would be taken for the one
-before. Such a one is not kept, so NTLM, which needs three requests on one, does not work. HTTP/2 has none of them."""
+before. Such a one is not kept, so NTLM, which needs three requests on one, does not work."""
 
 _WEBSOCKET: Headers = ((b"connection", b"Upgrade"), (b"upgrade", b"websocket"))
-
-_Connection: TypeAlias = http1.Connection | http2.Connection
-_Exchange: TypeAlias = http1.Exchange | http2_stream.Exchange
 
 
 class Upstreams:
@@ -54,10 +48,8 @@ class Upstreams:
     def __init__(self, resolve: Resolve | None = None, idle_seconds: float = IDLE_SECONDS) -> None:
         self._dialer = Dialer(resolve)
         self._idle_seconds = idle_seconds
-        self._known: dict[Route, list[_Connection]] = {}
+        self._known: dict[Route, list[Connection]] = {}
         self._count = 0
-        self._dialling: dict[Route, anyio.Event] = {}
-        self._http1: dict[Route, None] = {}  # what spoke HTTP/1.1 last: there nobody waits for somebody else's dialling
         self._tasks: TaskGroup
 
     async def __aenter__(self) -> Self:
@@ -100,7 +92,7 @@ class Upstreams:
         Raises:
             UpstreamError: As ``exchange``.
         """
-        connection = http1.Connection(await self._dialer.dial(route, ("http/1.1",)), route)
+        connection = Connection(await self._dialer.dial(route), route)
         try:
             yield await connection.exchange(self._tasks, out, None, None, _WEBSOCKET)
         finally:
@@ -143,9 +135,9 @@ class Upstreams:
             message = f"{route.host} took more than {POST_SECONDS:.0f} s to answer."
             raise UpstreamError("upstream_timeout", message) from error
 
-    async def begin(self, route: Route, out: Outbound, body: Body, length: int | None) -> tuple[_Connection, _Exchange]:
+    async def begin(self, route: Route, out: Outbound, body: Body, length: int | None) -> tuple[Connection, Exchange]:
         """Send a request on some connection: once more on a fresh one, where that does nothing twice."""
-        connection = self._take(route) or await self._dial_in_turn(route)
+        connection = self._take(route) or await self._dial(route)
         repeatable = body is None or isinstance(body, bytes)
         reused = connection.used
         try:
@@ -153,70 +145,31 @@ class Upstreams:
         except Unheard:
             if not (repeatable and reused and out.method in _IDEMPOTENT):
                 raise
-        except Unprocessed:
-            if not repeatable:
-                raise
         connection = await self._dial(route)
         return connection, await connection.exchange(self._tasks, out, body, length)
 
-    async def end(self, connection: _Connection, out: Outbound, exchange: _Exchange) -> None:
+    async def end(self, connection: Connection, out: Outbound, exchange: Exchange) -> None:
         """Leave an exchange, and keep its connection where it can carry another."""
-        if await exchange.end() and isinstance(connection, http1.Connection):
+        if await exchange.end():
             if _authenticates(b"authorization", out.headers) or _authenticates(b"www-authenticate", exchange.headers):
                 connection.close()
                 return
             connection.idle_since = time.monotonic()
             self._keep(connection)
 
-    async def _dial_in_turn(self, route: Route) -> _Connection:
-        """Dial, but where that may give HTTP/2 let one go ahead: all who wait for it can share what it gets."""
-        ahead = self._dialling.get(route)
-        if ahead is not None:
-            await ahead.wait()
-            shared = self._take(route)
-            if shared is not None:
-                return shared
-        if route.scheme == "http" or route in self._http1 or route in self._dialling:
-            return await self._dial(route)
-        dialled = self._dialling[route] = anyio.Event()
-        try:
-            return await self._dial(route)
-        finally:
-            del self._dialling[route]
-            dialled.set()
+    async def _dial(self, route: Route) -> Connection:
+        return Connection(await self._dialer.dial(route), route)
 
-    async def _dial(self, route: Route) -> _Connection:
-        wire = await self._dialer.dial(route)
-        if wire.protocol != "h2":
-            self._http1[route] = None
-            if len(self._http1) > ROUTES_REMEMBERED:
-                del self._http1[next(iter(self._http1))]
-            return http1.Connection(wire, route)
-        self._http1.pop(route, None)
-        connection = http2.Connection(wire, route)
-        self._keep(connection)
-        self._tasks.start_soon(self._run, connection)
-        return connection
-
-    async def _run(self, connection: http2.Connection) -> None:
-        try:
-            await connection.run()
-        finally:
-            self._forget(connection)
-
-    def _take(self, route: Route) -> _Connection | None:
+    def _take(self, route: Route) -> Connection | None:
         """Give a connection that is known to be good: the one used last, for it is the likeliest to live."""
         for connection in reversed(self._known.get(route, ())):
-            ready = connection.is_ready()
-            if isinstance(connection, http1.Connection):
-                self._forget(connection)
-                if not ready:
-                    connection.close()
-            if ready:
+            self._forget(connection)
+            if connection.is_ready():
                 return connection
+            connection.close()
         return None
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, connection: Connection) -> None:
         """Keep it for others; where there are too many the one goes that has been idle longest."""
         peers = self._known.setdefault(connection.route, [])
         peers.append(connection)
@@ -230,7 +183,7 @@ class Upstreams:
         if idle:
             self._drop(min(idle, key=lambda pair: pair[0])[1])
 
-    def _forget(self, connection: _Connection) -> None:
+    def _forget(self, connection: Connection) -> None:
         peers = self._known.get(connection.route, [])
         if connection in peers:
             peers.remove(connection)
@@ -238,11 +191,11 @@ class Upstreams:
             if not peers:
                 del self._known[connection.route]
 
-    def _drop(self, connection: _Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
         self._forget(connection)
         connection.close()
 
-    def _all(self) -> list[_Connection]:
+    def _all(self) -> list[Connection]:
         return [connection for peers in self._known.values() for connection in peers]
 
     async def _sweep(self) -> None:
@@ -281,7 +234,7 @@ def _authenticates(name: bytes, headers: Headers) -> bool:
     return any(said == name and _OF_CONNECTION.search(value) is not None for said, value in headers)
 
 
-async def _whole(exchange: _Exchange, route: Route) -> bytes:
+async def _whole(exchange: Exchange, route: Route) -> bytes:
     content = bytearray()
     async for piece in exchange.body:
         content += piece
