@@ -1,5 +1,6 @@
 # takes: whatever it finds: a random mixture of all system calls that the filter allows, with their arguments
 # seconds: 24
+# needs: cgroups
 # What an argument is, by letter: f descriptor, p path, b buffer, n size, s address, v vector, t times, i a number, . any.
 # A call that has no line here gets six of any kind.
 SHAPES = dict(line.split() for line in """

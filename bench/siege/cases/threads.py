@@ -1,4 +1,5 @@
 # takes: threads that begin and end as fast as they can
+# needs: cgroups
 def work(index):
     while True:
         threads = [threading.Thread(target=int) for _ in range(2)]
