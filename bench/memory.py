@@ -16,8 +16,8 @@ from mcp import Client
 
 from bench.measure import Footprint, Unavailable, reached
 from bench.processes import below, has_mapped, pss_bytes, rss_bytes, sandboxes, settled
-from bench.programs import PYTHON, packages
-from bench.subjects import call, served
+from bench.programs import ASYNCIO, PANDAS, PYTHON, TYPESCRIPT, Program, packages
+from bench.subjects import call, fill_pool, served
 
 _MIB = 1 << 20
 _PANDAS = "/pandas/"
@@ -80,20 +80,29 @@ async def tree_under_load(url: str, pid: int) -> float:
     return max(seen)
 
 
-async def waiting_python(_: str, pid: int) -> float:
+async def waiting_python(url: str, pid: int) -> float:
     """Proportional memory of a sandbox that waits for a Python program."""
+    await _fill_pool(url, PYTHON, ASYNCIO)
     return _median([pids for pids in sandboxes(pid) if not has_mapped(pids, _PANDAS)])
 
 
-async def waiting_python_with_pandas(_: str, pid: int) -> float:
+async def waiting_python_with_pandas(url: str, pid: int) -> float:
     """The same of those that have imported the packages of the extra ``data`` ahead of need."""
     packages()
+    await _fill_pool(url, PANDAS)
     return _median([pids for pids in sandboxes(pid) if has_mapped(pids, _PANDAS)])
 
 
-async def waiting_deno(_: str, pid: int) -> float:
+async def waiting_deno(url: str, pid: int) -> float:
     """Proportional memory of a sandbox in which a Deno waits."""
+    await _fill_pool(url, TYPESCRIPT)
     return _median(sandboxes(pid))
+
+
+async def _fill_pool(url: str, *programs: Program) -> None:
+    async with Client(url) as client:
+        await fill_pool(call(client, program) for program in programs)
+    await settled()
 
 
 def _median(waiting: Sequence[Sequence[int]]) -> float:

@@ -19,6 +19,8 @@ class Program:
 
 PYTHON = Program(language="python", code="print(1)", prints="1\n")
 
+ASYNCIO = Program(language="python", code="import asyncio\nprint(1)", prints="1\n")
+
 PANDAS = Program(
     language="python",
     code="""import pandas
@@ -47,6 +49,11 @@ console.log(JSON.stringify([...total(sales)]));
 )
 
 SHELL = Program(language="shell", code="echo 1", prints="1\n")
+
+
+def every_kind() -> list[Program]:
+    """A program for each kind of sandbox that waits on this host."""
+    return [PYTHON, ASYNCIO, SHELL, TYPESCRIPT, *([PANDAS] if importlib.util.find_spec("pandas") else [])]
 
 
 def packages() -> Path:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,11 +15,13 @@ from bench.measure import Action, Contender, Sample, WrongAnswer, timed
 from bench.programs import Program
 from gloveport.config import Config
 from gloveport.config.schema import Pool
+from gloveport.engine.execution import Engine
 from gloveport.model import Request
 from gloveport.server.app import assemble
 
 WARM = Config()
 COLD = Config(pool=Pool(forked=0, booted=0))
+_CROWD = 32  # as many as wait at most, twice, and no more than the queue takes
 
 GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 
@@ -39,14 +41,26 @@ def engine(program: Program, config: Config) -> Contender:
 async def runner(program: Program, config: Config, scratch: Path) -> AsyncIterator[Action]:
     """An engine of this process that runs one program again and again."""
     async with assemble(config, _environ(scratch)) as assembled:
+        yield execution(assembled, program)
 
-        async def run() -> None:
-            request = Request(language=program.language, code=program.code)
-            result = await assembled.execute(request, caller="bench")
-            if (result.status, result.stdout.text) != ("ok", program.prints):
-                raise WrongAnswer(result.model_dump_json(exclude={"grant"}, exclude_defaults=True))
 
-        yield run
+def execution(engine: Engine, program: Program) -> Action:
+    """A program, run by an engine of this process."""
+
+    async def run() -> None:
+        result = await engine.execute(Request(language=program.language, code=program.code), caller="bench")
+        if (result.status, result.stdout.text) != ("ok", program.prints):
+            raise WrongAnswer(result.model_dump_json(exclude={"grant"}, exclude_defaults=True))
+
+    return run
+
+
+async def fill_pool(runs: Iterable[Action]) -> None:
+    """Have as many sandboxes wait as may: so many callers want each of these at once that none is left meanwhile."""
+    for run in runs:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(_CROWD):
+                tasks.start_soon(run)
 
 
 def over_stdio(program: Program) -> Contender:

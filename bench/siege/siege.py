@@ -21,12 +21,14 @@ from typing import Final
 import anyio
 from mcp import Client
 
+from bench.programs import every_kind
 from bench.siege import leftovers
 from bench.siege.callers import Honest, Server, attack, serving
 from bench.siege.case import Case, find_cases, spinning
 from bench.siege.samples import Samples, Window, probing
 from bench.siege.verdict import SLOWED, Verdict, fair, ratios, slowed
 from bench.soak.traces import count_objects
+from bench.subjects import call, fill_pool
 
 _CALM_SECONDS: Final = 10.0
 _BREATH_SECONDS: Final = 2.0
@@ -55,7 +57,8 @@ class Siege:
     calm: Mapping[str, Window] = field(default_factory=dict)
 
     async def settle(self) -> None:
-        """Sample what everything takes while nothing else goes on. The first seconds fill caches and the pool."""
+        """Sample what everything takes while nothing else goes on. Before that caches and the pool are filled."""
+        await fill_pool(call(self.hostile, program) for program in every_kind())
         await anyio.sleep(_CALM_SECONDS / 2)
         began = time.monotonic()
         await anyio.sleep(_CALM_SECONDS)

@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.processes import rss_bytes, settled
+from bench.programs import every_kind
 from bench.soak.mix import KINDS, PANDAS, Run, runs
 from bench.soak.traces import MEMORY, count
-from bench.subjects import WARM
+from bench.subjects import WARM, execution, fill_pool
 from gloveport.engine.execution import Engine
 from gloveport.server.app import assemble
 
@@ -64,6 +65,7 @@ class Soak:
             engine = dataclasses.replace(assembled, spool=scratch)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._tell)
+                await fill_pool(execution(engine, program) for program in every_kind())
                 await self._run(engine, itertools.islice(plan, self.warm_up))
                 self.before = await self._least_at_rest(engine, plan, scratch)
                 await self._run(engine, itertools.islice(plan, self.total))

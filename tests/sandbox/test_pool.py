@@ -70,6 +70,13 @@ async def execute(engine, language, code, *, on_output=None, **limits):
     return await engine.execute(request, caller="test", on_output=on_output)
 
 
+async def ask_at_once(engine, count):
+    """Run so many programs at the same time."""
+    async with anyio.create_task_group() as tasks:
+        for _ in range(count):
+            tasks.start_soon(execute, engine, "shell", "echo 1")
+
+
 async def until(condition):
     """Wait for what no event tells: a fact of the kernel, or what the pool makes of it in the background."""
     with anyio.fail_after(10):
@@ -175,10 +182,28 @@ async def test_none_waits_where_none_is_wanted(environ, language, knob):
     assert (result.status, result.value) == ("ok", 2)
 
 
+async def test_a_server_that_nobody_has_asked_has_one_of_each_kind_waiting_and_few_processes(environ):
+    """Clients look through all that is below a server: 150 processes took them seconds."""
+    before = set(descendants(os.getpid()))
+    async with app.assemble(Config(), environ) as engine:
+        for stock in engine.sandbox.stocks:
+            await stock.filled()
+        assert [stock.waiting for stock in engine.sandbox.stocks] == [1] * len(engine.sandbox.stocks)
+        assert len(set(descendants(os.getpid())) - before) <= 30
+        engine.sandbox.cold = Counted(engine.sandbox.cold)
+        for code in ("1", "import asyncio\n1", "import pandas\n1"):  # who comes first need not wait for all that
+            assert (await execute(engine, "python", code)).value == 1
+        assert (await execute(engine, "shell", "echo 1")).value == 1
+        assert (await execute(engine, "typescript", "1")).value == 1
+        assert engine.sandbox.cold.count == 0
+
+
 @pytest.mark.parametrize("count", [1, 3])
 async def test_as_many_wait_as_are_wanted_and_who_is_taken_is_replaced(pooled, count):
     """T5: the knob ``forked``."""
     async with pooled("shell", forked=count) as engine:
+        await ready(engine)
+        await ask_at_once(engine, 4)
         for _ in range(2):
             stock = await ready(engine)
             before = pids(stock)
@@ -193,27 +218,35 @@ async def test_as_many_wait_as_are_wanted_and_who_is_taken_is_replaced(pooled, c
 async def test_deno_waits_booted(pooled):
     """T5: the knob ``booted``; TypeScript and JavaScript share what waits."""
     async with pooled("typescript", booted=2) as engine:
-        stock = await ready(engine)
-        assert stock.waiting == 2
-        assert all("deno\n" in names(members(first)) for first in pids(stock))
-        assert (await execute(engine, "typescript", "const n: number = 2; n")).value == 2
+        for count in (1, 2):
+            stock = await ready(engine)
+            assert stock.waiting == count
+            assert all("deno\n" in names(members(first)) for first in pids(stock))
+            assert (await execute(engine, "typescript", "const n: number = 2; n")).value == 2
         assert engine.sandbox.cold.count == 0
 
 
-async def test_after_idle_seconds_one_waits_and_after_a_run_all(pooled, quick):
+async def test_a_stock_grows_with_use_and_shrinks_when_nobody_comes(pooled, quick):
     """T5: the knob ``idle_seconds``."""
-    async with pooled("shell", forked=3, idle_seconds=1) as engine:
-        (stock,) = engine.sandbox.stocks
-        await until(lambda: stock.waiting == 3)
+    async with pooled("shell", forked=6) as engine:
+        stock = await ready(engine)
+        assert stock.waiting == 1
+        for _ in range(3):  # one after the other, as agents mostly ask
+            assert (await execute(engine, "shell", "echo 1")).value == 1
+            await ready(engine)
+            assert stock.waiting == 2
+        await ask_at_once(engine, 3)
+        await ready(engine)
+        assert stock.waiting == 6
         first, *others = pids(stock)
         descriptors = [os.pidfd_open(pid) for pid in others]
+        stock.idle_seconds = 0.01
         await until(lambda: stock.waiting == 1)
         assert pids(stock) == [first]
         for descriptor in descriptors:
             await anyio.wait_readable(descriptor)
             os.close(descriptor)
-        assert (await execute(engine, "shell", "echo 1")).value == 1
-        await until(lambda: stock.waiting == 3)
+        assert engine.sandbox.cold.count == 0
 
 
 LAYOUT = "[hash('a'), id(len)]"

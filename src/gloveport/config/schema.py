@@ -77,15 +77,16 @@ class Pool(Value):
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
     forked: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_forked)
-    """How many wait for shell, and for Python with no, some, and data packages imported; 0 builds each when it is asked
-    for. Default: eight of each kind for each processor, at most 16, less where memory is small."""
+    """How many wait at most for shell, and for Python with no, some, and data packages imported: one of each kind until
+    somebody comes, and twice as many each time the last was taken; 0 builds each when it is asked for. Default: eight
+    of each kind for each processor, at most 16, less where memory is small."""
 
     booted: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_booted)
-    """How many wait for TypeScript and JavaScript, with Deno running in each; 0 builds each when it is asked for.
-    Default: one for each processor, at most 8, less where memory is small."""
+    """The same for TypeScript and JavaScript, with Deno running in each. Default: one for each processor, at most 8,
+    less where memory is small."""
 
     idle_seconds: Seconds = 600
-    """After so long without a run of its kind, only one is kept waiting."""
+    """After so long without a run of its kind, only one is kept waiting again."""
 
     forks: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     """After so many sandboxes a fork server is replaced: all it forks share the layout of memory and the hash seed."""

@@ -22,6 +22,7 @@ from gloveport.sandbox.confined import Confined
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
+_FEW = 2  # who takes the only one makes two be missing
 _AFTER_SECONDS = 0.003  # the answer goes first; what would be buried is killed already
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -69,15 +70,20 @@ class Waiting:
 class Stock:
     """The waiting sandboxes of one profile.
 
+    One is enough until somebody comes: each is two processes of the host or more, and a host has many servers that are
+    never asked. Whoever takes the last has twice as many wait from then on, so a stock follows how many are taken at
+    once.
+
     Attributes:
-        size: How many there shall be.
-        idle_seconds: After so long without a taker, one is enough.
+        size: The most there shall be.
+        idle_seconds: After so long without a taker, one is enough again.
     """
 
     maker: Maker
     size: int
     idle_seconds: float
     _waiting: deque[Waiting] = field(default_factory=deque)
+    _wanted: int = 1
     _last_taken: float = field(default_factory=time.monotonic)
     _change: anyio.Event = field(default_factory=anyio.Event)
     _full: anyio.Event = field(default_factory=anyio.Event)
@@ -94,7 +100,7 @@ class Stock:
 
     async def filled(self) -> None:
         """Return when as many wait as shall."""
-        while len(self._waiting) < self._wanted():
+        while self._missing() > 0:
             if self._full.is_set():
                 self._full = anyio.Event()
             await self._full.wait()
@@ -102,6 +108,8 @@ class Stock:
     async def take(self, plan: Plan) -> Waiting | None:
         """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
         self._last_taken = time.monotonic()
+        if len(self._waiting) <= 1:
+            self._wanted = min(2 * self._wanted, self.size)
         while self._waiting:
             waiting = self._waiting.popleft()
             self._change.set()
@@ -137,8 +145,8 @@ class Stock:
         pause = _PAUSE_SECONDS
         try:
             while True:
-                if len(self._waiting) < self._wanted():
-                    if 2 * len(self._waiting) > self._wanted() or not self.maker.is_quick():
+                if missing := self._missing():
+                    if missing <= _FEW or missing < len(self._waiting) or not self.maker.is_quick():
                         await anyio.sleep(_BEHIND_SECONDS)
                     try:
                         self._waiting.append(await self._make())
@@ -164,11 +172,13 @@ class Stock:
         for waiting in [waiting for waiting in self._waiting if waiting.child.is_over()]:
             self._waiting.remove(waiting)
             await waiting.bury()
-        while len(self._waiting) > self._wanted():
+        if time.monotonic() - self._last_taken >= self.idle_seconds:
+            self._wanted = 1
+        while len(self._waiting) > self._wanted:
             await self._waiting.pop().bury()
 
-    def _wanted(self) -> int:
-        return self.size if time.monotonic() - self._last_taken < self.idle_seconds else min(1, self.size)
+    def _missing(self) -> int:
+        return max(0, self._wanted - len(self._waiting))
 
     async def _make(self) -> Waiting:
         async with contextlib.AsyncExitStack() as stack:
