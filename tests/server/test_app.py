@@ -3,11 +3,14 @@
 import pytest
 
 from gloveport.config import Config
+from gloveport.egress.authority import Authority
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.sandbox.host import read_most_open_files
+from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.probe import Check
-from gloveport.server.inspection import inspect, require
+from gloveport.server import build
+from gloveport.server.inspection import inspect, inspect_host, require
 
 SOUND = [Check(name=name, state="enforced", detail="") for name in ("seccomp", "python", "shell")]
 
@@ -44,6 +47,18 @@ async def test_what_this_host_bounds_for_all_sandboxes_together_is_told(environ)
     if "descriptors" in found:
         assert "policy.limits.open_files is 65536" in found["descriptors"].detail
         assert found["descriptors"].state == "weaker"
+
+
+@pytest.mark.anyio
+async def test_a_server_that_starts_tries_its_layers_with_the_one_helper_it_has(environ, monkeypatch):
+    """O1: it finds what `doctor` does, and starts nothing twice for it."""
+    config, started, start = Config(), [], Launcher._start
+    found = await inspect(config, environ)
+    monkeypatch.setattr(Launcher, "_start", lambda launcher: (started.append(launcher), start(launcher)))
+    with build.open_host(config) as host:
+        checks = await inspect_host(host, config, build.reach_of(config, Authority()).network)
+    assert started == [host.backend.launcher]
+    assert checks == [check for check in found if check.name != "audit"]
 
 
 async def data_checks(environ, **policy):

@@ -72,10 +72,11 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     import resource
 
     from gloveport.server import app
+    from gloveport.server.build import open_host
     from gloveport.server.caller import Transport
     from gloveport.server.follow import following
     from gloveport.server.http import serve_http
-    from gloveport.server.inspection import inspect, require
+    from gloveport.server.inspection import inspect_host, require
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.upstreams import connected
@@ -91,8 +92,9 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     transport: Transport = "stdio" if port is None else "http"
     async with contextlib.AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(app.assemble(config, os.environ, connected))
-        require(await inspect(config, os.environ))
+        host = stack.enter_context(open_host(config))
+        engine = await stack.enter_async_context(app.assemble_on(host, config, os.environ, connected))
+        require(await inspect_host(host, config, engine.reach.network))
         bench = await stack.enter_async_context(opened(engine, config, os.environ, transport, found.believed))
         server = make_server(engine, config, os.environ, transport, bench)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.

@@ -24,14 +24,13 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
 from gloveport.limits.admission import Admission
 from gloveport.sampling.provider import Provider
-from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.output import Archive
 from gloveport.sandbox.pool import Pool
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.logs import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
-from gloveport.server.build import audit_bounds, bubblewrap, cgroups, init_of, reach_of, runtimes_of, stocks, system_of
+from gloveport.server.build import Host, audit_bounds, open_host, reach_of, stocks
 
 Connected: TypeAlias = Callable[
     [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager[Hub]
@@ -66,11 +65,17 @@ async def assemble(
         SandboxError: This host lacks a layer that the configuration demands.
         AuditError: The audit log can't be written.
     """
+    with open_host(config) as host:
+        async with assemble_on(host, config, environ, connected) as engine:
+            yield engine
+
+
+@contextlib.asynccontextmanager
+async def assemble_on(
+    host: Host, config: Config, environ: Mapping[str, str], connected: Connected
+) -> AsyncIterator[Engine]:
+    """See ``assemble``: an engine on a host that was found before."""
     with contextlib.ExitStack() as stack:
-        launcher = stack.enter_context(Launcher.open())
-        tree = cgroups(config, launcher)
-        init = init_of(config)
-        runtimes, missing = runtimes_of(config, init)
         archive = Archive()
         stack.callback(archive.close)
         vault, state = Vault(Sources(environ)), state_directory(environ)
@@ -82,11 +87,10 @@ async def assemble(
             clean=vault.clean_fields,
         )
         stack.enter_context(audit)
-        system = system_of(init, tree)
-        backend = bubblewrap(config, launcher, tree)
         authority = Authority()
         reach = reach_of(config, authority)
-        pool = Pool(cold=backend, stocks=stocks(config, backend, system, runtimes, reach.network))
+        waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
+        pool = Pool(cold=host.backend, stocks=waiting)
         store = Store(state / "approvals")
         store.create()
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
@@ -107,9 +111,9 @@ async def assemble(
                 desk=desk,
                 provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
                 sandbox=pool,
-                system=system,
-                runtimes=runtimes,
-                missing=missing,
+                system=host.system,
+                runtimes=host.runtimes,
+                missing=host.missing,
                 spool=_spool(),
                 audit=audit,
                 admission=Admission(**dict(config.admission)),

@@ -1,8 +1,10 @@
 """The parts of an engine on this host, as the configuration says."""
 
+import contextlib
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gloveport.audit.log import Bounds
@@ -24,6 +26,40 @@ from gloveport.sandbox.spawn import Bubblewrap, UidRange
 
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """What programs are run with on this host.
+
+    Attributes:
+        init: Runs the init process of every sandbox, and the programs in Python.
+        runtimes: The languages that can be run.
+        missing: Why the others can't.
+    """
+
+    backend: Bubblewrap
+    init: python.Python
+    system: System
+    runtimes: Mapping[Language, Runtime]
+    missing: Mapping[Language, str]
+
+
+@contextlib.contextmanager
+def open_host(config: Config) -> Iterator[Host]:
+    """Find it, as configured; on leaving, nothing is left of what it has started.
+
+    Raises:
+        ConfigError: The configuration names something that is not there.
+        SandboxError: This host lacks a layer that the configuration demands.
+    """
+    with Launcher.open() as launcher:
+        tree = cgroups(config, launcher)
+        init = init_of(config)
+        runtimes, missing = runtimes_of(config, init)
+        system = system_of(init, tree)
+        backend = bubblewrap(config, launcher, tree)
+        yield Host(backend=backend, init=init, system=system, runtimes=runtimes, missing=missing)
 
 
 def stocks(

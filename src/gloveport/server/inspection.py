@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import anyio
@@ -17,16 +17,14 @@ from gloveport.hub.connection.command import environment, program
 from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret
-from gloveport.runtimes.python import Python
 from gloveport.sandbox import cgroup, delegation, probe
-from gloveport.sandbox.base import Plan, make_plan
+from gloveport.sandbox.base import Network, Plan, make_plan
 from gloveport.sandbox.host_share import can_limit_disks
 from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.probe import Check
-from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
-from gloveport.server.build import bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
+from gloveport.server.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
 
 _GREETINGS: Mapping[Language, str] = {
     "python": "print('hello')",
@@ -39,29 +37,17 @@ _GREETINGS: Mapping[Language, str] = {
 async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """What this host enforces and lacks, layer by layer, each tried for real. A fault found is a check, no error."""
     checks: list[Check] = []
-    with contextlib.ExitStack() as stack:
-        tree = None
-        try:
-            launcher = stack.enter_context(Launcher.open())
-            tree = cgroups(config, launcher)
-            checks.append(_cgroup_check(tree))
-            checks += [] if tree is None else [_disk_check(tree)]
-            sandbox = bubblewrap(config, launcher, tree)
-            checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, sandbox))
-            init = await anyio.to_thread.run_sync(init_of, config)
-            system = await anyio.to_thread.run_sync(system_of, init, tree)
-            network = reach_of(config, Authority()).network
-            plan = functools.partial(make_plan, grant=whole_grant(config), system=system, network=network)
-            checks += await probe.walls(sandbox, plan(Program(name="probe")))
-            checks += _descriptor_checks(config, system.most_open_files)
-            checks += await _language_checks(config, init, sandbox, plan)
-            if config.policy.languages & {"python", "shell"}:
-                checks.append(await _data_check(config, init, sandbox, plan))
-        except (SandboxError, ConfigError) as error:
-            checks.append(_missing("sandbox", error))
-        except OSError as error:
-            text, hint = find_exhaustion(error) or (str(error), "")
-            checks.append(_missing("sandbox", SandboxError(text, hint=hint)))
+    with contextlib.ExitStack() as stack, _failure_as_check(checks):
+        launcher = stack.enter_context(Launcher.open())
+        tree = cgroups(config, launcher)
+        checks += _cgroup_checks(tree)
+        backend = bubblewrap(config, launcher, tree)
+        checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, backend))
+        init = await anyio.to_thread.run_sync(init_of, config)
+        system = await anyio.to_thread.run_sync(system_of, init, tree)
+        runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config, init)
+        host = Host(backend=backend, init=init, system=system, runtimes=runtimes, missing=missing)
+        await _try_layers(host, config, reach_of(config, Authority()).network, checks)
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
@@ -69,6 +55,37 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
     except AuditError as error:
         checks.append(_missing("audit", error))
     return checks
+
+
+async def inspect_host(host: Host, config: Config, network: Network) -> list[Check]:
+    """As ``inspect``, of what a server was built on that starts: nothing is found anew, and no helper started twice."""
+    checks = _cgroup_checks(host.backend.tree)
+    with _failure_as_check(checks):
+        checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, host.backend))
+        await _try_layers(host, config, network, checks)
+    return checks
+
+
+@contextlib.contextmanager
+def _failure_as_check(checks: list[Check]) -> Iterator[None]:
+    """Add a check for what can't be had at all."""
+    try:
+        yield
+    except (SandboxError, ConfigError) as error:
+        checks.append(_missing("sandbox", error))
+    except OSError as error:
+        text, hint = find_exhaustion(error) or (str(error), "")
+        checks.append(_missing("sandbox", SandboxError(text, hint=hint)))
+
+
+async def _try_layers(host: Host, config: Config, network: Network, checks: list[Check]) -> None:
+    """Add what sandboxes and languages are found to be."""
+    plan = functools.partial(make_plan, grant=whole_grant(config), system=host.system, network=network)
+    checks += await probe.walls(host.backend, plan(Program(name="probe")))
+    checks += _descriptor_checks(config, host.system.most_open_files)
+    checks += await _language_checks(config, host, plan)
+    if config.policy.languages & {"python", "shell"}:
+        checks.append(await _data_check(config, host, plan))
 
 
 async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
@@ -133,21 +150,18 @@ def require(checks: Sequence[Check]) -> None:
         )
 
 
-async def _language_checks(
-    config: Config, init: Python, sandbox: Bubblewrap, plan: Callable[[Program], Plan]
-) -> list[Check]:
+async def _language_checks(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
     """Each language that the policy allows, tried with a program that prints a line."""
-    runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config, init)
     grant = whole_grant(config)
     checks: dict[Language, Check] = {}
 
     async def check(language: Language) -> None:
-        if language in missing:
-            checks[language] = Check(name=language, state="missing", detail=missing[language])
+        if language in host.missing:
+            checks[language] = Check(name=language, state="missing", detail=host.missing[language])
             return
-        program = runtimes[language].prepare(_GREETINGS[language], grant)
+        program = host.runtimes[language].prepare(_GREETINGS[language], grant)
         try:
-            failure = await probe.failure_of(sandbox, plan(program), program)
+            failure = await probe.failure_of(host.backend, plan(program), program)
         except SandboxError as error:
             failure = str(error.args[0])
         checks[language] = Check(
@@ -161,32 +175,34 @@ async def _language_checks(
     return [checks[language] for language in LANGUAGES if language in checks]
 
 
-async def _data_check(config: Config, init: Python, sandbox: Bubblewrap, plan: Callable[[Program], Plan]) -> Check:
+async def _data_check(config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
     """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
-    data, grant = init.data, whole_grant(config)
+    data, grant = host.init.data, whole_grant(config)
     state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
     if data.modules:
-        program = init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
-        if failure := await probe.failure_of(sandbox, plan(program), program):
+        program = host.init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
+        if failure := await probe.failure_of(host.backend, plan(program), program):
             return Check(name="data", state="weaker", detail=f"{data.detail}, but {failure}", repair=data.repair)
     return Check(name="data", state=state, detail=data.detail, repair=data.repair)
 
 
-def _cgroup_check(tree: cgroup.Tree | None) -> Check:
+def _cgroup_checks(tree: cgroup.Tree | None) -> list[Check]:
     if tree is not None:
         detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
-        return Check(name="cgroups", state="enforced", detail=detail)
+        return [Check(name="cgroups", state="enforced", detail=detail), _disk_check(tree)]
     try:
         delegation.detect().close()
         reason, repair = "they appeared just now", "run doctor again"
     except SandboxError as error:
         reason, repair = error.args[0], error.hint
-    return Check(
-        name="cgroups",
-        state="weaker",
-        detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
-        repair=repair,
-    )
+    return [
+        Check(
+            name="cgroups",
+            state="weaker",
+            detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
+            repair=repair,
+        )
+    ]
 
 
 def _disk_check(tree: cgroup.Tree) -> Check:
