@@ -1,5 +1,6 @@
 """``gloveport serve`` over stdio: a real process, real pipes, a real client."""
 
+import contextlib
 import json
 import signal
 import sys
@@ -56,6 +57,30 @@ def test_a_start_and_a_stop_are_written_down(stdio, records):
     start, stop = records()
     assert (start.kind, stop.kind) == ("server.start", "server.stop")
     assert start.fields == stop.fields == {"version": "0.1.0", "transport": "stdio", "pid": server.process.pid}
+
+
+def below(pid):
+    """All descendants of a process, each as its numbers in the pid namespaces that it is in, its own the last."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(OSError):  # it has gone just now
+            status = Path(f"/proc/{child}/status").read_text()
+            yield tuple(map(int, status.partition("NSpid:")[2].splitlines()[0].split()))
+            yield from below(child)
+
+
+def test_a_server_that_nobody_has_asked_has_few_processes(stdio, tmp_path, eventually):
+    """With the default configuration. Clients look at all that is below a server: 150 processes took them seconds."""
+    config = tmp_path / "empty.toml"
+    config.touch(mode=0o600)
+    server = stdio("--config", str(config))
+    server.shake_hands()
+    pid, forked, built = server.process.pid, 4, 5
+
+    def first_processes(depth):
+        return sum(len(numbers) == depth and numbers[-1] == 1 for numbers in below(pid))
+
+    eventually(lambda: (first_processes(3), first_processes(2)) == (forked, built))  # of sandboxes that wait, and all
+    assert len(list(below(pid))) <= 2 + 4 * built + 2 * forked
 
 
 def test_the_server_does_not_start_where_a_layer_is_missing(stdio, no_bubblewrap):
