@@ -234,8 +234,8 @@ async def test_a_stock_grows_with_use_and_shrinks_when_nobody_comes(pooled, quic
         for _ in range(3):  # one after the other, as agents mostly ask
             assert (await execute(engine, "shell", "echo 1")).value == 1
             await ready(engine)
-            assert stock.waiting == 2
-        await ask_at_once(engine, 3)
+            assert stock.waiting == 4
+        await ask_at_once(engine, 5)
         await ready(engine)
         assert stock.waiting == 6
         first, *others = pids(stock)

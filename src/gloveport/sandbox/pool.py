@@ -22,7 +22,7 @@ from gloveport.sandbox.confined import Confined
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
-_FEW = 2  # who takes the only one makes two be missing
+_GROWTH = 4  # agents that ask for several things at once ask for a few
 _AFTER_SECONDS = 0.003  # the answer goes first; what would be buried is killed already
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -71,8 +71,8 @@ class Stock:
     """The waiting sandboxes of one profile.
 
     One is enough until somebody comes: each is two processes of the host or more, and a host has many servers that are
-    never asked. Whoever takes the last has twice as many wait from then on, so a stock follows how many are taken at
-    once.
+    never asked. Whoever takes the last has four times as many wait from then on, so a stock follows how many are taken
+    at once.
 
     Attributes:
         size: The most there shall be.
@@ -109,7 +109,7 @@ class Stock:
         """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
         self._last_taken = time.monotonic()
         if len(self._waiting) <= 1:
-            self._wanted = min(2 * self._wanted, self.size)
+            self._wanted = min(_GROWTH * self._wanted, self.size)
         while self._waiting:
             waiting = self._waiting.popleft()
             self._change.set()
@@ -146,7 +146,7 @@ class Stock:
         try:
             while True:
                 if missing := self._missing():
-                    if missing <= _FEW or missing < len(self._waiting) or not self.maker.is_quick():
+                    if missing <= _GROWTH or missing < len(self._waiting) or not self.maker.is_quick():
                         await anyio.sleep(_BEHIND_SECONDS)
                     try:
                         self._waiting.append(await self._make())
