@@ -92,7 +92,7 @@ KINDS: Final = (
         name="python, a file in a fresh /tmp",
         share=80,
         code="import os\nfound = os.listdir('/tmp')\nopen('/tmp/left', 'w').write('x' * 100_000)\n[found, NUMBER * 7]",
-        value=lambda number: [[], number * 7],
+        value=lambda number: [["program.py"], number * 7],
     ),
     Kind(
         name="python, a child process",
