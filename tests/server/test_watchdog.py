@@ -12,6 +12,7 @@ import pytest
 STANDS_STILL = """
 import asyncio, os, re, signal, sys, time
 from gloveport.server.signals import on_end_signal
+from gloveport.server.watchdog import watch_loop
 
 def stand_still_in_c():
     print("still", flush=True)
@@ -23,7 +24,7 @@ def stand_still_in_python():
         pass
 
 async def main():
-    with on_end_signal(lambda: None):
+    with on_end_signal(lambda: None), watch_loop():
         await asyncio.sleep(0)
         globals()[sys.argv[1]]()
 

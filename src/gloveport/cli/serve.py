@@ -80,6 +80,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.upstreams import connected
+    from gloveport.server.watchdog import watch_loop
     from gloveport.server.workspace.at_once import at_once
     from gloveport.server.workspace.opening import opened, with_workspace
 
@@ -100,6 +101,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
         gc.collect()
         gc.freeze()
+        stack.enter_context(watch_loop())
         async with recorded(engine, transport), following(engine, found, given, os.environ):
             if port is None:
                 came = await serve_stdio(server, at_once(bench) if bench else {}, config.clients.structured)

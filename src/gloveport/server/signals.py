@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TypeAlias
 
-from gloveport.server.watchdog import watch
+from gloveport.server.watchdog import hear_signals
 
 Handler: TypeAlias = Callable[[signal.Signals], None]
 
@@ -42,7 +42,7 @@ def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
         handlers[-1](number)
 
     try:
-        with watch(take_innermost):
+        with hear_signals(take_innermost):
             yield came
     finally:
         _handlers.reset(token)

@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def watch(act: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Watch the running event loop, which is the main thread's; call ``act`` in it for each signal that asks to end."""
+def hear_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call ``act`` in the running event loop, the main thread's, for each signal that asks to end."""
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
     with near, far, contextlib.ExitStack() as stack:
@@ -57,10 +57,18 @@ def watch(act: Callable[[signal.Signals], None]) -> Iterator[None]:
             stack.callback(signal.signal, ending, signal.signal(ending, _pass))
         stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False))
         stack.callback(_end, _start(near))  # only now: who sees a first process of ours may send a signal
-        watched = _Watched(loop=loop)
-        stack.callback(watched.end)
-        watched.pet()
         yield
+
+
+@contextlib.contextmanager
+def watch_loop() -> Iterator[None]:
+    """Say where the running event loop stands still. Not while it starts, when nobody waits to be answered."""
+    watched = _Watched(loop=asyncio.get_running_loop())
+    watched.pet()
+    try:
+        yield
+    finally:
+        watched.end()
 
 
 @dataclass(kw_only=True)
