@@ -144,14 +144,15 @@ class Harness:
             "GLOVEPORT_STATE": str(self.place / "state"),
             "TMPDIR": str(scratch),
         }
-        return subprocess.Popen(
-            [*self.command, "serve", "--workspace", str(workspace)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environ,
-            start_new_session=True,
-        )
+        with (self.place / "stderr").open("wb") as stderr:
+            return subprocess.Popen(
+                [*self.command, "serve", "--workspace", str(workspace)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=environ,
+                start_new_session=True,
+            )
 
     def _load(self, process: "subprocess.Popen[bytes]", each: Round) -> None:
         assert process.stdin is not None
@@ -162,7 +163,7 @@ class Harness:
         process.stdin.write(_line(lines[0]))
         process.stdin.flush()
         if not process.stdout.readline():
-            raise RuntimeError("the server does not start")
+            raise RuntimeError(f"the server does not start: {(self.place / 'stderr').read_text()}")
         calls = [{"name": "exec_command", "arguments": {"cmd": "sleep 1000 & sleep 1000"}}]
         for index in each.order:
             language, code = _PROGRAMS[index]
