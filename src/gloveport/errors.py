@@ -58,6 +58,10 @@ class SandboxError(GloveportError):
     """A sandbox of the demanded strength can't be built on this host."""
 
 
+class ForkRefusedError(SandboxError):
+    """This host lets nothing that bubblewrap starts make namespaces: there is no fork server, and none will be."""
+
+
 class GuestError(GloveportError):
     """What came out of a sandbox does not have the shape that was agreed."""
 

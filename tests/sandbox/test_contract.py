@@ -1,5 +1,6 @@
 """What every backend promises, on the real kernel: the same for each language, warm or cold."""
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Mount, Request
 from gloveport.runtimes import python
-from gloveport.sandbox import reaper
+from gloveport.sandbox import host, reaper
 
 pytestmark = pytest.mark.anyio
 
@@ -247,6 +248,22 @@ async def test_bubblewrap_never_runs_as_the_host_root(engine_with):
         assert all(1_900_000_000 <= uid < 1_900_001_024 for uid in set().union(*uids))
     else:
         assert set().union(*uids) == {os.getuid()}
+
+
+@cold_only
+async def test_bubblewrap_is_started_at_its_own_path(engine_with):
+    """A profile of AppArmor goes by that: elsewhere the host's would not hold, and ours would give nothing."""
+    others, up, programs = {*descendants(os.getpid())}, anyio.Event(), set()
+    async with engine_with() as engine, anyio.create_task_group() as tasks:
+        request = Request(language="shell", code="echo up; sleep 1000")
+        tasks.start_soon(lambda: engine.execute(request, caller="test", on_output=lambda *_: up.set()))
+        await up.wait()
+        for pid in {*descendants(os.getpid())} - others:
+            if b"\0--args\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                with contextlib.suppress(PermissionError):  # of its pid 1: that is not to be looked at
+                    programs.add(str(Path(f"/proc/{pid}/exe").readlink()))
+        tasks.cancel_scope.cancel()
+    assert programs == {str(host.find_bubblewrap(None))}
 
 
 async def test_the_environment_is_built_from_nothing(run, monkeypatch):

@@ -76,7 +76,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     from gloveport.server.caller import Transport
     from gloveport.server.follow import following
     from gloveport.server.http import serve_http
-    from gloveport.server.inspection import inspect_host, require
+    from gloveport.server.inspection import inspect_host, require, warn_of_cold_start
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.upstreams import connected
@@ -95,7 +95,9 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     async with contextlib.AsyncExitStack() as stack:
         host = stack.enter_context(open_host(config))
         engine = await stack.enter_async_context(app.assemble_on(host, config, os.environ, connected))
-        require(await inspect_host(host, config, engine.reach.network))
+        checks = await inspect_host(host, config, engine.reach.network)
+        require(checks)
+        warn_of_cold_start(checks)
         bench = await stack.enter_async_context(opened(engine, config, os.environ, transport, found.believed))
         server = make_server(engine, config, os.environ, transport, bench)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.

@@ -5,6 +5,7 @@
     host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
     zygote → host   {"kept": true}            it does
     zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
+                 or {"refused": …}            no child can be forked on this host: see ``find_refusal``
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
     child → host    descriptors               on channel, of its doors where there are some: it keeps none of them
@@ -35,6 +36,7 @@ zygote, which is why the host replaces it after a while. Random numbers are seed
 import base64
 import contextlib
 import ctypes
+import errno
 import gc
 import importlib
 import importlib.util
@@ -348,6 +350,35 @@ def renew():
         sys.modules["numpy.random"].seed([*os.urandom(32)])  # by itself it would touch 100 pages to gather entropy
 
 
+def find_refusal(init):
+    """What forbids us to make a child's namespaces, as ``{"error", "apparmor"}``; None where nothing does.
+
+    It has to be tried: AppArmor may have a profile that takes every capability from whatever bubblewrap starts, and
+    /proc shows them all the same. An error that may pass, such as a lack of memory, is left for a child to meet.
+    """
+    try:
+        if (pid := clone(NAMESPACES | CLONE_NEWPID)) == 0:
+            try:
+                init.perform([(_libc.mount, (b"none", b"/", None, MS_REC | MS_PRIVATE, None))])
+                init.perform([(_libc.unshare, (CLONE_NEWUSER,))])
+                os._exit(0)
+            except OSError as error:
+                os._exit(error.errno)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except OSError as error:
+        code = error.errno
+    return {"error": code, "apparmor": read_apparmor_label()} if code in (errno.EPERM, errno.EACCES) else None
+
+
+def read_apparmor_label():
+    """The AppArmor profiles that confine this process, as the kernel words them; empty where there is no AppArmor."""
+    try:
+        with open("/proc/self/attr/apparmor/current", encoding="ascii", errors="replace") as file:
+            return file.read().strip("\0\n")
+    except OSError:
+        return ""
+
+
 class Zygote:
     """Forks children, and tells how they ended. Its own socket has the number of a child's channel: one object, both.
 
@@ -472,6 +503,9 @@ def main():
         pass
     keepers = start_keepers()
     profile = init.receive(host)[0]["zygote"]
+    if refusal := find_refusal(init):
+        init.send(host, {"refused": refusal})
+        return
     profile["filter"] = compiled(base64.b64decode(profile["filter"]))
     init.add_packages()
     preload(profile["preload"])

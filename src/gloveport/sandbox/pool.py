@@ -16,7 +16,7 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.errors import SandboxError
+from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.sandbox.base import Child, Plan, Sandbox
 from gloveport.sandbox.confined import Confined
 
@@ -151,6 +151,8 @@ class Stock:
                     try:
                         self._waiting.append(await self._make())
                         pause = _PAUSE_SECONDS
+                    except ForkRefusedError:  # none ever can: each is built when it is asked for
+                        await anyio.sleep_forever()
                     except SandboxError as error:
                         _log.warning("no sandbox can be made ahead of need: %s", error.args[0])
                         await anyio.sleep(pause)

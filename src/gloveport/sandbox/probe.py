@@ -4,14 +4,17 @@ import contextlib
 import re
 import subprocess
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
+from gloveport.sandbox import apparmor, zygote
 from gloveport.sandbox.base import Plan
 from gloveport.sandbox.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.output import Capture
 from gloveport.sandbox.spawn import Bubblewrap
+
+FORK_SERVER: Final = "fork server"
 
 _OLDEST = (0, 8)  # the first with --disable-userns
 _SYSCTL = Path("/proc/sys")
@@ -49,6 +52,9 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
             detail=f"{said} at {sandbox.program}; {_OLDEST[0]}.{_OLDEST[1]} or newer is needed",
             repair="install a newer bubblewrap and name it in sandbox.bubblewrap",
         )
+    if repair := apparmor.repair_of_copy(sandbox.program):
+        detail = f"{said} at {sandbox.program}, which is a copy of another than the distribution's now"
+        return Check(name="bubblewrap", state="weaker", detail=detail, repair=repair)
     return Check(name="bubblewrap", state="enforced", detail=f"{said} at {sandbox.program}")
 
 
@@ -58,7 +64,7 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         async with sandbox.start(plan) as child:
             found = child.walls
     except SandboxError as error:
-        return [Check(name="sandbox", state="missing", detail=str(error), repair=_repair() or error.hint)]
+        return [Check(name="sandbox", state="missing", detail=error.args[0], repair=_repair(sandbox) or error.hint)]
     checks = [
         Check(
             name="namespaces", state="enforced", detail="user, mount, pid, network, ipc, uts, cgroup; no further ones"
@@ -73,6 +79,28 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
         checks.append(Check(name="uid", state="enforced", detail=detail))
     return checks
+
+
+async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check:
+    """Whether sandboxes can be forked: what bubblewrap starts has to make namespaces, which is tried for real.
+
+    Args:
+        sandbox: Builds the fork server.
+        plan: Of the sandbox to fork.
+        needed: Whether something is configured that no other sandboxes can do.
+    """
+    try:
+        async with zygote.start(sandbox, plan) as server, server.fork():
+            pass
+    except SandboxError as error:
+        without = "a workspace needs that" if needed else "each is built for its program: as strong, but slower"
+        return Check(
+            name=FORK_SERVER,
+            state="missing" if needed else "weaker",
+            detail=f"sandboxes can't be forked; {without}: {error.args[0]}",
+            repair=error.hint,
+        )
+    return Check(name=FORK_SERVER, state="enforced", detail="sandboxes are forked ahead of their programs")
 
 
 async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
@@ -118,18 +146,14 @@ def _landlock(version: int) -> Check:
     )
 
 
-def _repair() -> str:
+def _repair(sandbox: Bubblewrap) -> str:
     """The known reasons why a host refuses user namespaces to an ordinary user."""
     known = {
-        "kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
-        "user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
-        "kernel/apparmor_restrict_unprivileged_userns": (
-            "1",
-            "load Ubuntu's AppArmor profile for bwrap (package apparmor-profiles, bwrap-userns-restrict)",
-        ),
+        "kernel/unprivileged_userns_clone": "sysctl -w kernel.unprivileged_userns_clone=1",
+        "user/max_user_namespaces": "sysctl -w user.max_user_namespaces=15000",
     }
-    for name, (closed, repair) in known.items():
+    for name, repair in known.items():
         path = _SYSCTL / name
-        if path.exists() and path.read_text().strip() == closed:
+        if path.exists() and path.read_text().strip() == "0":
             return repair
-    return ""
+    return apparmor.repair(sandbox.program) if apparmor.is_restricting() else ""

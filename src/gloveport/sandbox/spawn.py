@@ -269,7 +269,9 @@ class Bubblewrap:
     ) -> int:
         """What ``launch.py`` is told. Bubblewrap's arguments are one more of the descriptors that are inherited."""
         program = str(self.program)
-        sources = list(dict.fromkeys([program, *(mount.source for mount in plan.mounts)]))
+        shown = (mount.source for mount in plan.mounts)
+        # At its own path where that can be: the profiles of AppArmor go by the path of what is started.
+        sources = list(dict.fromkeys([*([] if _is_public(self.program) else [program]), *shown]))
         staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
         # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
         arguments = reaper.FIRST + len(inherited)
@@ -343,6 +345,13 @@ def _identity(source: str) -> tuple[int, int]:
     finally:
         os.close(descriptor)
     return status.st_dev, status.st_ino
+
+
+def _is_public(program: Path) -> bool:
+    """Whether every user can start it where it is, and root alone could move it away."""
+    status = [path.stat() for path in (program, *program.parents)]
+    modes = (one.st_uid == 0 and one.st_mode & 0o023 == 0o001 for one in status)
+    return all(modes) and not program.is_relative_to(_STAGE)
 
 
 def _memory(stack: contextlib.ExitStack, data: bytes) -> int:

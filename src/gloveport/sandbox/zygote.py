@@ -6,6 +6,7 @@ sandbox built for one program, before the child is handed to anybody.
 
 import base64
 import contextlib
+import errno
 import functools
 import os
 import signal
@@ -18,9 +19,9 @@ from io import FileIO
 import anyio
 from pydantic import JsonValue
 
-from gloveport.errors import GuestError, SandboxError
+from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
-from gloveport.sandbox import bubblewrap, cgroup, frames, netns, seccomp
+from gloveport.sandbox import apparmor, bubblewrap, cgroup, frames, netns, seccomp
 from gloveport.sandbox.base import Kept, Plan, Walls
 from gloveport.sandbox.confined import Confined, Streams, checked
 from gloveport.sandbox.kernel_memory import leftovers_freed
@@ -168,7 +169,8 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
     """A fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
 
     Raises:
-        SandboxError: It can't be built on this host.
+        ForkRefusedError: No fork server can fork anything on this host.
+        SandboxError: It can't be built.
     """
     with contextlib.ExitStack() as stack:
         tree = backend.tree
@@ -178,6 +180,8 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
                 with group.entrances() if group else contextlib.nullcontext(()) as groups:
                     await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))})
                 ready, pid = await frames.expect(spawned.channel)
+                if "refused" in ready:
+                    raise _as_error(ready["refused"], backend)
                 if ready.get("ready") != {"mounts": [list(identity) for identity in spawned.shown]}:
                     raise GuestError("what is mounted in it is not what was named")
                 inner = await spawned.find_inner()
@@ -185,6 +189,19 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
                     group.attach(pid)
                     group.weigh(cgroup.BACKGROUND)
             yield Zygote(backend=backend, plan=plan, spawned=spawned, inner=inner)
+
+
+def _as_error(refusal: JsonValue, backend: Bubblewrap) -> ForkRefusedError:
+    """The error for what a fork server says of the host."""
+    told = refusal if isinstance(refusal, dict) else {}
+    code, label = told.get("error"), told.get("apparmor")
+    reason = os.strerror(code if isinstance(code, int) else errno.EPERM)
+    if not label or label == apparmor.read_label():  # what confines us as well is no profile of bubblewrap's
+        return ForkRefusedError(f"no process inside bubblewrap can make namespaces: {reason}", hint=apparmor.UNKNOWN)
+    return ForkRefusedError(
+        f"AppArmor lets no process inside bubblewrap make namespaces: {reason}, by {label}",
+        hint=apparmor.repair(backend.program),
+    )
 
 
 def _profile(plan: Plan, groups: int) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -25,6 +26,8 @@ from gloveport.sandbox.probe import Check
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
 from gloveport.server.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
+
+_log = logging.getLogger(__name__)
 
 _GREETINGS: Mapping[Language, str] = {
     "python": "print('hello')",
@@ -81,7 +84,11 @@ def _failure_as_check(checks: list[Check]) -> Iterator[None]:
 async def _try_layers(host: Host, config: Config, network: Network, checks: list[Check]) -> None:
     """Add what sandboxes and languages are found to be."""
     plan = functools.partial(make_plan, grant=whole_grant(config), system=host.system, network=network)
-    checks += await probe.walls(host.backend, plan(Program(name="probe")))
+    walls = await probe.walls(host.backend, plan(Program(name="probe")))
+    checks += walls
+    has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
+    if (has_workspace or config.pool.forked) and all(check.state != "missing" for check in walls):
+        checks.append(await probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
     checks += _descriptor_checks(config, host.system.most_open_files)
     checks += await _language_checks(config, host, plan)
     if config.policy.languages & {"python", "shell"}:
@@ -148,6 +155,13 @@ def require(checks: Sequence[Check]) -> None:
             "\n".join(f"missing {check.name}: {check.detail}" for check in layers),
             hint="; ".join(dict.fromkeys(check.repair for check in layers if check.repair)),
         )
+
+
+def warn_of_cold_start(checks: Sequence[Check]) -> None:
+    """Log why no sandbox is forked ahead of its program, where that is so."""
+    for check in checks:
+        if check.name == probe.FORK_SERVER and check.state != "enforced":
+            _log.warning("%s; repair: %s", check.detail, check.repair)
 
 
 async def _language_checks(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
