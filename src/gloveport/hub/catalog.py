@@ -6,6 +6,7 @@ The words asked for are only ever words: none of the query language of the index
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final
@@ -40,6 +41,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._index = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._index.close)  # since Python 3.13 one that is just dropped warns
         self._turn = threading.Lock()  # held for as long as the index is at work, not while words are made
         self._index.execute(_TABLE)
         self._tools: dict[int, Definition] = {}
