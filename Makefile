@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup run check test escape conformance bench surface soak kills siege docs clean
+.PHONY: help setup run check test escape conformance bench surface soak kills siege vm docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -41,6 +41,9 @@ kills: setup ## 500 servers killed at random moments, after which nothing may be
 
 siege: setup ## hostile runs within the default limits: what they cost an honest caller and the host (an hour)
 	@$(BIN)/python -m bench.siege $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
+
+vm: setup ## contract suite and hostile programs in a Debian 13 with Ubuntu's AppArmor profile for bubblewrap (root)
+	@scripts/vm
 
 docs: setup ## write the generated pages of docs/ anew
 	@$(BIN)/python scripts/generate_docs.py

@@ -1,6 +1,7 @@
-"""The hostile programs against this host, as a table: ``python -m tests.escape [--json] [NAME…]``.
+"""The hostile programs against this host, as a table: ``python -m tests.escape [--json] [--cold] [NAME…]``.
 
 As whoever starts it and, when that is root, once more as an ordinary user. Exits with 1 when one got through.
+``--cold`` leaves out sandboxes that wait for their program, for hosts where none can.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Runs the hostile programs against engines on this host, as whoever it is started as. A process of its own:
 
-    python -m tests.escape.battery REPORT-DESCRIPTOR [NAME…]
+    python -m tests.escape.battery REPORT-DESCRIPTOR [--cold] [NAME…]
 
 It has a secret in its environment, and nothing may come out on its standard output but what it writes itself: nothing.
 """
@@ -28,7 +28,6 @@ from gloveport.policy.grant import grant_for
 from gloveport.sandbox.base import make_plan
 from gloveport.server import app
 
-TEMPERATURES = ("cold", "warm")
 AT_ONCE = 8
 _HANG_SECONDS = 60
 _PLAIN = header.parse("plain.py", "# expect: value 45\n# proves: E9\n# tries: nothing\nsum(range(10))")
@@ -73,25 +72,27 @@ class Battery:
     side: host.FarSide
     directory: Path
     cgroups: bool
+    temperatures: Sequence[str]
 
     async def run(self, cases: Sequence[header.Case]) -> AsyncIterator[Verdict]:
         """Run all, a few at a time, each cold and warm, and look after each few what is left on the host."""
-        for temperature in TEMPERATURES:  # what the first run leaves in memory is no leak
+        for temperature in self.temperatures:  # what the first run leaves in memory is no leak
             await self.follow_up(temperature)
         for start in range(0, len(cases), AT_ONCE):
             trials = [
                 Trial(case=case, temperature=temperature)
                 for case in cases[start : start + AT_ONCE]
-                for temperature in TEMPERATURES
+                for temperature in self.temperatures
             ]
-            await self.prepare(trials)
+            if "warm" in self.temperatures:
+                await self.prepare(trials)
             await self.warm.settled()
             before = self.traces()
             async with anyio.create_task_group() as tasks:
                 for trial in trials:
                     tasks.start_soon(self.judge, trial)
             after = self.side.reached()
-            for temperature in TEMPERATURES:
+            for temperature in self.temperatures:
                 after += await self.follow_up(temperature)
             await self.warm.settled()
             now = self.traces()
@@ -200,7 +201,7 @@ def _told(result: Result) -> str:
 
 
 @contextlib.asynccontextmanager
-async def assembled(directory: Path) -> AsyncIterator[Battery]:
+async def assembled(directory: Path, temperatures: Sequence[str]) -> AsyncIterator[Battery]:
     """A battery on this host, of which nothing may be left in the end."""
     async with contextlib.AsyncExitStack() as stack:
         side = stack.enter_context(host.far_side(directory))
@@ -209,7 +210,9 @@ async def assembled(directory: Path) -> AsyncIterator[Battery]:
         engine = await stack.enter_async_context(app.assemble(config, {"GLOVEPORT_STATE": str(directory / "audit")}))
         warm = Warm(engine=engine)
         cgroups = engine.sandbox.cold.tree is not None
-        battery = Battery(engine=engine, warm=warm, side=side, directory=directory, cgroups=cgroups)
+        battery = Battery(
+            engine=engine, warm=warm, side=side, directory=directory, cgroups=cgroups, temperatures=temperatures
+        )
         await battery.follow_up("cold")
         before = battery.traces()
         async with contextlib.aclosing(warm):
@@ -218,8 +221,10 @@ async def assembled(directory: Path) -> AsyncIterator[Battery]:
             raise RuntimeError(f"when nothing waits any more: {before} became {now}")
 
 
-async def main(report: int, names: list[str]) -> None:
-    """Run the programs whose names contain one of ``names``, or all; write one JSON document a line."""
+async def main(report: int, words: list[str]) -> None:
+    """Run the programs whose names contain one of ``words``, or all; write one JSON document a line."""
+    temperatures = ("cold",) if "--cold" in words else ("cold", "warm")
+    names = [word for word in words if word != "--cold"]
     host.adopt_orphans()
     paths = [path for path in sorted(header.CASES.iterdir()) if not names or any(name in path.name for name in names)]
     cases = sorted((header.read(path) for path in paths), key=lambda case: ("timeout" in case.expect, case.name))
@@ -227,7 +232,7 @@ async def main(report: int, names: list[str]) -> None:
         directory = Path(temporary)
         directory.chmod(0o755)
         tempfile.tempdir = temporary  # where engines put large output: a name left there is a trace
-        async with assembled(directory) as battery:
+        async with assembled(directory, temperatures) as battery:
             async for verdict in battery.run(cases):
                 print(json.dumps(asdict(verdict)), file=file, flush=True)
 
