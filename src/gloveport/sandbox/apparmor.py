@@ -15,7 +15,7 @@ from gloveport.errors import SandboxError
 BUBBLEWRAP: Final = Path("/usr/lib/gloveport/bwrap")
 """The copy that our profile is attached to."""
 
-UNKNOWN: Final = "see which security module of the kernel forbids it: its log, or `dmesg`, names the rule"
+UNKNOWN: Final = "the words above say what failed; what a security module of the kernel forbids, `dmesg` names"
 
 _DISTRIBUTED: Final = Path("/usr/bin/bwrap")
 _PROFILE: Final = Path(__file__).with_name("gloveport-bwrap.apparmor")

@@ -12,7 +12,7 @@ from gloveport.sandbox import apparmor, zygote
 from gloveport.sandbox.base import Plan
 from gloveport.sandbox.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.output import Capture
-from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.sandbox.spawn import ASK_DOCTOR, Bubblewrap
 
 FORK_SERVER: Final = "fork server"
 
@@ -64,7 +64,8 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         async with sandbox.start(plan) as child:
             found = child.walls
     except SandboxError as error:
-        return [Check(name="sandbox", state="missing", detail=error.args[0], repair=_repair(sandbox) or error.hint)]
+        repair = error.hint if error.hint != ASK_DOCTOR else _repair(sandbox)
+        return [Check(name="sandbox", state="missing", detail=error.args[0], repair=repair)]
     checks = [
         Check(
             name="namespaces", state="enforced", detail="user, mount, pid, network, ipc, uts, cgroup; no further ones"
@@ -156,4 +157,4 @@ def _repair(sandbox: Bubblewrap) -> str:
         path = _SYSCTL / name
         if path.exists() and path.read_text().strip() == "0":
             return repair
-    return apparmor.repair(sandbox.program) if apparmor.is_restricting() else ""
+    return apparmor.repair(sandbox.program) if apparmor.is_restricting() else apparmor.UNKNOWN

@@ -26,6 +26,9 @@ from gloveport.sandbox.confined import Confined, Streams, checked, pipe
 from gloveport.sandbox.kernel_memory import leftovers_freed
 from gloveport.sandbox.launcher import Launched, Launcher
 
+ASK_DOCTOR = "`gloveport doctor` names the missing layer and the command that repairs it"
+"""The hint where nothing but the words of whoever failed is known."""
+
 _START_SECONDS = 20.0
 _STAGE = "/run"
 _INFORMATION_BYTES = 4096
@@ -105,7 +108,7 @@ class Spawned:
             said = data.decode(errors="replace").strip()
             raise SandboxError(
                 f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
-                hint="`gloveport doctor` names the missing layer and the command that repairs it",
+                hint=ASK_DOCTOR,
             ) from error
 
     async def exit_code(self) -> int | None:
