@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 
 BIG_BYTES = 1 << 30
 _LINE = b'{"id": 1234567, "name": "a line like others", "price": 12.5, "tags": ["one", "two"]}\n'

@@ -24,7 +24,7 @@ import repair
 import upstream
 from mcp import Client, StdioServerParameters
 
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 
 EXAMPLES = Path(__file__).parent
 PROGRAMS = [

@@ -11,7 +11,7 @@ from gloveport import door
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
 from gloveport.audit.record import Record
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 from gloveport.egress.inject import Injector
 from gloveport.egress.oauth import Tokens
 from gloveport.egress.outlet import Gateway, Outlet

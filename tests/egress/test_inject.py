@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.egress import places
 from gloveport.egress.inject import Injector
 from gloveport.egress.messages import Outbound, Route
 from gloveport.egress.oauth import Tokens
-from gloveport.egress.places import Draft
+from gloveport.egress.placeholders import Draft, fill_place
 from gloveport.errors import ConfigError, Denied
 from gloveport.model.egress import Api
 from gloveport.secrets.scrub import scrub_text
@@ -322,7 +321,7 @@ def test_filling_in_a_body_changes_one_string_alone(before, after):
     text = json.dumps({"other": [before, GP], "key": f"{before}{GP}{after}"}, ensure_ascii=False)
     draft = Draft(out=request(), body=text.encode("utf-8", "replace"))
     expected = json.loads(draft.body)
-    filled, done = places.fill("body:key", draft, {GP: 'se"cret'})
+    filled, done = fill_place("body:key", draft, {GP: 'se"cret'})
     assert done
     assert json.loads(filled.body) == {**expected, "key": expected["key"].replace(GP, 'se"cret')}
 

@@ -9,7 +9,7 @@ from tests.hub.world import codes, offers, opened, tool
 
 from gloveport.hub.discovery import search
 from gloveport.rpc import MAX_FRAME_BYTES
-from gloveport.server.found import found_text
+from gloveport.server.search_rendering import found_text
 
 pytestmark = pytest.mark.anyio
 

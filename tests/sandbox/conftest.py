@@ -16,9 +16,9 @@ from gloveport.model import LANGUAGES, Grant, Limits, Policy, Request
 from gloveport.runtimes import Runtime
 from gloveport.sandbox import delegation
 from gloveport.sandbox.base import Plan, make_plan
-from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.pool import Pool, Stock
+from gloveport.sandbox.prestart import Booter
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.server import build
 from gloveport.server.app import assemble

@@ -108,9 +108,9 @@ async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):
     await launched.wait()
     assert launched.code is None
     again, output = await start(launcher, "echo $$", stack)
-    assert int(output.readline()) == again.pid
+    said = int(output.readline())
     await again.wait()
-    assert again.code == 0
+    assert (said, again.code) == (again.pid, 0)
 
 
 @pytest.mark.parametrize("script", [LEAVES_ONE, STAYS])

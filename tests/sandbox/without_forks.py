@@ -21,7 +21,7 @@ from gloveport.model import Request
 from gloveport.server import app
 from gloveport.server.caller import Transport
 from gloveport.server.inspection import inspect, require, warn_of_cold_start
-from gloveport.server.workspace.opening import opened
+from gloveport.server.workspace.factory import opened
 
 CLONE = {"x86_64": 56}["x86_64"]
 NEW_MOUNTS_OR_PROCESSES, NEW_USER, EPERM = 0x20020000, 0x10000000, 1

@@ -3,7 +3,7 @@
 import pytest
 
 from gloveport.config import Config
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.sandbox.host import read_most_open_files

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from gloveport.config import Config
-from gloveport.engine.readers import Readers
+from gloveport.engine.readonly_workers import Readers
 from gloveport.model import Mount, Program
 from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Kept, make_plan

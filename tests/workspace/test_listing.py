@@ -9,7 +9,7 @@ import pytest
 
 from gloveport.errors import WorkspaceError
 from gloveport.workspace.listing import DirEntry, DirListing, FileEntry, FileListing, list_dir, list_files
-from gloveport.workspace.walking import Bounds
+from gloveport.workspace.walk import Bounds
 
 
 def plant(root: Path, *paths: str) -> None:

@@ -74,15 +74,15 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     from gloveport.server import app
     from gloveport.server.build import open_host
     from gloveport.server.caller import Transport
-    from gloveport.server.follow import following
+    from gloveport.server.config_reload import following
     from gloveport.server.http import serve_http
     from gloveport.server.inspection import inspect_host, require, warn_of_cold_start
     from gloveport.server.protocol import make_server, recorded
     from gloveport.server.stdio import serve_stdio
     from gloveport.server.upstreams import connected
     from gloveport.server.watchdog import watch_loop
-    from gloveport.server.workspace.at_once import at_once
-    from gloveport.server.workspace.opening import opened, with_workspace
+    from gloveport.server.workspace.factory import opened, with_workspace
+    from gloveport.server.workspace.fast_path import at_once
 
     if port is None and os.isatty(0):
         typer.echo(_ON_A_TERMINAL, err=True)

@@ -13,11 +13,11 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from gloveport.config.kinds import choice, is_private, is_secret, kind_of
 from gloveport.config.layers import Table
 from gloveport.config.misplaced import misplaced_hint
 from gloveport.config.schema import KeyPath
 from gloveport.config.shapes import Shape, below, element, is_of_tables, members, shape_of, words
+from gloveport.config.type_descriptions import choice, is_private, is_secret, kind_of
 from gloveport.config.wording import dotted, nature, shown
 from gloveport.model import Value
 

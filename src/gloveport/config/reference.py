@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
-from gloveport.config.chapters import (
+from gloveport.config.reference_text import (
     API,
     AUTH,
     CODEFORGE,
@@ -20,9 +20,9 @@ from gloveport.config.chapters import (
     SERVERS,
     TOOL_RULES,
 )
-from gloveport.config.kinds import kind_of
 from gloveport.config.schema import Config, Hook
 from gloveport.config.shapes import is_table, members, shape_of, shape_of_field
+from gloveport.config.type_descriptions import kind_of
 from gloveport.config.wording import toml
 from gloveport.model import Mount, Value
 from gloveport.model.egress import Api, Auth, Rule

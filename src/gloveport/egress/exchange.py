@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from gloveport.egress import websocket
-from gloveport.egress.coding import ACCEPTED
-from gloveport.egress.conversation import Conversation
+from gloveport.egress.content_encoding import ACCEPTED
 from gloveport.egress.heads import Malformed, RequestHead
 from gloveport.egress.inject import MOST_BODY_BYTES
 from gloveport.egress.messages import Answer, Headers, Outbound, Route
@@ -16,6 +15,7 @@ from gloveport.egress.outlet import Outlet
 from gloveport.egress.redact import Redaction
 from gloveport.egress.reply import Reply
 from gloveport.egress.request import Asked, Site, malformed, read
+from gloveport.egress.server_connection import Conversation
 from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.fairness import compute

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from gloveport.egress import places, sigv4
+from gloveport.egress import sigv4
 from gloveport.egress.credentials import Credentials, references_of
 from gloveport.egress.messages import Headers, Outbound, Route
 from gloveport.egress.oauth import Tokens
-from gloveport.egress.places import Draft
+from gloveport.egress.placeholders import Draft, fill_place, find_placeholder, parameter_name
 from gloveport.egress.request import hyphenated
 from gloveport.errors import Denied
 from gloveport.fairness import compute
@@ -147,7 +147,7 @@ class Injector:
                 hint="Use https.",
             )
         draft, filled = await self._fill(api_name, api, Draft(out=out, body=body), placeholders)
-        strays = [f"stray:{place}" for string in placeholders.values() for place in places.find(string, draft)]
+        strays = [f"stray:{place}" for string in placeholders.values() for place in find_placeholder(string, draft)]
         for kind, auth in self._of(api).named:
             name = f"{api_name}.{kind}"
             if not isinstance(auth, Placeholder):
@@ -173,14 +173,16 @@ class Injector:
             name = f"{api_name}.{kind}"
             if isinstance(auth, Placeholder):
                 string = placeholders.get(auth.name)
-                secret = await self._vault.get(name, auth.secret) if string and places.find(string, draft) else None
+                secret = (
+                    await self._vault.get(name, auth.secret) if string and find_placeholder(string, draft) else None
+                )
                 for place in auth.places:
                     of_place = swaps.setdefault(place.lower() if place.startswith("header:") else place, {})
                     if string and secret:
                         of_place[string] = secret
         filled: list[str] = []
         for place, of_place in swaps.items():
-            draft, done = await compute(len(draft.body or b""), places.fill, place, draft, of_place)
+            draft, done = await compute(len(draft.body or b""), fill_place, place, draft, of_place)
             if done:
                 filled.append(place)
         return draft, filled
@@ -251,7 +253,7 @@ def _payload_hash(draft: Draft) -> str:
 
 def _without_parameters(target: str, names: frozenset[str]) -> str:
     path, mark, query = target.partition("?")
-    kept = "&".join(parameter for parameter in query.split("&") if places.parameter_name(parameter) not in names)
+    kept = "&".join(parameter for parameter in query.split("&") if parameter_name(parameter) not in names)
     return f"{path}{mark}{kept}" if kept else path
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 from gloveport.egress.inject import Injector
 from gloveport.egress.messages import Route
 from gloveport.egress.own_text import OwnText

@@ -8,7 +8,6 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 
-from gloveport.egress.conversation import Conversation
 from gloveport.egress.exchange import exchange
 from gloveport.egress.heads import Malformed, RequestHead
 from gloveport.egress.network import PROXY
@@ -16,6 +15,7 @@ from gloveport.egress.outlet import Outlet
 from gloveport.egress.postgres import serve_postgres
 from gloveport.egress.redis import serve_redis
 from gloveport.egress.request import Site, malformed, parse_authority
+from gloveport.egress.server_connection import Conversation
 from gloveport.egress.tunnel import tunnel
 from gloveport.egress.wire import Wire
 from gloveport.errors import Denied

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from anyio.lowlevel import checkpoint
 
-from gloveport.egress.coding import decoder
+from gloveport.egress.content_encoding import decoder
 from gloveport.egress.messages import Outbound
 from gloveport.fairness import Pace
 from gloveport.secrets.scrub import Needles, Scrubber, scrub

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from anyio.lowlevel import checkpoint
 
-from gloveport.egress.coding import LIGHT, Decoder, decoder
-from gloveport.egress.conversation import Conversation, Head
+from gloveport.egress.content_encoding import LIGHT, Decoder, decoder
 from gloveport.egress.heads import WITHOUT_BODY
 from gloveport.egress.messages import Answer, Headers
 from gloveport.egress.own_text import OwnText
+from gloveport.egress.server_connection import Conversation, Head
 from gloveport.errors import UpstreamError
 from gloveport.fairness import Pace
 from gloveport.secrets.scrub import Scrubber, scrub

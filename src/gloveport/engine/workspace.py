@@ -18,9 +18,9 @@ from gloveport.egress.outlet import Journal, Outlet
 from gloveport.egress.output import ScrubbedSink
 from gloveport.egress.proxy import answer
 from gloveport.engine.execution import Engine
+from gloveport.engine.prefetch import Spares
 from gloveport.engine.reach import Reach
-from gloveport.engine.readers import Readers
-from gloveport.engine.spare import Spares
+from gloveport.engine.readonly_workers import Readers
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.guard import Guard
 from gloveport.model import Limits, Program
@@ -29,7 +29,7 @@ from gloveport.model.workspace import RunCommand
 from gloveport.policy.modes import stance
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.confined import Confined
-from gloveport.workspace import keeping, protected_state
+from gloveport.workspace import protected_paths, protected_state
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace.running import Ran
@@ -83,7 +83,7 @@ class Workspace:
     limits: Limits
     reach: Reach
     state: Path
-    _known: keeping.Found = keeping.NOTHING
+    _known: protected_paths.Found = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
     _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
@@ -125,7 +125,7 @@ class Workspace:
             finally:  # also where it was ended by whoever began it
                 with anyio.CancelScope(shield=True):
                     try:
-                        command.warnings += keeping.differences(before, await self.look())
+                        command.warnings += protected_paths.differences(before, await self.look())
                     finally:
                         self._running -= 1
                 ending.fields |= {f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()}
@@ -191,7 +191,7 @@ class Workspace:
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, limits: Limits, found: keeping.Found) -> AsyncIterator[Confined]:
+    async def _sandbox(self, limits: Limits, found: protected_paths.Found) -> AsyncIterator[Confined]:
         """A sandbox for one command.
 
         Raises:
@@ -205,7 +205,7 @@ class Workspace:
         except SandboxError as error:
             raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
 
-    async def _made(self, stack: contextlib.AsyncExitStack, found: keeping.Found) -> Confined:
+    async def _made(self, stack: contextlib.AsyncExitStack, found: protected_paths.Found) -> Confined:
         for tries_left in reversed(range(_TRIES)):
             try:
                 return await stack.enter_async_context(self.spares.take(found))
@@ -231,14 +231,14 @@ class Workspace:
         async with door.opened(child.doors, functools.partial(answer, outlet)):
             yield
 
-    async def look(self) -> keeping.Found:
+    async def look(self) -> protected_paths.Found:
         """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
         async with self._looking:  # who looks later knows more
             started = time.monotonic()
             if self._looking_seconds > _SHORT_SECONDS:
-                found = await to_thread.run_sync(keeping.find, self.tree, self._known, self._running)
+                found = await to_thread.run_sync(protected_paths.find, self.tree, self._known, self._running)
             else:
-                found = keeping.find(self.tree, self._known, self._running)
+                found = protected_paths.find(self.tree, self._known, self._running)
             self._looking_seconds = time.monotonic() - started
             known, self._known = self._known, found
             if not protected_state.is_same(known, found):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from gloveport.policy.commands import Word
-from gloveport.policy.history import git_destroys
+from gloveport.policy.git_commands import git_destroys
 from gloveport.policy.places import Place, is_home, is_spared, named
 from gloveport.policy.programs import Run, Script, operands, options, shortened
 

@@ -20,9 +20,9 @@ from gloveport.policy.commands import Scope
 from gloveport.policy.destruction import destroys, script_destroys
 from gloveport.policy.environment import refused_variables
 from gloveport.policy.modes import stance
+from gloveport.policy.network_commands import UNNAMED, hosts_needed
 from gloveport.policy.places import MADE_ANEW, Place, moved
 from gloveport.policy.programs import Facts, Run, Script, facts_of, options
-from gloveport.policy.remote import UNNAMED, hosts_needed
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, listed, printable, shown
 

@@ -20,11 +20,11 @@ from pydantic import JsonValue, ValidationError
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox import cgroup, frames
-from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.kernel_memory import KernelMemory
+from gloveport.sandbox.supervisor import Attendant
 from gloveport.sandbox.watch import Watch
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes

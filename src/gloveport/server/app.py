@@ -10,7 +10,7 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory, state_directory
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 from gloveport.egress.inject import Injector
 from gloveport.egress.lookups import Lookups
 from gloveport.egress.oauth import Tokens

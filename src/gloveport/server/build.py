@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gloveport.audit.log import Bounds
 from gloveport.config import Config
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
@@ -17,11 +17,11 @@ from gloveport.policy.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.sandbox import cgroup, delegation, host
 from gloveport.sandbox.base import Network, Plan, System, make_plan
-from gloveport.sandbox.booter import Booter
 from gloveport.sandbox.forkserver import ForkServer
 from gloveport.sandbox.host_share import limit_share
 from gloveport.sandbox.launcher import Launcher
 from gloveport.sandbox.pool import Maker, Stock
+from gloveport.sandbox.prestart import Booter
 from gloveport.sandbox.spawn import Bubblewrap, UidRange
 
 _KINDS = ("", "import asyncio", "import pandas")

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
-from gloveport.egress.authority import Authority
+from gloveport.egress.ca import Authority
 from gloveport.egress.credentials import references_of
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
 from gloveport.hub.connection.command import environment, program

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gloveport.fairness import compute
 from gloveport.limits.values import has_many_values
-from gloveport.server import garbled
+from gloveport.server import jsonrpc_errors
 
 _TOO_LARGE: Final = 413
 
@@ -33,7 +33,7 @@ class MessageLimit:
             came.append(await receive())
             size += len(came[-1].get("body", b""))
         body = b"".join(message.get("body", b"") for message in came)
-        if await compute(size, has_many_values, body, garbled.MOST_VALUES):
+        if await compute(size, has_many_values, body, jsonrpc_errors.MOST_VALUES):
             await _refuse(send)
             return
         again = iter(came)
@@ -46,7 +46,7 @@ class MessageLimit:
 
 
 async def _refuse(send: Send) -> None:
-    body = garbled.too_many()
+    body = jsonrpc_errors.too_many()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": _TOO_LARGE, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -19,8 +19,8 @@ from gloveport.server.inspection import inspect
 from gloveport.server.structured import StructuredContent
 from gloveport.server.tools import Tools, describe
 from gloveport.server.workspace import offer
-from gloveport.server.workspace.bench import Bench
-from gloveport.server.workspace.hearing import Hearing
+from gloveport.server.workspace.context import Bench
+from gloveport.server.workspace.keep_alive import Hearing
 from gloveport.server.workspace.replies import wrong_arguments
 
 NAME = "gloveport"

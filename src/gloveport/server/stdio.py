@@ -24,8 +24,8 @@ from mcp.shared.message import SessionMessage
 
 from gloveport.fairness import compute
 from gloveport.limits.values import has_many_values
-from gloveport.server import garbled
-from gloveport.server.shortcut import AtOnce, Shortcut, Work, line_of, nothing
+from gloveport.server import jsonrpc_errors
+from gloveport.server.fast_path import AtOnce, Shortcut, Work, line_of, nothing
 from gloveport.server.signals import on_end_signal
 
 _CHUNK_BYTES = 1 << 16
@@ -94,16 +94,16 @@ class _Requests:
     async def receive(self) -> SessionMessage | Exception:
         while line := await self._line():
             if self._cut:
-                await self._answer(garbled.too_long())
+                await self._answer(jsonrpc_errors.too_long())
                 continue
-            if await compute(len(line), has_many_values, line, garbled.MOST_VALUES):
-                await self._answer(garbled.too_many())
+            if await compute(len(line), has_many_values, line, jsonrpc_errors.MOST_VALUES):
+                await self._answer(jsonrpc_errors.too_many())
                 continue
             try:
                 message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
             except ValueError:  # which would say what the line holds
                 _log.warning("a line of the client, of %d bytes, is no message", len(line))
-                await self._answer(garbled.answer_to(line))
+                await self._answer(jsonrpc_errors.answer_to(line))
                 continue
             if self._cancels(message):
                 continue
@@ -126,7 +126,7 @@ class _Requests:
                 line = line_of(request, await work())
             except Exception:  # noqa: BLE001 - whoever waits is told, and the session goes on
                 _log.exception("a call has failed")
-                line = garbled.failed(request)
+                line = jsonrpc_errors.failed(request)
             finally:
                 self._working.pop(request, None)
             await self._answer(line)
@@ -158,14 +158,14 @@ class _Requests:
         """
         parts, rest, size = [], self._rest, 0
         while b"\n" not in rest:
-            if size <= garbled.MAX_LINE_BYTES:
+            if size <= jsonrpc_errors.MAX_LINE_BYTES:
                 parts.append(rest)
             size += len(rest)
             rest = await self._read()
             if not rest:
                 break
         line, newline, self._rest = rest.partition(b"\n")
-        self._cut = size + len(line) > garbled.MAX_LINE_BYTES
+        self._cut = size + len(line) > jsonrpc_errors.MAX_LINE_BYTES
         return b"".join((*parts, newline)) if self._cut else b"".join((*parts, line, newline))
 
     async def _read(self) -> bytes:

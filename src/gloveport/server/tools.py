@@ -30,16 +30,16 @@ from gloveport.sandbox.output import PAGE_BYTES
 from gloveport.sandbox.probe import Check
 from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
-from gloveport.server.attend import Attendance, Reply, State
 from gloveport.server.caller import Transport, caller_of
-from gloveport.server.found import found_text
+from gloveport.server.disconnect import ended_with
+from gloveport.server.elicitation import Attendance, Reply, State
 from gloveport.server.health import Health, audit_check, health_of, health_text
 from gloveport.server.pages import PREFIX, not_kept, page_text, read_page
-from gloveport.server.presence import ended_with
 from gloveport.server.progress import Progress
 from gloveport.server.replies import failure_reply, result_reply
 from gloveport.server.sampling import can_sample
 from gloveport.server.schema import lean
+from gloveport.server.search_rendering import found_text
 
 RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
 

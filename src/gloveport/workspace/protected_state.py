@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from gloveport.model import Value
 from gloveport.secrets import files
 from gloveport.workspace import mounting
-from gloveport.workspace.keeping import NOTHING, Found
-from gloveport.workspace.looking import Mark
+from gloveport.workspace.protected_paths import NOTHING, Found
+from gloveport.workspace.protected_scan import Mark
 from gloveport.workspace.tree import raw, shown
 
 _NAME: Final = "protected.json"

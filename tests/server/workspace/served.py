@@ -22,8 +22,8 @@ from gloveport.engine.execution import Engine
 from gloveport.server import app
 from gloveport.server.protocol import make_server
 from gloveport.server.upstreams import connected
-from gloveport.server.workspace import opening
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace import factory
+from gloveport.server.workspace.context import Bench
 
 OWNER = 54_321
 """For root, whose the workspace is: an ordinary user's."""
@@ -155,7 +155,7 @@ async def reopened(
     config = Config.model_validate({**told, **tables})
     async with (
         app.assemble(config, environ, connected) as engine,
-        opening.opened(engine, config, environ, "stdio") as bench,
+        factory.opened(engine, config, environ, "stdio") as bench,
     ):
         assert bench is not None
         server = make_server(engine, config, environ, "stdio", bench)

@@ -19,7 +19,7 @@ from mcp import Client
 from tests.server.workspace.served import OWNER, git, opened, owned
 from tests.server.workspace.test_shell import begun
 
-from gloveport.workspace import keeping
+from gloveport.workspace import protected_paths
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not there: apt-get install gcc")
 
@@ -244,7 +244,7 @@ for name in sys.argv[1:]:
 async def test_a_command_that_can_not_be_confined_is_not_run(tmp_path, monkeypatch):
     """CT-E8: fail closed, and the model reads why."""
     async with opened(tmp_path) as served:
-        monkeypatch.setattr(keeping, "_below", lambda target, path: f"{target}/missing/{os.fsdecode(path)}")
+        monkeypatch.setattr(protected_paths, "_below", lambda target, path: f"{target}/missing/{os.fsdecode(path)}")
         answer = await served.call("exec_command", cmd="touch ran")
         assert answer.structured_content["error"]["code"] == "SANDBOX_UNAVAILABLE"
         assert answer.content[0].text.startswith("SANDBOX_UNAVAILABLE: ")

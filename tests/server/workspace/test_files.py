@@ -23,7 +23,7 @@ from gloveport.config.schema import Hook
 from gloveport.errors import ConfigError
 from gloveport.server import app
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace import opening
+from gloveport.server.workspace import factory
 
 try:
     from PIL import Image
@@ -297,7 +297,7 @@ async def test_what_a_decoder_that_was_taken_over_gives_back_is_looked_at(served
 
 
 async def assembled(config, environ):
-    async with app.assemble(config, environ) as engine, opening.opened(engine, config, environ, "stdio") as bench:
+    async with app.assemble(config, environ) as engine, factory.opened(engine, config, environ, "stdio") as bench:
         return bench
 
 
@@ -321,12 +321,12 @@ async def test_a_directory_that_can_be_no_workspace_is_refused(tmp_path, place):
 @pytest.mark.parametrize(("root", "toolsets"), [("/nonexistent", ""), (None, "x")])
 def test_what_the_command_line_says_of_a_workspace_is_checked(root, toolsets):
     with pytest.raises(ConfigError, match="--workspace" if root else "--toolsets"):
-        opening.with_workspace(Config(), {"root": root and Path(root), "toolsets": toolsets})
+        factory.with_workspace(Config(), {"root": root and Path(root), "toolsets": toolsets})
 
 
 async def test_all_of_the_host_is_no_workspace(tmp_path):
     """W2."""
-    config = opening.with_workspace(configured(tmp_path), {"root": Path("/"), "toolsets": ""})
+    config = factory.with_workspace(configured(tmp_path), {"root": Path("/"), "toolsets": ""})
     with pytest.raises(ConfigError, match="workspace"):
         await assembled(config, {"GLOVEPORT_STATE": str(tmp_path / "state")})
 
@@ -342,7 +342,7 @@ async def test_a_second_server_works_in_the_same_workspace(served):
     config = served.bench.config
     async with (
         app.assemble(config, served.environ) as engine,
-        opening.opened(engine, config, served.environ, "stdio") as bench,
+        factory.opened(engine, config, served.environ, "stdio") as bench,
         Client(make_server(engine, config, served.environ, "stdio", bench)) as other,
     ):
         await served.told("apply_patch", patch=added("shared.txt", "1"))

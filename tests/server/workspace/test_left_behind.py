@@ -3,7 +3,7 @@
 import pytest
 from tests.server.workspace.served import opened, owned, reopened
 
-from gloveport.workspace import looking, mounting
+from gloveport.workspace import mounting, protected_scan
 
 pytestmark = pytest.mark.anyio
 
@@ -79,14 +79,14 @@ def prepare(root):
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Bounds that are met sooner, so that the tests are."""
-    whole = looking.Search.__init__
+    whole = protected_scan.Search.__init__
 
     def init(self, **more):
         whole(self, **more)
         self.left, self.names_left, self.text_left = 500, 4000, 1 << 18
 
-    monkeypatch.setattr(looking.Search, "__init__", init)
-    monkeypatch.setattr(looking, "_MOST_NAMES_OF_ONE", 1000)
+    monkeypatch.setattr(protected_scan.Search, "__init__", init)
+    monkeypatch.setattr(protected_scan, "_MOST_NAMES_OF_ONE", 1000)
     monkeypatch.setattr(mounting, "MOST_MOUNTS", 250)
 
 

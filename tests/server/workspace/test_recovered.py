@@ -12,9 +12,9 @@ from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.server import app
 from gloveport.server.caller import Caller
-from gloveport.server.shortcut import Call
-from gloveport.server.workspace import opening
-from gloveport.server.workspace.at_once import at_once
+from gloveport.server.fast_path import Call
+from gloveport.server.workspace import factory
+from gloveport.server.workspace.fast_path import at_once
 from gloveport.workspace.patch.journal import COMMITTED, Journal, Record
 from gloveport.workspace.patch.steps import Step
 from gloveport.workspace.tree import Tree
@@ -36,7 +36,7 @@ async def test_a_change_that_was_interrupted_is_recorded_and_told(tmp_path, capl
             journal.end(COMMITTED)
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
     for _ in range(2):  # the second finds nothing
-        async with app.assemble(config, environ) as engine, opening.opened(engine, config, environ, "stdio"):
+        async with app.assemble(config, environ) as engine, factory.opened(engine, config, environ, "stdio"):
             pass
     told = [one.fields for one in read.records(tmp_path / "state/audit") if one.kind == "workspace.recovered"]
     assert told == [{"root": str(root), "state": state, "left": left}]

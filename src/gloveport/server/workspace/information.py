@@ -13,7 +13,7 @@ from gloveport.model import SCRATCH
 from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
 from gloveport.policy.modes import stance
 from gloveport.server.workspace import texts
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import reply
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
 from gloveport.workspace.listing import list_dir

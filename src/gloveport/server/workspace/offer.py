@@ -10,9 +10,9 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 
 from gloveport.server.schema import lean
-from gloveport.server.workspace.asking import AskingTools
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.information import InformationTools
+from gloveport.server.workspace.permission_tool import AskingTools
 from gloveport.server.workspace.replies import unforeseen
 from gloveport.server.workspace.shell import ShellTools
 from gloveport.server.workspace.tools import FileTools

@@ -21,10 +21,10 @@ from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.environment import inherited
 from gloveport.policy.gates import Asked, command_action
+from gloveport.server.disconnect import ended_with
 from gloveport.server.pages import PREFIX, not_kept, page_text, read_page
-from gloveport.server.presence import ended_with
 from gloveport.server.workspace import texts
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import Told, refusal, reply
 from gloveport.workspace.commands.answers import Answer, Verbosity, answer, begun_at, page, parsed_reference
 from gloveport.workspace.commands.command import Command, Stream

@@ -13,7 +13,7 @@ from pydantic import Field
 from gloveport.errors import WorkspaceError
 from gloveport.fairness import compute
 from gloveport.server.workspace import texts
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import Told, Words, refusal, reply
 from gloveport.workspace import listing, reading
 from gloveport.workspace.git.blame import git_blame
@@ -24,7 +24,7 @@ from gloveport.workspace.git.status import git_status
 from gloveport.workspace.pictures import view
 from gloveport.workspace.search import search_text
 from gloveport.workspace.search.engines import Question
-from gloveport.workspace.walking import Include
+from gloveport.workspace.walk import Include
 
 Path: TypeAlias = Annotated[str, Field(min_length=1)]
 Line: TypeAlias = Annotated[int, Field(ge=1)]

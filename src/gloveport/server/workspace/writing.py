@@ -19,11 +19,11 @@ from gloveport.model.workspace import Operation, WriteFiles
 from gloveport.policy.gates import write_action
 from gloveport.policy.wording import printable
 from gloveport.server.caller import Caller
-from gloveport.server.shortcut import Answer
+from gloveport.server.fast_path import Answer
 from gloveport.server.workspace import texts
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import reply
-from gloveport.workspace.ignoring import ignored_among
+from gloveport.workspace.gitignore import ignored_among
 from gloveport.workspace.patch import grammar
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.writer import Order, Outcome

@@ -14,11 +14,11 @@ import anyio.to_thread
 
 from gloveport.errors import WorkspaceError
 from gloveport.model import GUEST
+from gloveport.workspace.gitignore import NAMES
 from gloveport.workspace.globs import ignoring
-from gloveport.workspace.ignoring import NAMES
 from gloveport.workspace.running import Ran, Run
 from gloveport.workspace.tree import Tree, raw
-from gloveport.workspace.walking import Walk
+from gloveport.workspace.walk import Walk
 
 Engine: TypeAlias = Literal["rg", "python"]
 

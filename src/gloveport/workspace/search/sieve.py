@@ -6,7 +6,7 @@ forget both reasons, and before version 14 it forgets rules of directories above
 
 from dataclasses import dataclass, field
 
-from gloveport.workspace.ignoring import Ignore, ignored, read_ignore
+from gloveport.workspace.gitignore import Ignore, ignored, read_ignore
 from gloveport.workspace.tree import Tree, shown
 
 

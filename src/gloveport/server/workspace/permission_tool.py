@@ -21,9 +21,9 @@ from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
 from gloveport.policy.subjects import permission_subject
 from gloveport.server.arguments import without_nulls
-from gloveport.server.attend import Attendance, State
+from gloveport.server.elicitation import Attendance, State
 from gloveport.server.workspace import texts
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.permissions import GrantScope, Permit, Wish, command_detail, question, write_detail
 from gloveport.server.workspace.replies import refusal, reply
 from gloveport.server.workspace.shell import CommandArguments, ShellTools

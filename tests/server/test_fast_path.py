@@ -4,7 +4,7 @@ import mcp_types as wire
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
-from gloveport.server.shortcut import Answer, Shortcut
+from gloveport.server.fast_path import Answer, Shortcut
 
 RESULT = wire.CallToolResult(
     content=[wire.TextContent(type="text", text="é")], structured_content={"ok": True, "x": None}

@@ -11,7 +11,7 @@ from tests.server.workspace.test_permissions import served_over_http
 from gloveport.config import Config
 from gloveport.server import app
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace import opening
+from gloveport.server.workspace import factory
 from gloveport.workspace.commands import registry
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": workspace})
     async with (
         app.assemble(config, environ) as engine,
-        opening.opened(engine, config, environ, "http") as bench,
+        factory.opened(engine, config, environ, "http") as bench,
         served_over_http(make_server(engine, config, environ, "http", bench)) as url,
         Client(url, mode="legacy") as client,
     ):

@@ -24,7 +24,7 @@ from typing import Final
 from gloveport.policy.wording import printable
 from gloveport.sandbox.base import Kept
 from gloveport.workspace import mounting
-from gloveport.workspace.looking import Mark, Search, descended
+from gloveport.workspace.protected_scan import Mark, Search, descended
 from gloveport.workspace.tree import Tree, shown
 
 _MOST_MADE: Final = 8192

@@ -17,7 +17,7 @@ from tests.server.shop import DECLINE, DISMISS, FAR_SIDE, NO, YES, Dialogs, acce
 from gloveport.approvals.store import Store
 from gloveport.errors import Denied
 from gloveport.model import Limits, Policy
-from gloveport.server import attend, tools
+from gloveport.server import elicitation, tools
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ QUEUE, CLIENT = frozenset({"queue"}), frozenset({"client"})
 @pytest.fixture
 def patient(monkeypatch):
     """Whoever answers counts as somebody who has read the question."""
-    monkeypatch.setattr(attend, "_TOO_FAST_SECONDS", 0.0)
+    monkeypatch.setattr(elicitation, "_TOO_FAST_SECONDS", 0.0)
 
 
 def kinds(shop, run_id):
@@ -140,7 +140,7 @@ async def test_a_client_whose_dialog_fails_leaves_the_question_to_the_queue(shop
 
 async def test_a_client_that_declines_by_itself_denies_nothing_however_late_it_was_asked(shop, era, monkeypatch):
     """H8: what counts is how long the dialog was open, not for how long the question has waited."""
-    monkeypatch.setattr(attend, "_TOO_FAST_SECONDS", 0.2)
+    monkeypatch.setattr(elicitation, "_TOO_FAST_SECONDS", 0.2)
     async with shop.client(era, elicitation_callback=Dialogs([DECLINE])) as client:
         run_id = said(await execute(client, DESTROY.format("rug"), wait_seconds=0))["run_id"]
         (question,) = await shop.asked(run_id)
@@ -294,7 +294,7 @@ async def test_a_run_with_more_questions_than_a_client_has_patience_for_is_hande
     dialogs = Dialogs([YES])
     async with shop.client("2026-07-28", elicitation_callback=dialogs) as client:
         result = said(await execute(client, code))
-        assert (result["status"], len(dialogs.read)) == ("waiting", attend._MOST_ROUNDS)
+        assert (result["status"], len(dialogs.read)) == ("waiting", elicitation._MOST_ROUNDS)
         over = said(await client.call_tool("wait_run", {"run_id": result["run_id"]}))
     assert over["value"] == [f"destroyed {number}" for number in range(12)]
 

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gloveport.egress.coding import ACCEPTED, decoder
+from gloveport.egress.content_encoding import ACCEPTED, decoder
 from gloveport.errors import UpstreamError
 
 

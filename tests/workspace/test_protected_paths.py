@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.policy.protected import BELOW, DIRECTORIES, FILES, SPELLINGS, folded, protected_part
-from gloveport.workspace import gitdirectory, keeping, looking, mounting, protected_state
+from gloveport.workspace import gitdirectory, mounting, protected_paths, protected_scan, protected_state
 from gloveport.workspace.tree import Tree
 
 PARTS = {b".git/config", b".git/hooks"}
@@ -31,8 +31,8 @@ def repository(root):
     return root
 
 
-def found(tree, known=keeping.NOTHING):
-    return keeping.find(tree, known)
+def found(tree, known=protected_paths.NOTHING):
+    return protected_paths.find(tree, known)
 
 
 def test_of_a_repository_its_configuration_and_its_hooks_are_kept_and_pinned(repository, tree):
@@ -109,7 +109,7 @@ def test_a_submodule_that_is_not_there_yet_is_noticed_when_it_comes(repository, 
     (repository / "vendor/x").mkdir(parents=True)
     before = found(tree)
     git(repository / "vendor/x", "init", "-q")
-    words = keeping.differences(before, found(tree, before))
+    words = protected_paths.differences(before, found(tree, before))
     assert any(word.startswith("vendor/x/.git/config is new") for word in words)
 
 
@@ -136,7 +136,7 @@ def test_what_would_lead_a_repository_to_another_configuration_is_removed_and_to
         (repository / where / "commondir").write_text("../evil\n")
         after = found(tree, before)
         assert not (repository / where / "commondir").exists()
-        (word,) = keeping.differences(before, after)
+        (word,) = protected_paths.differences(before, after)
         assert word.startswith(f"removed {where}/commondir")
         before = after
 
@@ -194,7 +194,7 @@ def test_links_are_told_and_what_they_lead_to_is_kept(repository, tree, tmp_path
     assert b"our-hooks" in one.read_only
     assert not one.links & one.read_only.keys()
     (repository / ".profile").symlink_to("x")
-    (word,) = keeping.differences(one, found(tree, one))
+    (word,) = protected_paths.differences(one, found(tree, one))
     assert word.startswith(".profile is a new symbolic link")
 
 
@@ -237,14 +237,14 @@ def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tr
     git(repository / "z/below", "init", "-q")
     (repository / "z/.envrc").write_text("")
     before = found(tree)
-    monkeypatch.setattr(looking.Search, "__init__", _narrow(looking.Search.__init__))
+    monkeypatch.setattr(protected_scan.Search, "__init__", _narrow(protected_scan.Search.__init__))
     for number in range(60):
         (repository / f"a{number}").mkdir()
     assert not {b"z/.envrc", b"z/below/.git/config"} <= found(tree).read_only.keys()
     after = found(tree, before)
     assert (after.read_only, after.repositories) == (before.read_only, before.repositories)
     assert after.partial
-    assert keeping.differences(before, after)[-1].startswith("the workspace has become too large")
+    assert protected_paths.differences(before, after)[-1].startswith("the workspace has become too large")
 
 
 def _narrow(whole):
@@ -263,7 +263,7 @@ def test_a_change_is_told_though_size_and_time_are_put_back(repository, tree):
     os.utime(config, ns=(status.st_atime_ns, status.st_mtime_ns))
     (repository / ".vscode").mkdir()
     (repository / ".git/HEAD").rename(repository / "HEAD")
-    words = keeping.differences(before, found(tree, before))
+    words = protected_paths.differences(before, found(tree, before))
     assert [word.partition(":")[0] for word in words] == [
         ".git/config was changed meanwhile",
         ".vscode is new",
@@ -275,7 +275,7 @@ def test_a_file_with_a_second_name_is_told_of(repository, tree):
     """W4: a hard link that was made while nothing was kept."""
     (repository / "innocent").hardlink_to(repository / ".git/config")
     one = found(tree)
-    (word,) = keeping.differences(one, found(tree, one))
+    (word,) = protected_paths.differences(one, found(tree, one))
     assert word.startswith(".git/config is a file with several names")
 
 
@@ -329,13 +329,13 @@ def test_what_commands_have_made_is_known_again_until_somebody_else_changes_it(r
     before = found(tree)
     for name in (".env", ".npmrc"):
         (root / name).touch()
-    after = keeping.find(tree, before, commands=1)
+    after = protected_paths.find(tree, before, commands=1)
     assert after.made.keys() == {b".env", b".npmrc"}
     (root / ".npmrc").write_text("changed by the owner")
     protected_state.save(tmp_path, after)
-    again = keeping.find(tree, protected_state.load(tmp_path))
+    again = protected_paths.find(tree, protected_state.load(tmp_path))
     assert (again.read_only.keys(), again.made.keys()) == ({b".env", b".envrc", b".npmrc"}, {b".env"})
-    assert protected_state.load(root) == keeping.NOTHING
+    assert protected_state.load(root) == protected_paths.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_what_commands_have_made_is_known_again_until_somebody_else_changes_it(r
 def test_a_state_that_can_not_be_read_is_none(tmp_path, text):
     """W4: then all that is found is the owner's."""
     (tmp_path / "protected.json").write_text(text)
-    assert protected_state.load(tmp_path) == keeping.NOTHING
+    assert protected_state.load(tmp_path) == protected_paths.NOTHING
 
 
 def test_what_a_command_has_made_leads_to_nothing_of_the_owners(root, tree):
@@ -357,7 +357,7 @@ def test_what_a_command_has_made_leads_to_nothing_of_the_owners(root, tree):
     git(root / "evil", "config", "filter.x.clean", "../src/main.py")
     (root / "evil/.git/hooks/pre-commit").symlink_to("../../../src")
     (root / ".vscode").symlink_to("src")
-    after = keeping.find(tree, before, commands=1)
+    after = protected_paths.find(tree, before, commands=1)
     assert {b"evil/.git/config", b"evil/.git/hooks"} <= after.read_only.keys()
     assert not {path for path in after.read_only if path.startswith(b"src")}
     assert b"src/main.py" in found(tree).read_only
@@ -376,7 +376,7 @@ def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_s
     (root / "a/b").chmod(0)
     (root / "a").chmod(0)
     root.chmod(0)
-    after = keeping.find(tree, before, commands=1)
+    after = protected_paths.find(tree, before, commands=1)
     assert (after.closed.keys(), after.made.keys()) == ({b"secret"}, {b"new"})
     assert b"a/b/.envrc" in after.read_only
     (root / "secret").chmod(0o700)
@@ -386,7 +386,7 @@ def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_s
 
 def test_a_directory_of_more_names_than_anybody_reads_is_looked_through_for_those_that_count(root, tree, monkeypatch):
     """W4: and what is near the root is found before what is deep."""
-    monkeypatch.setattr(looking, "_MOST_NAMES_OF_ONE", 10)
+    monkeypatch.setattr(protected_scan, "_MOST_NAMES_OF_ONE", 10)
     for number in range(50):
         (root / f"{number}").touch()
     for name in SPELLINGS:

@@ -13,9 +13,9 @@ from io import FileIO
 import pytest
 
 from gloveport.model import Limits
-from gloveport.sandbox.attend import Attendant
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.kernel_memory import KernelMemory
+from gloveport.sandbox.supervisor import Attendant
 from gloveport.sandbox.watch import Watch
 
 SECONDS = 2.0

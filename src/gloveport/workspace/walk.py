@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from gloveport.errors import WorkspaceError
-from gloveport.workspace.ignoring import Ignore, Kind, ignored, read_ignore
+from gloveport.workspace.gitignore import Ignore, Kind, ignored, read_ignore
 from gloveport.workspace.tree import Opened, Tree, raw, shown
 
 Include: TypeAlias = Literal["hidden", "ignored"]

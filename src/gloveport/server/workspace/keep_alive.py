@@ -6,7 +6,7 @@ from typing import Any
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 from gloveport.server.caller import share_of
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from gloveport.config import load
 from gloveport.config.schema import Pool
 from gloveport.model import Request
 from gloveport.server import app
-from gloveport.server.follow import following
+from gloveport.server.config_reload import following
 
 pytestmark = pytest.mark.anyio
 

@@ -41,7 +41,7 @@ def parameter_name(parameter: str) -> str:
     return unquote_plus(parameter.partition("=")[0])
 
 
-def find(placeholder: str, draft: Draft) -> list[str]:
+def find_placeholder(placeholder: str, draft: Draft) -> list[str]:
     """In which parts of a request it is: ``header:NAME``, ``path``, ``query``, ``body``."""
     path, _, query = draft.out.target.partition("?")
     found = [
@@ -53,7 +53,7 @@ def find(placeholder: str, draft: Draft) -> list[str]:
     return found
 
 
-def fill(place: str, draft: Draft, swaps: Swaps) -> tuple[Draft, bool]:
+def fill_place(place: str, draft: Draft, swaps: Swaps) -> tuple[Draft, bool]:
     """Fill one place.
 
     Args:

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from gloveport.errors import WorkspaceError
 from gloveport.server.arguments import without_nulls
-from gloveport.server.shortcut import Answer, AtOnce, Call, Work
+from gloveport.server.fast_path import Answer, AtOnce, Call, Work
 from gloveport.server.workspace import texts
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.offer import enveloped
 from gloveport.server.workspace.replies import refusal, reply, unforeseen
 from gloveport.server.workspace.tools import FileTools

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from tests.workspace.sandboxed import WORKSPACE, fork_server
 
-from gloveport.engine import readers
-from gloveport.engine.readers import Readers
+from gloveport.engine import readonly_workers
+from gloveport.engine.readonly_workers import Readers
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.model import Program
 from gloveport.sandbox.zygote import Zygote
@@ -175,7 +175,7 @@ async def test_all_tries_together_take_no_longer_than_one_may(run, forks):
 
 async def test_a_program_may_work_while_its_sandbox_would_be_idle_too_long(run, forks, monkeypatch):
     """E9: and for longer than a command's time, which is not its own."""
-    monkeypatch.setattr(readers, "_IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(readonly_workers, "_IDLE_SECONDS", 0.5)
     await run(SAME)
     assert (await run("import time; time.sleep(0.8); print(2)")).stdout == b"2\n"
     assert forks() == 1
@@ -284,7 +284,7 @@ async def test_a_program_that_takes_too_much_memory_is_ended(run):
 
 async def test_a_sandbox_that_has_nothing_to_do_is_ended(run, server, monkeypatch):
     """N6"""
-    monkeypatch.setattr(readers, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(readonly_workers, "_IDLE_SECONDS", 0.05)
     await run("print(1)")
     with anyio.fail_after(30):
         await server.until_childless()
@@ -292,7 +292,7 @@ async def test_a_sandbox_that_has_nothing_to_do_is_ended(run, server, monkeypatc
 
 async def test_a_sandbox_serves_for_a_while_only(run, forks, monkeypatch):
     """E9"""
-    monkeypatch.setattr(readers, "_MOST_JOBS", 2)
+    monkeypatch.setattr(readonly_workers, "_MOST_JOBS", 2)
     for made in (1, 1, 2, 2, 3):
         await run(SAME)
         assert forks() == made

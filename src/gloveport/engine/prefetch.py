@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from gloveport.errors import SandboxError, WorkspaceError
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.forkserver import ForkServer
-from gloveport.workspace.keeping import Found
+from gloveport.workspace.protected_paths import Found
 
 _BEHIND_SECONDS = 0.02
 _AFTER_SECONDS = 0.002

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from gloveport.config import Config, refuse_as_workspace, state_directory
 from gloveport.engine.execution import Engine
+from gloveport.engine.prefetch import Spares
 from gloveport.engine.reach import Reach
-from gloveport.engine.readers import Readers
-from gloveport.engine.spare import Spares
+from gloveport.engine.readonly_workers import Readers
 from gloveport.engine.workspace import Workspace
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
@@ -27,7 +27,7 @@ from gloveport.sandbox.pool import Pool
 from gloveport.sandbox.spawn import Bubblewrap
 from gloveport.server.build import whole_grant
 from gloveport.server.caller import Transport
-from gloveport.server.workspace.bench import Bench
+from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.workspace.commands import registry
 from gloveport.workspace.patch.commit import Recovery
