@@ -25,6 +25,23 @@ def test_the_status_line_counts_what_the_program_asked_of_others():
     assert answer(result) == "ok, 0 ms, 2 requests, 1 tool call, run-1"
 
 
+def test_what_is_cut_is_said_before_all_output_and_by_which_call_it_is_read():
+    """Codex drops the middle of a long answer, and opencode its end."""
+    result = Result(
+        run_id="run-1",
+        language="shell",
+        status="ok",
+        limits_hit=("output_bytes",),
+        stdout=Output(text="1\n[…]\n9", total_bytes=90_000, truncated=True, handle="output://run-1/stdout"),
+        stderr=Output(text="all of it", total_bytes=9),
+    )
+    assert answer(result).splitlines()[:3] == [
+        "ok (output_bytes), 0 ms, run-1",
+        "stdout is cut: read_output(output_ref='output://run-1/stdout') has all 90000 bytes",
+        "stdout:",
+    ]
+
+
 def test_a_shell_program_s_value_does_not_repeat_its_output():
     result = Result(run_id="run-1", language="shell", status="ok", value=7, stdout=Output(text="7\n"))
     assert answer(result) == "ok, 0 ms, run-1\nstdout:\n7"

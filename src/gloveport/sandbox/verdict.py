@@ -78,7 +78,7 @@ _HINTS: dict[LimitName, str] = {
     "file_bytes": "write smaller files",
     "scratch_bytes": f"{SCRATCH} is full: write less, or delete what is no longer needed",
     "stored_output_bytes": "print less",
-    "output_bytes": "the answer shows head and tail; read the rest by its handle, or print less",
+    "output_bytes": "print less: the answer shows head and tail",
 }
 
 

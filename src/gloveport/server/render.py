@@ -8,7 +8,7 @@ from gloveport.sandbox.output import plain
 
 def answer(result: Result) -> str:
     """The whole result as text: status first, then value, output and failure, then what can be done."""
-    parts = [_status(result)]
+    parts = [_status(result), *_cut(result)]
     if value := value_text(result):
         parts.append(f"value: {value}")
     for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
@@ -20,6 +20,15 @@ def answer(result: Result) -> str:
     if result.hint:
         parts.append(f"hint: {result.hint}")
     return "\n".join(parts)
+
+
+def _cut(result: Result) -> list[str]:
+    """A line for each stream that is cut, before all output: of a long answer some clients show the beginning alone."""
+    return [
+        f"{name} is cut: read_output(output_ref={output.handle!r}) has all {output.total_bytes} bytes"
+        for name, output in (("stdout", result.stdout), ("stderr", result.stderr))
+        if output.handle is not None
+    ]
 
 
 def refusals(result: Result) -> list[str]:

@@ -83,9 +83,20 @@ async def test_a_flood_says_how_much_is_left_out_and_how_much_of_it_is_gone(safe
     assert gone == 1_988_895 - 524_288
     said = flood.content[0].text
     assert f"OUTPUT_TRUNCATED: stdout: {1_988_895 - shown} bytes are left out, {gone} of them for good; " in said
-    assert said.splitlines()[1] == "[what came before this was left out]"
     reference = told["output_ref"]
-    assert f"output_ref={reference!r}" in said
+    assert said.splitlines()[1] == f"[read_output(output_ref={reference!r}) has what came before this]"
+    assert said.count(reference) == 1
+
+
+async def test_a_command_that_goes_on_says_for_each_stream_how_to_read_what_is_left_out(tmp_path):
+    """W4: the call that it ends with waits for the command, and reads neither."""
+    command = Command(id="abc", owner="me", is_terminal=False, spool=tmp_path)
+    for heard in command.heard.values():
+        heard.write(b"line\n" * 1000)
+    said = texts.command(answer(command, begun_at(command), most_bytes=100))
+    for stream in ("stdout", "stderr"):
+        assert f"[read_output(output_ref='command:abc:{stream}') has what came before this]" in said
+    assert "[continue with write_stdin(" in said
 
 
 async def test_what_is_left_out_and_kept_is_not_said_to_be_gone(safe):

@@ -63,10 +63,16 @@ def command(told: Told) -> str:
         lines.append(f"[read_output(output_ref={told['output_ref']!r}) has all of it]")
     for stream, mark in (("stdout", ""), ("stderr", "stderr:")):
         if text := told.get(stream):
-            cut = "[what came before this was left out]" if told[f"{stream}_truncated"] else ""
+            # Before the text, not after it: of a long answer some clients show the beginning alone.
+            cut = (
+                f"[read_output(output_ref={told['output_refs'][stream]!r}) has what came before this]"
+                if told[f"{stream}_truncated"]
+                else ""
+            )
             lines += [mark, cut, text.rstrip("\n")]
     lines += [f"{one['code']}: {one['evidence']}; {one['suggested_fix']}" for one in told.get("diagnostics", ())]
-    return _joined(*lines, *_warnings(told), *_next(told))
+    goes_on = () if told["truncated"] and told["status"] != "running" else _next(told)
+    return _joined(*lines, *_warnings(told), *goes_on)
 
 
 def read_output(told: Told) -> str:
