@@ -1,7 +1,8 @@
 """What agents put before their model of an answer, and the answers to ten ordinary calls as each would show them.
 
 Seen with Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18, each at work with a scripted model: the first
-two show nothing but structured content where there is any.
+two show nothing but structured content where there is any. Each has words of its own: Codex before an answer, Gemini
+CLI around it, Claude Code and Gemini CLI beside a picture.
 """
 
 import json
@@ -22,6 +23,12 @@ Show: TypeAlias = Callable[[CallToolResult], str]
 
 _PATCH: Final = "*** Begin Patch\n*** Update File: notes.txt\n@@\n-line 3\n+line three\n*** End Patch\n"
 _RUN: Final = re.compile("run-[0-9a-f]{16}")
+_SAVED: Final = (
+    "[Image: source: /home/me/.claude/projects/-srv-project/b7405d0e-e4ef-496e-8949-c948eb738afa/tool-results/"
+    "mcp-gloveport-blob-1795419860314-o75j1d.png]"
+)
+"""Where Claude Code has put a picture, as it tells its model."""
+
 _SLOW: Final = "import time\nprint('begun', flush=True)\ntime.sleep(60)"
 CALLS: Final[tuple[tuple[str, str, Mapping[str, Any]], ...]] = (
     ("Python, a value", "execute_code", {"language": "python", "code": "print('hello'); {'a': [1, 2]}"}),
@@ -47,10 +54,30 @@ def _structured_first(answer: CallToolResult) -> str:
     return json.dumps(answer.structured_content, separators=(",", ":"), ensure_ascii=False)
 
 
+def _claude_code(answer: CallToolResult) -> str:
+    return "\n".join([*(_SAVED for _ in _pictures(answer)), _structured_first(answer)])
+
+
+def _codex(answer: CallToolResult) -> str:
+    return f"Wall time: 0.0103 seconds\nOutput:\n{_structured_first(answer)}"
+
+
+def _gemini_cli(answer: CallToolResult) -> str:
+    pictures = (
+        f"[Tool 'view_image' provided the following image data with mime-type: {picture.mime_type}]"
+        for picture in _pictures(answer)
+    )
+    return "\n".join([*pictures, "<untrusted_context>", _blocks(answer), "</untrusted_context>"])
+
+
+def _pictures(answer: CallToolResult) -> list[ImageContent]:
+    return [block for block in answer.content if isinstance(block, ImageContent)]
+
+
 AGENTS: Final[Mapping[str, tuple[str, Show]]] = {
-    "Claude Code": ("claude-code", _structured_first),
-    "Codex": ("codex-mcp-client", lambda answer: f"Wall time: 0.0103 seconds\nOutput:\n{_structured_first(answer)}"),
-    "Gemini CLI": ("gemini-cli-mcp-client", _blocks),
+    "Claude Code": ("claude-code", _claude_code),
+    "Codex": ("codex-mcp-client", _codex),
+    "Gemini CLI": ("gemini-cli-mcp-client", _gemini_cli),
     "opencode": ("opencode", _blocks),
 }
 """The name that each gives itself, and what it makes of an answer."""
@@ -73,7 +100,7 @@ async def shown(server: StdioServerParameters, agent: str) -> AsyncIterator[str]
                 text = show(answer)
                 if answer.is_error:
                     raise WrongAnswer(f"{agent}, {what}: {text}")
-                if any(isinstance(block, ImageContent) for block in answer.content) and answer.structured_content:
+                if _pictures(answer) and answer.structured_content:
                     raise WrongAnswer(f"{agent} shows no picture beside structured content")
                 run_id = next(iter(_RUN.findall(text)), "")
                 yield text
