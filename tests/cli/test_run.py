@@ -157,15 +157,16 @@ def test_a_reader_that_sleeps_does_not_keep_the_limits_from_being_enforced(start
 
 
 def test_more_output_than_an_answer_shows_is_printed_whole(run):
-    assert run("-c", "print('é' * 100_000)").stdout == "é" * 100_000 + "\n"
+    ended = run("-c", "print('é' * 100_000)")
+    assert (ended.stdout, ended.stderr) == ("é" * 100_000 + "\n", ""), "nor is there a hint to print less"
 
 
 def test_a_limit_that_can_not_be_had_is_told(run):
-    ended = run("-c", "1", "--memory", "100GiB", "--timeout", "5000")
+    ended = run("-c", "1", "--memory", "1TiB", "--timeout", "5000")
     assert (ended.returncode, ended.stdout) == (0, "1\n")
     assert ended.stderr.splitlines() == [
         "gloveport: --timeout 5000 is lowered to 300 s, as policy.limits.wall_seconds says",
-        "gloveport: --memory 102400 MiB is lowered to 512 MiB, as policy.limits.memory_bytes says",
+        "gloveport: --memory 1048576 MiB is lowered to 512 MiB, as policy.limits.memory_bytes says",
     ]
 
 

@@ -116,7 +116,7 @@ def _tell_lowered(request: "Request", ceiling: "Limits") -> None:
         typer.echo(f"gloveport: --timeout {seconds:g} is lowered to {given}", err=True)
     if (size := request.limits.memory_bytes) is not None and size > ceiling.memory_bytes:
         given = f"{ceiling.memory_bytes / MIB:g} MiB, as policy.limits.memory_bytes says"
-        typer.echo(f"gloveport: --memory {size / MIB:g} MiB is lowered to {given}", err=True)
+        typer.echo(f"gloveport: --memory {size / MIB:.15g} MiB is lowered to {given}", err=True)
 
 
 async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
@@ -204,7 +204,8 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
     if result.status not in {"ok", "error"}:
         limits = f" ({', '.join(result.limits_hit)})" if result.limits_hit else ""
         printer.put_line(STDERR, f"gloveport: {result.status}{limits}")
-    if result.hint:
+    was_printed = result.limits_hit == ("output_bytes",) and (result.stdout.truncated or result.stderr.truncated)
+    if result.hint and not was_printed:  # all of it: only an answer to an agent is cut
         printer.put_line(STDERR, f"hint: {result.hint}")
 
 
