@@ -38,5 +38,6 @@ def page_text(page: Mapping[str, Any]) -> str:
 
 
 def not_kept(handle: str) -> tuple[str, str]:
-    """What is said of output that is not there, and what to do."""
-    return f"{handle[:80]!a} is not kept, or no longer", "run the program again and print less"
+    """What is said of output that is not there, and what to do: a client may have two servers with this tool."""
+    hint = "ask the server whose answer named it, or run the program again and print less"
+    return f"{handle[:80]!a} is not kept, or no longer", hint
