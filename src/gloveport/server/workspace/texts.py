@@ -62,14 +62,11 @@ def command(told: Told) -> str:
         lines.append(told.get("preview", ""))
         lines.append(f"[read_output(output_ref={told['output_ref']!r}) has all of it]")
     for stream, mark in (("stdout", ""), ("stderr", "stderr:")):
-        if text := told.get(stream):
+        text, is_cut = told.get(stream, ""), told.get(f"{stream}_truncated")
+        if text or is_cut:
             # Before the text, not after it: of a long answer some clients show the beginning alone.
-            cut = (
-                f"[read_output(output_ref={told['output_refs'][stream]!r}) has what came before this]"
-                if told[f"{stream}_truncated"]
-                else ""
-            )
-            lines += [mark, cut, text.rstrip("\n")]
+            call = f"read_output(output_ref={told['output_refs'][stream]!r})" if is_cut else ""
+            lines += [mark, f"[{call} has what came before this]" if call else "", text.rstrip("\n")]
     lines += [f"{one['code']}: {one['evidence']}; {one['suggested_fix']}" for one in told.get("diagnostics", ())]
     goes_on = () if told["truncated"] and told["status"] != "running" else _next(told)
     return _joined(*lines, *_warnings(told), *goes_on)
