@@ -138,6 +138,19 @@ def test_a_schema_that_is_made_to_stop_us_does_not(schema, arguments):
     assert time.thread_time() - began < 1.5
 
 
+def test_names_that_are_made_to_be_compared_for_long_are_not():
+    """P25: of so few parts that each comparison takes a millisecond, in arguments of two kilobytes."""
+    known = {f"ab{number:05}cd" * 14: {} for number in range(200)}
+    began = time.thread_time()
+    assert faults(definition({"properties": known}), {f"cd{number:05}ab" * 14: 1 for number in range(12)}) == []
+    many = {f"o{number}": {f"cd{number:05}ab" * 7: 1} for number in range(60)}
+    known = {name[:63]: schema for name, schema in known.items()}
+    inner = {"properties": known, "additionalProperties": False}
+    assert faults(definition({"additionalProperties": inner}), many)
+    assert faults(definition({"properties": known}), {f"cd{number:05}ab" * 7: 1 for number in range(12)})
+    assert time.thread_time() - began < 1.5
+
+
 def test_a_dialect_of_its_own_and_looking_around_leave_the_check_to_the_server():
     assert faults(definition({"properties": {"a": {"pattern": "^(?!x)"}}}), {"a": "x"}) == []
     assert faults(definition({"properties": {"a": {"type": "string"}}}), {"a": "\ud800"}) == []

@@ -35,7 +35,8 @@ _CHECKS_KEPT = 512
 _FAULTS = 12
 _FAULT_CHARACTERS = 300
 _SHOWN_CHARACTERS = 60
-_KNOWN_NAMES = 200
+_MOST_COMPARED = 256
+_LONGEST_COMPARED = 64
 
 _KINDS: Final[Mapping[type, str]] = {
     NoneType: "null",
@@ -57,10 +58,10 @@ def faults(definition: Definition, arguments: Mapping[str, JsonValue]) -> list[s
         definition: The tool.
         arguments: By the server's names.
     """
-    schema, given = definition.input_schema, dict(arguments)
+    schema, given, guesses = definition.input_schema, dict(arguments), _Guesses()
     found = [
-        *_misspelt(schema, given),
-        *(line for error in _errors(definition, given) for line in _told(schema, error)),
+        *_misspelt(schema, given, guesses),
+        *(line for error in _errors(definition, given) for line in _told(schema, error, guesses)),
     ]
     shown = [wording.line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
     if len(shown) > _FAULTS:
@@ -73,6 +74,29 @@ def expected(definition: Definition) -> str:
     tool = Interface.of(definition, definition.name, Types(set()))
     taken = typescript_stubs.parameters(tool).partition(": ")[2]
     return f"the parameters are {taken}" if taken else "it takes no parameters"
+
+
+@dataclass
+class _Guesses:
+    """What was most likely meant, for as many names as there is time to compare.
+
+    Two that are made for it keep the comparison busy for a quarter of a millisecond, were they longer for several.
+
+    Attributes:
+        left: How many may still be compared in this check.
+    """
+
+    left: int = _MOST_COMPARED
+
+    def near(self, given: JsonValue, known: Iterable[str]) -> str:
+        """The one of these that was most likely meant; empty if none is like it, or nobody has looked."""
+        if not isinstance(given, str) or not self.left:
+            return ""
+        short = (name for name in known if len(name) <= _LONGEST_COMPARED)
+        lowered = {name.lower(): name for name in islice(short, self.left)}
+        self.left -= len(lowered)
+        found = get_close_matches(given[:_LONGEST_COMPARED].lower(), lowered, n=1, cutoff=0.7)
+        return lowered[found[0]] if found else ""
 
 
 @dataclass(frozen=True)
@@ -129,7 +153,7 @@ def _first(validator: jsonschema_rs.Validator, given: JsonValue) -> list[jsonsch
     return []
 
 
-def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError) -> Iterator[str]:
+def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError, guesses: _Guesses) -> Iterator[str]:
     """One error in words, a line for each argument that it speaks of."""
     where, schema = tuple(error.instance_path), _place(root, error.schema_path[:-1])
     got: Any = error.instance
@@ -140,13 +164,13 @@ def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError) -
             yield f"{_path((*where, name))}: is missing ({_type(root, wanted)}{f': {text}' if text else ''})"
         case Kind.AdditionalProperties(unexpected):
             known = _names(schema)
-            yield from (f"{_path((*where, name))}: {_unknown(name, known)}" for name in unexpected)
+            yield from (f"{_path((*where, name))}: {_unknown(name, known, guesses)}" for name in unexpected)
         case Kind.Type(types):
             hint = _conversion(types, got)
             yield f"{_path(where)}: expected {' or '.join(types)}, got {_kind(got)}{f'; {hint}' if hint else ''}"
         case Kind.Enum(options):
             choices: list[Any] = options
-            near = _near(got, [choice for choice in choices if isinstance(choice, str)])
+            near = guesses.near(got, (choice for choice in choices if isinstance(choice, str)))
             meant = f"; did you mean {wording.quoted(near)}?" if near else ""
             listed = ", ".join(_shown(choice) for choice in choices[:_FAULTS])
             yield f"{_path(where)}: {_shown(got)} is none of {listed}{meant}"
@@ -157,7 +181,7 @@ def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError) -
             yield f"{_path(where)}: {told}"
 
 
-def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> Iterator[str]:
+def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue], guesses: _Guesses) -> Iterator[str]:
     """Arguments that are not forbidden, but look like another that was not given.
 
     The server would ignore them, and do something else than was asked for.
@@ -167,22 +191,13 @@ def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -
     known = _names(schema)
     names = frozenset(known)
     for name in islice((name for name in given if name not in names), _FAULTS):
-        if near := _near(name, [other for other in known if other not in given]):
+        if near := guesses.near(name, (other for other in known if other not in given)):
             yield f"{_path((name,))}: there is no such argument; did you mean {_path((near,))}?"
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    near = _near(name, known)
+def _unknown(name: str, known: Sequence[str], guesses: _Guesses) -> str:
+    near = guesses.near(name, known)
     return f"there is no such argument{f'; did you mean {_path((near,))}?' if near else ''}"
-
-
-def _near(given: JsonValue, known: Iterable[str]) -> str:
-    """The one of these that was most likely meant; empty if none is like it. To compare takes time, so few are."""
-    if not isinstance(given, str):
-        return ""
-    lowered = {name.lower(): name for name in islice((name for name in known if len(name) <= 128), _KNOWN_NAMES)}
-    found = get_close_matches(given[:128].lower(), lowered, n=1, cutoff=0.7)
-    return lowered[found[0]] if found else ""
 
 
 def _conversion(types: Sequence[str], got: JsonValue) -> str:
