@@ -117,6 +117,48 @@ async def test_an_account_that_may_read_its_password_is_none_for_programs(door, 
         assert served.records("connect.ended")[-1].fields["code"] == "secret_readable"
 
 
+async def test_an_account_that_may_give_itself_the_right_to_read_its_password_is_none_for_programs(door, ask, server):
+    """P18: what it may not read now it may read after `ACL SETUSER default +config`."""
+    owner = client.Redis(HOST, server[1], password=OWNERS)
+    with owner:
+        owner.execute_command("ACL", "SETUSER", "default", "-config")
+        before = owner.acl_list()
+        try:
+            async with door(username="", secret="env:OWNERS", tls=False) as served:
+                said = await refusal(ask, tls=False)
+                assert "may give itself every right" in said
+                assert served.records("connect.ended")[-1].fields["code"] == "secret_readable"
+            assert owner.acl_list() == before
+        finally:
+            owner.execute_command("ACL", "SETUSER", "default", "+config")
+
+
+async def test_an_account_that_may_read_its_password_gets_no_session_while_the_server_is_busy_either(door, ask, server):
+    """P18: while a script runs on, a server answers nobody whether he may."""
+    script = client.Redis(HOST, server[1], password=OWNERS, retry=None)
+    owner = client.Redis(HOST, server[1], password=OWNERS, retry=None)
+    with script, owner:
+        owner.config_set("busy-reply-threshold", 1)
+        async with door(username="", secret="env:OWNERS", tls=False) as served, anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, run_on, script)
+            await becomes_busy(owner)
+            said = await refusal(ask, tls=False)
+            owner.script_kill()
+        assert "BUSY" in said
+        assert served.records("connect.ended")[-1].fields["code"] == "login_refused"
+
+
+def run_on(redis):
+    with pytest.raises(client.ResponseError, match="killed"):
+        redis.eval("while true do end", 0)
+
+
+async def becomes_busy(redis):
+    with anyio.fail_after(10), contextlib.suppress(client.ResponseError):
+        while redis.ping():
+            await anyio.sleep(0.01)
+
+
 async def test_a_wrong_password_is_told_as_the_server_tells_it_and_kept_to_ourselves(door, ask):
     async with door(secret="env:WRONG") as served:
         said = await refusal(ask)

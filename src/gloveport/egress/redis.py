@@ -21,6 +21,8 @@ _LONGEST_LOGIN = 4096
 _COMMAND = re.compile(rb"\*([1-9][0-9]?)\r\n")
 _WORD = re.compile(rb"\$([0-9]{1,4})\r\n")
 _LOGIN = re.compile(rb"\*[1-9][0-9]?\r\n\$[45]\r\n(?:AUTH|HELLO)\r\n", re.IGNORECASE)
+_PASSING = re.compile(rb"-(?!ERR |NOPERM )")
+"""What a server says that is busy, or loads: not that a command is unknown, or forbidden."""
 _LONGEST_BEGINNING = len(b"*99\r\n$5\r\nHELLO\r\n")
 
 
@@ -67,17 +69,33 @@ async def _log_in(outlet: Outlet, server: Server, auth: Redis, password: str) ->
     answer = await _ask(server, words)
     if answer.startswith(b"-"):
         outlet.gateway.vault.forget(auth.secret)
-        raise RejectedError(server.route, b"-%s\r\n" % quote(outlet, answer[1:-2]).encode())
+        raise _reject(outlet, server, answer)
     if answer != _OK:
         raise server.refuse("does not speak as Redis does.")
-    # Else a program would ask for it: the server keeps it as it is.
-    answer = await _ask(server, [b"CONFIG", b"GET", b"requirepass"])
+    await _require_refusal(outlet, server, [b"CONFIG", b"GET", b"requirepass"], "read its own password (CONFIG GET)")
+    user = (auth.username or "default").encode()  # without a rule behind it the command changes nothing
+    await _require_refusal(outlet, server, [b"ACL", b"SETUSER", user], "give itself every right (ACL SETUSER)")
+
+
+async def _require_refusal(outlet: Outlet, server: Server, words: list[bytes], what: str) -> None:
+    """Go on only where an account may not do that. Else a program would get the password: the server keeps it as it is.
+
+    Raises:
+        UpstreamError: It may, or nobody can tell now.
+    """
+    answer = await _ask(server, words)
+    if _PASSING.match(answer):  # it may be allowed afterwards
+        raise _reject(outlet, server, answer)
     if not answer.startswith(b"-"):
         raise UpstreamError(
             "secret_readable",
-            f"The account at {server.route.host}:{server.route.port} may read its own password (CONFIG GET).",
+            f"The account at {server.route.host}:{server.route.port} may {what}.",
             hint="The owner has to make a user without that right: ACL SETUSER agent on >PASSWORD ~* &* +@all -@admin",
         )
+
+
+def _reject(outlet: Outlet, server: Server, answer: bytes) -> RejectedError:
+    return RejectedError(server.route, b"-%s\r\n" % quote(outlet, answer[1:-2]).encode())
 
 
 async def _ask(server: Server, words: list[bytes]) -> bytes:
