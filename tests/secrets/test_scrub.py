@@ -361,6 +361,46 @@ def test_n6_a_form_that_holds_a_line_feed_is_found_in_pieces(value):
         assert scrub(needles, body).startswith(b"<" + MARK)
 
 
+PEM = [
+    "-----BEGIN PRIVATE KEY-----",
+    "MC4CAQAwBQYDK2VwBCIEIJ+DYvh6SEqVTm50DFtMDoQikTmiCqirVv9mWG9qfSnF",
+    "hS3lJ0Q9vXk2ZbR7uTgNcYwA8eFpMoI1dHs5Kz+6/WxBnLqEtVjUyPrGaCiOfD4m",
+    "-----END PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize(
+    "taken_apart",
+    [
+        "\r\n".join(PEM),
+        "\n".join(f"    {line}" for line in PEM),
+        "".join(f"{number:6}\t{line}\n" for number, line in enumerate(PEM)),
+        "".join(PEM[1:3]),
+        " ".join(PEM),
+        repr(PEM),
+        json.dumps(PEM).replace("/", "\\/"),
+        "".join(f"INFO: {line}\n" for line in PEM),
+    ],
+)
+def test_n6_each_line_of_a_key_is_found_by_itself(taken_apart):
+    """N6: as logs, lists and other systems write lines."""
+    needles = Needles.of({"KEY": "\n".join(PEM)})
+    clean = scrub(needles, taken_apart.encode()).replace(b"\\/", b"/")
+    assert not [line for line in PEM[1:3] if line[:40].encode() in clean]
+
+
+def test_n6_each_line_of_a_key_is_found_in_base64():
+    encoded = base64.b64encode("\r\n".join(PEM).encode())
+    needles = Needles.of({"KEY": "\n".join(PEM)})
+    assert len(scrub(needles, encoded).replace(MARK, b"")) < len(encoded) - 4 / 3 * len(PEM[1] + PEM[2]) + 8
+
+
+@pytest.mark.parametrize("line", [PEM[0], PEM[-1], "type: service", "password: hunter2000", "}"])
+def test_n6_a_line_that_everybody_knows_or_could_guess_is_no_secret_alone(line):
+    needles = Needles.of({"KEY": "\n".join([*PEM[:2], "type: service", "password: hunter2000", "}", *PEM[2:]])})
+    assert scrub(needles, f"<{line}>\n".encode()) == f"<{line}>\n".encode()
+
+
 def test_n6_how_much_is_held_back_tells_little_of_how_long_a_secret_is():
     """N6: and no form is longer."""
     assert Needles.of({"A": "x" * 8}).hold == Needles.of({"A": "x" * 40}).hold == 512

@@ -12,9 +12,10 @@ from itertools import product
 from typing import Self
 from urllib.parse import quote_from_bytes
 
-from gloveport.secrets.strength import is_guessable
+from gloveport.secrets.strength import LEAST_BITS, guess_bits, is_guessable
 
 MIN_FORM_BYTES = 8
+_BOUNDARY = "-----"  # RFC 7468
 
 PLAIN_IN_JSON = re.compile(r"[A-Za-z0-9 _.:;,*!?#%()@$^~|{}\[\]-]*")
 PLAIN_IN_URLS = re.compile(rb"[A-Za-z0-9_.-]*")
@@ -73,7 +74,20 @@ class Forms:
     def of(cls, value: str) -> Self:
         """Those of a value that are long enough not to be found by chance. White space around it is no part of it."""
         value = value.strip()
-        return cls(_long(echoes(value)), _long(base64_cores(value)), _cut_forms(value))
+        lines = [form for line in _lines(value) for form in _frequent(line)]
+        return cls(_long([*echoes(value), *lines]), _long(base64_cores(value)), _cut_forms(value))
+
+
+def _lines(value: str) -> list[str]:
+    """Lines that are secrets by themselves: logs, lists and other systems' ends of lines take a value apart.
+
+    Of a key in PEM those are all but its boundaries, which everybody knows, and perhaps the last. Of a setting half
+    may be known, its name: so there has to be twice as much that can't be guessed.
+    """
+    lines = [line.strip() for line in value.splitlines()]
+    if len(lines) == 1:
+        return []
+    return [line for line in lines if not line.startswith(_BOUNDARY) and guess_bits(line) >= 2 * LEAST_BITS]
 
 
 def _cut_forms(value: str) -> tuple[tuple[bytes, int], ...]:
@@ -86,15 +100,25 @@ def _cut_forms(value: str) -> tuple[tuple[bytes, int], ...]:
     chars = max(least, math.ceil(share * len(value)))
     if chars >= len(value):
         return ()
-    raw = _raw(value)
-    forms = [raw, *map(_raw, _in_json(value)), *map(_raw, _in_markup(value)), *_in_urls(raw)]
-    forms += [raw.hex().encode(), raw.hex().upper().encode(), *base64_cores(value)]
-    forms += [core.translate(bytes.maketrans(b"+/", b"-_")) for core in base64_cores(value)]
     return tuple(
         (form, max(MIN_FORM_BYTES, math.ceil(len(form) * chars / len(value))))
-        for form in dict.fromkeys(forms)
+        for form in dict.fromkeys(_frequent(value))
         if len(form) > MIN_FORM_BYTES
     )
+
+
+def _frequent(value: str) -> Iterator[bytes]:
+    """Its forms that are met most: all of them, of each line of a long value, would be hundreds of thousands."""
+    raw = _raw(value)
+    yield raw
+    yield from map(_raw, _in_json(value))
+    yield from map(_raw, _in_markup(value))
+    yield from _in_urls(raw)
+    yield raw.hex().encode()
+    yield raw.hex().upper().encode()
+    for core in base64_cores(value):
+        yield core
+        yield core.translate(bytes.maketrans(b"+/", b"-_"))
 
 
 def spellings(text: str) -> Iterator[bytes]:
