@@ -14,6 +14,8 @@ from scramp import ScramMechanism
 from tests.egress.outside import DOOR, outside
 from tests.far_side.listening import HOST, listening
 
+from gloveport.fairness import SMALL_BYTES, compute
+
 pytestmark = pytest.mark.anyio
 
 NAME, PASSWORD = "db.test", "p4ss of the=owner,%s"
@@ -263,3 +265,36 @@ async def test_a_password_that_scram_does_not_allow_is_said_to_be_one(attempt):
     said, _, served = await attempt(saying(SCRAM), password="pa55-of-the-\N{GRINNING FACE}-owner")
     assert "has characters that SCRAM does not allow" in said
     assert served.records("connect.ended")[-1].fields["code"] == "secret_unavailable"
+
+
+async def test_logins_that_take_long_leave_room_for_what_others_compute(authority, tmp_path):
+    """P25: the server says how often a password is hashed, and a program how many of its connections wait for it."""
+    asked, proved = anyio.Semaphore(0), []
+
+    async def play(stream):
+        session = Session(stream)
+        await session.begin()
+        await session.say(SCRAM)
+        nonce = (await session.hear()).rpartition(b"r=")[2].decode()
+        await session.say(message(b"R", 11, f"r={nonce}x,s=MDEyMzQ1Njc4OWFiY2RlZg==,i=600000".encode()))
+        asked.release()
+        proved.append(await session.hear())
+
+    async def log_in(port):
+        with pytest.raises(psycopg.OperationalError):
+            await psycopg.AsyncConnection.connect(
+                hostaddr=DOOR, port=port, user="me", dbname="orders", sslmode="disable"
+            )
+
+    async with listening(play) as place:
+        account = {"kind": "postgres", "username": "agent", "secret": "env:DB_PASSWORD", "tls": False}
+        api = {"hosts": [f"postgres://{NAME}:{place.port}"], "addresses": [HOST], "auth": [account]}
+        async with outside(tmp_path, NAME, {"DB_PASSWORD": PASSWORD}, orders=api), anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(log_in, place.port)
+            for _ in range(12):
+                await asked.acquire()
+            await anyio.sleep(0)
+            before = len(proved)
+            await compute(SMALL_BYTES + 1, str)
+            assert len(proved) - before <= 3

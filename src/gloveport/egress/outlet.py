@@ -72,6 +72,8 @@ class Outlet:
         routes: Those that were taken, by the API's name and the place.
         whole_bodies: Places for requests whose bodies are held whole; who finds none waits.
         windows: Places for answers that are decoded with much memory.
+        hashes: The place for a password that is hashed as often as a server wants: the others wait here, and not where
+            they would be before what other executions compute.
         own_text: Which secrets it has itself sent.
         sessions: Its sessions in databases: host, port, and the key by which a query of the session is cancelled.
     """
@@ -85,6 +87,7 @@ class Outlet:
     routes: dict[tuple[str, Site], Route] = field(default_factory=dict)
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
+    hashes: anyio.Lock = field(default_factory=anyio.Lock)
     own_text: OwnText = field(init=False)
     sessions: set[tuple[str, int, bytes]] = field(default_factory=set)
 

@@ -133,7 +133,8 @@ async def _log_in_by_scram(outlet: Outlet, server: Server, password: str, offere
         iterations = int(client.iterations)
         if iterations > MOST_ITERATIONS:
             raise server.refuse(f"wants the password hashed {iterations} times, of at most {MOST_ITERATIONS}.")
-        final = await compute(iterations + SMALL_BYTES, client.get_client_final)
+        async with outlet.hashes:
+            final = await compute(iterations + SMALL_BYTES, client.get_client_final)
         await server.send(pack(b"p", final.encode()))
         client.set_server_final(await _read_step(outlet, server, _SASL_FINAL))
     except (scramp.ScramException, ValueError) as error:
