@@ -4,15 +4,18 @@ The time of these loops can be put ahead, so nothing waits for what is kept to g
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
 
 from gloveport.errors import ConfigError
+from gloveport.secrets import files
 from gloveport.secrets.sources import Sources
 
 pytestmark = pytest.mark.anyio
@@ -339,3 +342,32 @@ async def test_a_value_is_put_back_into_its_file(sources, tmp_path):
 async def test_a_value_that_can_not_be_put_back_is_an_error_that_names_where(sources, tmp_path):
     with pytest.raises(ConfigError, match=r"secret 'file:.*can't be written"):
         await sources.replace(f"file:{tmp_path / 'absent'}", SECRET)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_who_may_write_to_the_directory_of_a_secret_is_given_no_other_file(tmp_path):
+    """T4: a link in the place of the new file, before it gets the owner of the one that was there."""
+    own, other, over = tmp_path / "own", tmp_path / "other", threading.Event()
+    own.mkdir()
+    other.write_text("root's")
+
+    def put_links():
+        while not over.is_set():
+            for new in own.glob(".gloveport-*"):
+                with contextlib.suppress(OSError):
+                    new.unlink()
+                    new.symlink_to(other)
+
+    thread = threading.Thread(target=put_links)
+    thread.start()
+    try:
+        for _ in range(200):
+            (own / "key").unlink(missing_ok=True)
+            written(own / "key", SECRET)
+            os.chown(own / "key", 65534, 65534)
+            with contextlib.suppress(ConfigError):
+                files.replace(str(own / "key"), "another-secret")
+    finally:
+        over.set()
+        thread.join()
+    assert other.stat().st_uid == 0

@@ -73,7 +73,7 @@ def replace(path: str, text: str) -> None:
         target = Path(path).resolve(strict=True)  # a symbolic link stays one
         status = target.stat()
         with temporary_file(target.parent, f"{text}\n".encode()) as new:
-            os.chown(new, status.st_uid, status.st_gid)
+            os.chown(new, status.st_uid, status.st_gid, follow_symlinks=False)  # others may write here
             take_place(new, target)
     except OSError as error:
         raise ConfigError(
