@@ -152,6 +152,8 @@ def test_an_account_belongs_to_databases_of_its_kind_and_they_to_it(hosts, auth,
         {"networks": ["10.0.0.0/8"]},
         {"addresses": ["10.0.0.5", "192.0.2.1", "8.8.8.8"]},
         {"addresses": ["::ffff:8.8.8.8"]},
+        {"addresses": ["64:ff9b::808:808"]},  # NAT64: a router makes 8.8.8.8 of it
+        {"addresses": ["2002:808:808::1"]},  # 6to4, likewise
     ],
 )
 @pytest.mark.parametrize("kind", ["postgres", "redis"])

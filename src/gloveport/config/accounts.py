@@ -8,7 +8,7 @@ from gloveport.config.parts import Parts
 from gloveport.config.schema import KeyPath
 from gloveport.config.wording import shown
 from gloveport.model.egress import Postgres, Redis
-from gloveport.policy.addresses import is_global, unmapped
+from gloveport.policy.addresses import is_private
 from gloveport.policy.hosts import Place, is_address
 
 _DATABASES = ("postgres", "redis")
@@ -33,10 +33,10 @@ def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> 
                 problem=f"expected {wanted}:// hosts alone for the kind {shown(auth.kind)}, found {shown(str(other))}",
                 hint="make an API of its own for each kind of host",
             )
-        if isinstance(auth, Postgres | Redis) and not auth.tls and not _is_private(parts, places):
+        if isinstance(auth, Postgres | Redis) and not auth.tls and not _stays_private(parts, places):
             yield Fault(
                 keys=((*key, "tls"),),
-                problem="expected TLS, because the API does not say at which addresses it is that are not public",
+                problem="expected TLS, because the API does not say at which private addresses it is",
                 hint='leave out tls = false, or name them, as in addresses = ["127.0.0.1"]',
             )
 
@@ -54,9 +54,9 @@ def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> It
             )
 
 
-def _is_private(parts: Parts, places: Mapping[int, Place]) -> bool:
-    """Whether each address that is dialled is written here, and is not public."""
+def _stays_private(parts: Parts, places: Mapping[int, Place]) -> bool:
+    """Whether each address that is dialled is written here, and is private."""
     dialled = [*parts.addresses.values()]
     if not dialled and all(is_address(place.host) for place in places.values()):
         dialled = [ip_address(place.host) for place in places.values()]
-    return bool(dialled) and not any(is_global(unmapped(address)) for address in dialled)
+    return bool(dialled) and all(map(is_private, dialled))

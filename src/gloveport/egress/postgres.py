@@ -151,7 +151,7 @@ async def _ask_for_tls(server: Server) -> None:
     await server.send(struct.pack("!II", 8, _SSL))
     # One byte and no more: what may follow it unencrypted is no handshake to TLS.
     if await server.read(1) != b"S":
-        hint = "The owner has to turn it on there; `tls = false` is for addresses that are not public."
+        hint = "The owner has to turn it on there; `tls = false` is for private addresses."
         raise UpstreamError("tls_failed", f"{server.route.host}:{server.route.port} does not offer TLS.", hint=hint)
 
 

@@ -161,7 +161,7 @@ class Postgres(Value):
     databases: tuple[DatabaseName, ...] = ()
     """Databases that programs may open; who names none, or the one of his user's name, gets the first. Empty: any."""
     tls: bool = True
-    """Whether the server is reached by TLS, and proves who it is. `false` is for `addresses` that are not public; the
+    """Whether the server is reached by TLS, and proves who it is. `false` is for private `addresses`; the
     server must then ask for the password by SCRAM, which does not tell it."""
 
 
@@ -177,7 +177,7 @@ class Redis(Value):
     secret: Secret
     """Where the password is."""
     tls: bool = True
-    """Whether the server is reached by TLS, and proves who it is. `false` is for `addresses` that are not public: to
+    """Whether the server is reached by TLS, and proves who it is. `false` is for private `addresses`: to
     them the password goes as it is."""
 
 

@@ -1,7 +1,7 @@
 """Which addresses may be dialled: those of the public internet, and those that the operator named. Pure."""
 
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -42,6 +42,14 @@ _NOT_PUBLIC_IPV6 = tuple(
         "3fff::/20",  # documentation
     )
 )
+# Which no router of the public internet passes on: the same machine, the same link, private networks and the carrier's.
+_PRIVATE: tuple[Network, ...] = tuple(
+    ip_network(network)
+    for network in (
+        *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
+        *("::1/128", "fc00::/7", "fe80::/10"),
+    )
+)
 # ISATAP (RFC 5214): under any prefix, an interface identifier that holds an IPv4 address.
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
@@ -62,6 +70,14 @@ def is_global(address: Address) -> bool:
             and int(address) >> 32 & 0xFFFF_FFFF not in _ISATAP
         )
     return public and address.is_global
+
+
+def is_private(address: Address) -> bool:
+    """Tell whether what is sent to an address stays in a network of the operator's or of his carrier's.
+
+    More than the opposite of public: an address that holds a public one (NAT64, 6to4) is neither.
+    """
+    return any(unmapped(address) in network for network in _PRIVATE)
 
 
 def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
