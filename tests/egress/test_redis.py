@@ -112,9 +112,23 @@ async def test_an_account_that_may_read_its_password_is_none_for_programs(door, 
     """P18: the server keeps it as it is, and `CONFIG GET requirepass` would tell it."""
     async with door(username="", secret="env:OWNERS") as served:
         said = await refusal(ask)
-        assert "may read its own password" in said
+        assert "may read the password" in said
         assert "ACL SETUSER agent" in said
         assert served.records("connect.ended")[-1].fields["code"] == "secret_readable"
+
+
+async def test_a_server_that_lets_in_whoever_has_no_password_is_none_for_programs(door, ask, server):
+    """P18: after RESET a program is the default user, whatever the account may not do."""
+    with client.Redis(HOST, server[1], password=OWNERS) as owner:
+        owner.execute_command("ACL", "SETUSER", "default", "nopass")
+        try:
+            async with door(tls=False) as served:
+                said = await refusal(ask, tls=False)
+                assert "Whoever has no password may read the password" in said
+                assert "ACL SETUSER default off" in said
+                assert served.records("connect.ended")[-1].fields["code"] == "secret_readable"
+        finally:
+            owner.execute_command("ACL", "SETUSER", "default", "resetpass", f">{OWNERS}")
 
 
 async def test_an_account_that_may_give_itself_the_right_to_read_its_password_is_none_for_programs(door, ask, server):
@@ -231,7 +245,7 @@ def attempt(tmp_path, authority):
     async def make(says):
         async def handle(stream):
             await stream.receive()
-            await stream.send(says)
+            await stream.send(b"-NOAUTH Authentication required.\r\n" * 2 + says)
 
         async with listening(handle, authority.server(NAME)) as place:
             account = {"kind": "redis", "secret": "env:CACHE_PASSWORD"}

@@ -6,6 +6,7 @@ in. Later ones are passed on: whoever knows another account's password may use i
 
 import contextlib
 import re
+from collections.abc import Sequence
 
 from gloveport.egress.database import RejectedError, Server, fetch_password, hang_up, limit_login, quote, route_to
 from gloveport.egress.outlet import Outlet
@@ -21,7 +22,11 @@ _LONGEST_LOGIN = 4096
 _COMMAND = re.compile(rb"\*([1-9][0-9]?)\r\n")
 _WORD = re.compile(rb"\$([0-9]{1,4})\r\n")
 _LOGIN = re.compile(rb"\*[1-9][0-9]?\r\n\$[45]\r\n(?:AUTH|HELLO)\r\n", re.IGNORECASE)
-_PASSING = re.compile(rb"-(?!ERR |NOPERM )")
+_RIGHTS = {
+    (b"CONFIG", b"GET", b"requirepass"): "read the password (CONFIG GET)",
+    (b"ACL", b"SETUSER", b"default"): "give itself every right (ACL SETUSER)",  # without a rule it changes nothing
+}
+_PASSING = re.compile(rb"-(?!ERR |NOPERM |NOAUTH )")
 """What a server says that is busy, or loads: not that a command is unknown, or forbidden."""
 _LONGEST_BEGINNING = len(b"*99\r\n$5\r\nHELLO\r\n")
 
@@ -65,6 +70,9 @@ async def serve_redis(outlet: Outlet, wire: Wire, name: str, api: Api, host: str
 
 
 async def _log_in(outlet: Outlet, server: Server, auth: Redis, password: str) -> None:
+    # A program becomes again who it was before the login: by RESET.
+    hint = "The owner has to give the default user a password, or to turn it off: ACL SETUSER default off"
+    await _require_few_rights(outlet, server, "Whoever has no password", hint)
     words = [b"AUTH", *([auth.username.encode()] if auth.username else []), password.encode()]
     answer = await _ask(server, words)
     if answer.startswith(b"-"):
@@ -72,33 +80,30 @@ async def _log_in(outlet: Outlet, server: Server, auth: Redis, password: str) ->
         raise _reject(outlet, server, answer)
     if answer != _OK:
         raise server.refuse("does not speak as Redis does.")
-    await _require_refusal(outlet, server, [b"CONFIG", b"GET", b"requirepass"], "read its own password (CONFIG GET)")
-    user = (auth.username or "default").encode()  # without a rule behind it the command changes nothing
-    await _require_refusal(outlet, server, [b"ACL", b"SETUSER", user], "give itself every right (ACL SETUSER)")
+    hint = "The owner has to make a user without that right: ACL SETUSER agent on >PASSWORD ~* &* +@all -@admin"
+    await _require_few_rights(outlet, server, "The account", hint)
 
 
-async def _require_refusal(outlet: Outlet, server: Server, words: list[bytes], what: str) -> None:
-    """Go on only where an account may not do that. Else a program would get the password: the server keeps it as it is.
+async def _require_few_rights(outlet: Outlet, server: Server, who: str, hint: str) -> None:
+    """Go on only where this user can't come by the password: the server keeps it as it is.
 
     Raises:
-        UpstreamError: It may, or nobody can tell now.
+        UpstreamError: It can, or nobody can tell now.
     """
-    answer = await _ask(server, words)
-    if _PASSING.match(answer):  # it may be allowed afterwards
-        raise _reject(outlet, server, answer)
-    if not answer.startswith(b"-"):
-        raise UpstreamError(
-            "secret_readable",
-            f"The account at {server.route.host}:{server.route.port} may {what}.",
-            hint="The owner has to make a user without that right: ACL SETUSER agent on >PASSWORD ~* &* +@all -@admin",
-        )
+    for words, what in _RIGHTS.items():
+        answer = await _ask(server, words)
+        if _PASSING.match(answer):  # it may be allowed afterwards
+            raise _reject(outlet, server, answer)
+        if not answer.startswith(b"-"):
+            message = f"{who} may {what} at {server.route.host}:{server.route.port}."
+            raise UpstreamError("secret_readable", message, hint=hint)
 
 
 def _reject(outlet: Outlet, server: Server, answer: bytes) -> RejectedError:
     return RejectedError(server.route, b"-%s\r\n" % quote(outlet, answer[1:-2]).encode())
 
 
-async def _ask(server: Server, words: list[bytes]) -> bytes:
+async def _ask(server: Server, words: Sequence[bytes]) -> bytes:
     """Send a command and give the first line of its answer. Servers say nothing but answers."""
     await server.send(_pack(words))
     line = b""
@@ -156,5 +161,5 @@ def _without_login(words: list[bytes]) -> list[bytes]:
     return [*words[:at], *words[at + 3 :]]
 
 
-def _pack(words: list[bytes]) -> bytes:
+def _pack(words: Sequence[bytes]) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
