@@ -53,7 +53,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "hub/test_rules.py::test_without_a_rule_what_reads_is_allowed_and_all_else_is_asked_about",
         "hub/test_rules.py::test_a_run_sends_and_gets_so_many_bytes",
     ),
-    "11 no person is asked": ("server/test_attend.py::test_a_destructive_tool_asks_and_a_person_allows_it",),
+    "11 no person is asked": ("server/test_elicitation.py::test_a_destructive_tool_asks_and_a_person_allows_it",),
     "12 programs are refused for how they look": (f"{HERE}::test_no_program_is_refused_for_what_stands_in_it",),
     "13 the error of a tool looks like success": (
         "hub/test_calls.py::test_an_error_that_nobody_catches_ends_the_program_and_names_the_tool",

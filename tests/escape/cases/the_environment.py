@@ -2,6 +2,7 @@
 # proves: E9, T4
 # tries: find the secret of the server's environment in any environment, command line, open descriptor or own memory
 import os, re, subprocess
+from pathlib import Path
 PATTERN = re.compile(rb"canary-[0-9a-f]{32}")
 wrong = {}
 known = {"HOME", "LANG", "LOGNAME", "NO_COLOR", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER", "LC_CTYPE"}
@@ -10,6 +11,8 @@ if extra := set(os.environ) - known:
     wrong["environment"] = sorted(extra)
 decoy = b"canary-" + b"0" * 32
 child = subprocess.Popen(["sleep", "30"], env={"DECOY": decoy.decode()})
+while not Path(f"/proc/{child.pid}/environ").read_bytes():
+    pass  # its files are closed on exec before its environment can be read
 found = 0
 for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
     for name in ("environ", "cmdline", "mountinfo", "status"):
