@@ -111,6 +111,7 @@ class Harness:
         scratch, workspace = self.place / "tmp", self.place / "workspace"
         for directory in (scratch, workspace):
             directory.mkdir(exist_ok=True)
+        before = frozenset(_groups())  # others leave theirs, and a number is given out again
         process = self._start(each, scratch, workspace)
         with process:
             if each.phase == "start":
@@ -126,7 +127,7 @@ class Harness:
                 if stream:
                     with contextlib.suppress(BrokenPipeError):
                         stream.close()
-        found = self._await_nothing(process.pid, scratch)
+        found = self._await_nothing(process.pid, scratch, before)
         for pid in _below():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -179,13 +180,13 @@ class Harness:
         process.stdin.close()
         time.sleep(each.seconds)
 
-    def _await_nothing(self, server: int, scratch: Path) -> list[str]:
+    def _await_nothing(self, server: int, scratch: Path, before: frozenset[Path]) -> list[str]:
         """Wait until nothing is left of a server; what is left all the same."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             _reap()
             found = [f"process {pid}: {_describe(pid)}" for pid in _below()]
-            found += [f"cgroup {path}" for path in _groups(server)]
+            found += [f"cgroup {path}" for path in _groups(server) if path not in before]
             found += [f"file {path}" for path in scratch.rglob("*")]
             found += self._locks()
             if not found or time.monotonic() > deadline:
@@ -231,9 +232,10 @@ def _describe(pid: int) -> str:
     return f"{state} {wchan} {words}"
 
 
-def _groups(server: int) -> list[Path]:
+def _groups(server: int | None = None) -> list[Path]:
+    """Those of a server, or of all."""
     namespace = Path("/proc/self/ns/pid").stat().st_ino
-    name = f"gloveport-{namespace}-{server}-"
+    name = f"gloveport-{namespace}-" if server is None else f"gloveport-{namespace}-{server}-"
     return [
         Path(place, directory)
         for place, directories, _ in os.walk("/sys/fs/cgroup")

@@ -51,3 +51,16 @@ async def test_a_secret_that_can_be_guessed_is_named_and_not_shown():
     assert (weak.state, sound.state) == ("weaker", "enforced")
     assert "env:MADE_UP" in weak.detail
     assert "Summer" not in f"{weak}"
+
+
+@pytest.mark.anyio
+async def test_a_secret_of_several_lines_is_sound_for_a_variable_and_not_for_a_header():
+    """T4: also where both name the same."""
+    secret = "env:KEY"
+    given = {
+        "api": {"a": {"hosts": ["a.test"], "auth": [{"kind": "bearer", "secret": secret}]}},
+        "servers": {"s": {"command": ["true"], "secret_env": {"KEY": secret}}},
+    }
+    environ = {"KEY": "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIH0x9fQ2\n-----END PRIVATE KEY-----"}
+    api, server = await inspect_secrets(Config.model_validate(given), environ)
+    assert ("one line" in api.repair, server.state) == (True, "enforced")

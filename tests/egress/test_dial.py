@@ -286,5 +286,5 @@ async def test_http_1_is_agreed_on_also_with_who_would_rather_speak_http_2(autho
     """N7."""
     async with listening(greet, authority.server("api.test")) as place:
         wire = await Dialer().dial(route_to(place, scheme="https"))
-        assert wire.protocol == "http/1.1"
+        assert wire._socket.selected_alpn_protocol() == "http/1.1"
         wire.close()

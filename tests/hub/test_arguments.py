@@ -117,6 +117,10 @@ for _ in range(24):
     [
         (doubling(30), {"value": "x"}),
         (doubling(60, "anyOf"), {"value": "x"}),
+        *(
+            ({**doubling(30), "properties": {name: doubling(30)["properties"]["value"]}}, {name: "x"})
+            for name in ("definitions", "$defs")
+        ),
         ({"$defs": {"l": LISTS}, "properties": {"value": {"$ref": "#/$defs/l"}}}, {"value": deep(60)}),
         (EVALUATED, {"a": 1}),
         ({"allOf": [{"type": "string"}] * 5000}, {"value": ["x" * 1000] * 1000}),

@@ -128,6 +128,21 @@ async def test_with_a_killed_server_ends_what_it_has_started(number, script):
     assert not any(Path(place.strip()).exists() for place in places if place.strip())
 
 
+def test_a_cgroup_that_is_made_while_those_beside_it_are_removed_goes_as_well(tree, monkeypatch):
+    """P9: by a thread of the server that is ending, behind the back of who clears up."""
+    with tree.group("run-late", Limits()) as group:
+        place, kill_members = Path(group.paths["memory"]), reaper.kill_members
+
+        def make_another(directory):
+            monkeypatch.setattr(reaper, "kill_members", kill_members)
+            (place / "late").mkdir()
+            kill_members(directory)
+
+        monkeypatch.setattr(reaper, "kill_members", make_another)
+        reaper.clear(place)
+        assert not place.exists()
+
+
 def test_a_killed_groups_quota_is_lifted(tree):
     """To tear down what it had takes processor time, which is nobody's to save any more."""
     with tree.group("run-lifted", Limits(cpus=0.01)) as group:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import signal
 import time
 from pathlib import Path
 
@@ -61,6 +62,17 @@ def test_many_processes_that_compute_stop_in_most_periods(tree, start):
         assert look_until(pace, group, lambda: group.stops() >= before + 20)
 
 
+def test_who_has_fewer_processes_whenever_somebody_looks_is_stopped_all_the_same(tree, start):
+    with spinning(tree, start, 16) as (group, pace, _):
+        assert look_until(pace, group, lambda: quota(group)[1] == 20_000)
+        few = Path(f"{group.paths['pids']}/cgroup.procs").read_text().split()[1:12]
+        for pid in few:
+            os.kill(int(pid), signal.SIGKILL)
+        before = group.stops()
+        assert look_until(pace, group, lambda: group.stops() >= before + 20)
+        assert quota(group)[1] == 20_000
+
+
 def test_who_computes_alone_is_not_stopped(tree, start):
     with spinning(tree, start, 1) as (group, pace, _):
         weight = Path(f"{group.paths['cpu']}/{'cpu.weight' if group.version == 2 else 'cpu.shares'}")
@@ -82,6 +94,6 @@ def test_who_may_have_little_gets_no_more_by_it(tree, start):
     with spinning(tree, start, 16, limits) as (group, pace, _):
         weight = Path(f"{group.paths['cpu']}/{'cpu.weight' if group.version == 2 else 'cpu.shares'}")
         usual = weight.read_text()
-        look_until(pace, group, lambda: group.stops() > 10)
+        assert look_until(pace, group, lambda: group.stops() > 10)
         assert quota(group) == (2000, 100_000)
         assert weight.read_text() == usual

@@ -2,11 +2,13 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Self
 
 import anyio
 
+from gloveport.egress.dial import limit_time
 from gloveport.egress.messages import Route
 from gloveport.egress.outlet import Outlet
 from gloveport.egress.wire import Wire
@@ -104,19 +106,13 @@ async def hang_up(wire: Wire, answer: bytes) -> None:
             pass
 
 
-@contextlib.asynccontextmanager
-async def limit_login(route: Route) -> AsyncIterator[None]:
+def limit_login(route: Route) -> AbstractAsyncContextManager[None]:
     """Bound how long it may take until a server lets somebody in.
 
     Raises:
         UpstreamError: ``upstream_timeout``.
     """
-    try:
-        with anyio.fail_after(LOGIN_SECONDS):
-            yield
-    except TimeoutError as error:
-        message = f"{route.host}:{route.port} took more than {LOGIN_SECONDS:.0f} s for the login."
-        raise UpstreamError("upstream_timeout", message) from error
+    return limit_time(route, LOGIN_SECONDS, "log in to")
 
 
 class Server:

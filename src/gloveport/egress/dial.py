@@ -53,7 +53,7 @@ class Dialer:
             UpstreamError: ``name_not_found``, ``address_refused``, ``upstream_unreachable`` or ``upstream_timeout``.
         """
         addresses = await self._addresses(route)
-        async with _limit(route, CONNECT_SECONDS, "connect to"):
+        async with limit_time(route, CONNECT_SECONDS, "connect to"):
             return await _first(route, addresses)
 
     async def dial(self, route: Route) -> Wire:
@@ -66,7 +66,7 @@ class Dialer:
             return await self.connect(route)
         addresses = await self._addresses(route)
         context = self._context(route.ca_file, _HTTP)
-        async with _limit(route, CONNECT_SECONDS, "connect to"):
+        async with limit_time(route, CONNECT_SECONDS, "connect to"):
             wire = await _first(route, addresses)
             await _secure(wire, context, route)
         return wire
@@ -83,7 +83,7 @@ class Dialer:
             UpstreamError: ``tls_failed`` or ``upstream_timeout``.
         """
         context = self._context(route.ca_file, tuple(protocols))
-        async with _limit(route, CONNECT_SECONDS, "agree on TLS with"):
+        async with limit_time(route, CONNECT_SECONDS, "agree on TLS with"):
             await _secure(wire, context, route)
 
     async def _addresses(self, route: Route) -> Sequence[Address]:
@@ -91,12 +91,12 @@ class Dialer:
         found = _named(route) or ((ip_address(route.host),) if is_address(route.host) else await self._names(route))
         for address in found:
             if not may_dial(address, route.networks, _named(route)):
-                raise _refused(route, address, "is not public")
+                raise _refuse_address(route, address, "is not public")
         return found
 
     async def _names(self, route: Route) -> Sequence[Address]:
         try:
-            async with _limit(route, RESOLVE_SECONDS, "resolve"):
+            async with limit_time(route, RESOLVE_SECONDS, "resolve"):
                 found = await self._resolve(route.host, route.port)
         except OSError as error:
             raise UpstreamError("name_not_found", f"{route.host} can't be resolved: {_words(error)}.") from error
@@ -190,7 +190,7 @@ def _wire(route: Route, sock: socket.socket) -> Wire:
         raise _unreachable(route, error) from error
     if own == far and not is_named(ip_address(far), route.networks, _named(route)):
         sock.close()
-        raise _refused(route, ip_address(far), "is this host itself")
+        raise _refuse_address(route, ip_address(far), "is this host itself")
     return Wire(sock)
 
 
@@ -243,7 +243,12 @@ async def _open(address: Address, port: int) -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def _limit(route: Route, seconds: float, what: str) -> AsyncIterator[None]:
+async def limit_time(route: Route, seconds: float, what: str) -> AsyncIterator[None]:
+    """Bound how long something with the far side may take.
+
+    Raises:
+        UpstreamError: ``upstream_timeout``.
+    """
     try:
         with anyio.fail_after(seconds):
             yield
@@ -252,7 +257,7 @@ async def _limit(route: Route, seconds: float, what: str) -> AsyncIterator[None]
         raise UpstreamError("upstream_timeout", message) from error
 
 
-def _refused(route: Route, address: Address, what: str) -> UpstreamError:
+def _refuse_address(route: Route, address: Address, what: str) -> UpstreamError:
     """The refusal of an address. Of a host that no API names it is not told: a program could map a network by names."""
     if not route.api:
         message = f"{route.host} leads to an address that {what}."

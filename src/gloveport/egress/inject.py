@@ -103,7 +103,7 @@ class Injector:
 
     def declare_unseen(self, api: Api, out: Outbound) -> Outbound:
         """Say in the head that its body, which is streamed, is not signed, where a program has not said what it is."""
-        if not self._of(api).signatures or _declared(out.headers):
+        if not self._of(api).signatures or _read_content_hash(out.headers):
             return out
         return replace(out, headers=(*out.headers, (_CONTENT_HASH, _UNSIGNED)))
 
@@ -222,7 +222,7 @@ class Injector:
         return sigv4.sign(draft.out, route.authority, digest, key, datetime.now(UTC))
 
 
-def _declared(headers: Headers) -> bytes:
+def _read_content_hash(headers: Headers) -> bytes:
     return next((value for name, value in headers if name == _CONTENT_HASH), b"")
 
 
@@ -230,14 +230,14 @@ def _can_sign_unseen(auth: SigV4, headers: Headers) -> bool:
     """Whether a request is signed without a look at its body: S3 takes that over TLS, all take the program's word for
     what its hash is, which they compare.
     """
-    declared = _declared(headers)
+    declared = _read_content_hash(headers)
     if _HASH.fullmatch(declared) or declared in {_UNSIGNED, _UNSIGNED_CHUNKS}:
         return True
     return auth.service == "s3" and not declared
 
 
 def _payload_hash(draft: Draft) -> str:
-    declared = _declared(draft.out.headers)
+    declared = _read_content_hash(draft.out.headers)
     if draft.body is None and (_HASH.fullmatch(declared) or declared == _UNSIGNED):
         return declared.decode()
     if declared == _UNSIGNED_CHUNKS:  # the body's own framing says where its trailer begins, and no chunk is signed

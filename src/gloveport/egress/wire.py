@@ -115,11 +115,6 @@ class Wire:
         return self._socket.asked_name if isinstance(self._socket, Session) else None
 
     @property
-    def protocol(self) -> str | None:
-        """The protocol that TLS has agreed on (ALPN)."""
-        return self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
-
-    @property
     def certificate(self) -> bytes | None:
         """By what the server of a TLS session has proved who it is, in DER; None without TLS."""
         return self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None

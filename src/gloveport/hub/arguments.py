@@ -61,7 +61,7 @@ def faults(definition: Definition, arguments: Mapping[str, JsonValue]) -> list[s
     schema, given, guesses = definition.input_schema, dict(arguments), _Guesses()
     found = [
         *_misspelt(schema, given, guesses),
-        *(line for error in _errors(definition, given) for line in _told(schema, error, guesses)),
+        *(line for error in _errors(definition, given) for line in _render_error(schema, error, guesses)),
     ]
     shown = [wording.line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
     if len(shown) > _FAULTS:
@@ -153,7 +153,9 @@ def _first(validator: jsonschema_rs.Validator, given: JsonValue) -> list[jsonsch
     return []
 
 
-def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError, guesses: _Guesses) -> Iterator[str]:
+def _render_error(
+    root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError, guesses: _Guesses
+) -> Iterator[str]:
     """One error in words, a line for each argument that it speaks of."""
     where, schema = tuple(error.instance_path), _place(root, error.schema_path[:-1])
     got: Any = error.instance
@@ -164,7 +166,7 @@ def _told(root: Mapping[str, JsonValue], error: jsonschema_rs.ValidationError, g
             yield f"{_path((*where, name))}: is missing ({_type(root, wanted)}{f': {text}' if text else ''})"
         case Kind.AdditionalProperties(unexpected):
             known = _names(schema)
-            yield from (f"{_path((*where, name))}: {_unknown(name, known, guesses)}" for name in unexpected)
+            yield from (f"{_path((*where, name))}: {_render_unknown_name(name, known, guesses)}" for name in unexpected)
         case Kind.Type(types):
             hint = _conversion(types, got)
             yield f"{_path(where)}: expected {' or '.join(types)}, got {_kind(got)}{f'; {hint}' if hint else ''}"
@@ -195,7 +197,7 @@ def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue], g
             yield f"{_path((name,))}: there is no such argument; did you mean {_path((near,))}?"
 
 
-def _unknown(name: str, known: Sequence[str], guesses: _Guesses) -> str:
+def _render_unknown_name(name: str, known: Sequence[str], guesses: _Guesses) -> str:
     near = guesses.near(name, known)
     return f"there is no such argument{f'; did you mean {_path((near,))}?' if near else ''}"
 

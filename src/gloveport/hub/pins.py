@@ -87,7 +87,7 @@ class Pins:
         Raises:
             ConfigError: The file can't be relied on, or not be written.
         """
-        with self._locked():
+        with self._lock_directory():
             if self._read(server) is None:
                 self._write(Record(server=server, identity=identity, accepted=_by_name(offered)))
 
@@ -97,7 +97,7 @@ class Pins:
         Raises:
             ConfigError: The file can't be relied on, or not be written.
         """
-        with self._locked():
+        with self._lock_directory():
             record = self._read(server) or Record(server=server, identity=identity, accepted=())
             update = {"offered_identity": identity, "offered": _by_name(offered)}
             self._write(record.model_copy(update=update))
@@ -125,7 +125,7 @@ class Pins:
             ConfigError: There is no such tool, one says more than a person reads, the server offers something else by
                 now, or the file can't be relied on or not be written. Nothing has been accepted then.
         """
-        with self._locked():
+        with self._lock_directory():
             record = self._read(server)
             if record is None or record.offered is None:
                 raise ConfigError(f"nothing of the server {server!a} is held back", hint="there is nothing to accept")
@@ -160,7 +160,7 @@ class Pins:
         replace_file(self.path(record.server), content)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_directory(self) -> Iterator[None]:
         """The directory, alone for this process until the end of a change."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -73,9 +73,7 @@ def _below(node: dict[str, JsonValue] | list[JsonValue], root: JsonValue) -> Ite
         return
     if not node.keys().isdisjoint(_UNBOUNDED) or isinstance(node.get("$id"), str):
         raise TooLargeError
-    for key, value in node.items():
-        if key not in {"$defs", "definitions"}:  # counted where they are referred to
-            yield value
+    yield from node.values()  # definitions as well: an argument may have that name
     if isinstance(reference := node.get("$ref"), str):
         target: object = target_of(root, reference)
         if not isinstance(target, dict):

@@ -71,9 +71,14 @@ class Pace:
         if weight != self._weight:
             self.group.weigh(weight)
             self._weight = weight
-        if cpus > _HEAVY_CPUS and self.limits.cpus > _LEAST_CPUS and self.group.processes() > _FEW_PROCESSES:
+        is_slowed = self._cpus is not None  # and stays so, or it would have few processes at each look alone
+        if cpus <= _HEAVY_CPUS:
+            self._release()
+        elif is_slowed or (self.limits.cpus > _LEAST_CPUS and self.group.processes() > _FEW_PROCESSES):
             self._slow_down(cpus, seconds)
-        elif self._cpus is not None:
+
+    def _release(self) -> None:
+        if self._cpus is not None:
             self._cpus = None
             self.group.limit_cpus(self.limits.cpus)
 

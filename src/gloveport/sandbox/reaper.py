@@ -252,11 +252,11 @@ def clear(group: Path) -> None:
         OSError: It does not become empty: a process hangs in the kernel.
     """
     lift_quotas([group])
-    for below in groups_below(group):
-        clear(below)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
+            for below in groups_below(group):  # each time: a thread of the server may have been making one
+                clear(below)
             kill_members(group)
             group.rmdir()
         except OSError as error:

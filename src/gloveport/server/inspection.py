@@ -3,8 +3,9 @@
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -26,6 +27,8 @@ from gloveport.sandbox.probe import Check
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
 from gloveport.server.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
+
+_Resolve: TypeAlias = Callable[[Secret], Awaitable[str]]
 
 _log = logging.getLogger(__name__)
 
@@ -94,24 +97,24 @@ async def _try_layers(host: Host, config: Config, network: Network, checks: list
 async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """Whether the secrets of what is active can be had now, by fetching them. What they are is not kept."""
     sources = Sources(environ)
-    wanted: dict[str, list[Secret]] = {}
-    variables = {ref for server in config.servers.values() for ref in server.secret_env.values()}
+    wanted: dict[str, set[tuple[Secret, _Resolve]]] = {}
     for name, api in config.api.items():
         if api.active:
-            wanted[f"api.{name}"] = [ref for auth in api.auth for ref in references_of(auth)]
+            wanted[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in references_of(auth)}
     for name, server in config.servers.items():
         if server.active:
-            wanted[f"servers.{name}"] = [*server.secret_env.values(), *secrets_of(server)]
-    wanted["sampling"] = [config.sampling.secret] if config.sampling.enabled and config.sampling.secret else []
-    return [await _secrets_check(sources, name, refs, variables) for name, refs in wanted.items() if refs]
+            variables = {(ref, sources.resolve_text) for ref in server.secret_env.values()}
+            wanted[f"servers.{name}"] = variables | {(ref, sources.resolve) for ref in secrets_of(server)}
+    if config.sampling.enabled and config.sampling.secret:
+        wanted["sampling"] = {(config.sampling.secret, sources.resolve)}
+    return [await _check_secrets(name, secrets) for name, secrets in wanted.items() if secrets]
 
 
-async def _secrets_check(sources: Sources, name: str, refs: Collection[Secret], variables: Collection[Secret]) -> Check:
+async def _check_secrets(name: str, secrets: Collection[tuple[Secret, _Resolve]]) -> Check:
     faults, guessable = [], []
-    for ref in sorted({*refs}):
+    for ref, resolve in sorted(secrets, key=itemgetter(0)):
         try:
-            value = await (sources.resolve_text(ref) if ref in variables else sources.resolve(ref))
-            if is_guessable(value):
+            if is_guessable(await resolve(ref)):
                 guessable.append(ref)
         except ConfigError as error:
             faults.append(error)
