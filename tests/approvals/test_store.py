@@ -1,5 +1,6 @@
 """The file that questions and answers are kept in."""
 
+import contextlib
 import os
 import sqlite3
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.approvals import database
 from gloveport.approvals import store as store_module
 from gloveport.approvals.database import FILE_NAME
 from gloveport.approvals.process import birth_of
@@ -417,3 +419,22 @@ def test_many_processes_make_the_same_file_at_once(tmp_path):
     os.close(ready)
     os.close(go)
     assert [other.communicate()[0] for other in others] == ["()\n"] * 3
+
+
+def test_a_file_that_another_process_makes_between_two_looks_at_it_is_ours(tmp_path, monkeypatch):
+    """Two servers start at the same moment."""
+    directory, looks, look = tmp_path / "approvals", [], database._number
+
+    def look_while_another_makes_it(connection, name):
+        found = look(connection, name)
+        if name == "user_version" and not looks:
+            looks.append(name)
+            opened = sqlite3.connect(directory / FILE_NAME, timeout=0, isolation_level=None)
+            with contextlib.closing(opened) as other, contextlib.suppress(sqlite3.OperationalError):  # it has to wait
+                other.executescript(f"BEGIN IMMEDIATE; {database._SCHEMA}; COMMIT")
+        return found
+
+    monkeypatch.setattr(database, "_number", look_while_another_makes_it)
+    store = Store(directory)
+    store.create()
+    assert (looks, store.entries()) == (["user_version"], ())

@@ -84,9 +84,11 @@ def transaction(directory: Path) -> Iterator[sqlite3.Connection]:
         _require_private(directory, stat.S_IFDIR)
         _require_private(path, stat.S_IFREG)
         with contextlib.closing(_connected(path)) as database:
-            _require_ours(database, path)
+            database.execute("PRAGMA trusted_schema = OFF")
+            database.execute("PRAGMA secure_delete = ON")  # arguments of calls stand in it
             database.execute("BEGIN IMMEDIATE")
             try:
+                _require_ours(database, path)  # now: between two looks another process may be making it
                 yield database
                 database.execute("COMMIT")
             except BaseException:
@@ -118,8 +120,6 @@ def _require_ours(database: sqlite3.Connection, path: Path) -> None:
     Raises:
         ConfigError: It is so.
     """
-    database.execute("PRAGMA trusted_schema = OFF")
-    database.execute("PRAGMA secure_delete = ON")  # arguments of calls stand in it
     made = (_number(database, "application_id"), _number(database, "user_version"))
     if made != (_APPLICATION, _VERSION) and (made != (0, 0) or not _is_empty(database)):
         raise ConfigError(f"{path} was not made by this version of Gloveport", hint=_BEGIN_ANEW)
