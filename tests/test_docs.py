@@ -4,8 +4,6 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
-
 from gloveport.config.reference import reference
 
 ROOT = Path(__file__).parent.parent
@@ -23,9 +21,9 @@ def test_promises_are_numbered_without_a_gap():
     assert [f"P{number}" for number in range(1, len(PROMISES) + 1)] == PROMISES
 
 
-@pytest.mark.parametrize("identifier", [*PROMISES, *REQUIREMENTS])
-def test_every_promise_and_every_requirement_that_is_built_has_a_test_that_names_it(identifier):
-    assert any(re.search(rf"\b{identifier}\b", text) for text in TESTS.values())
+def test_every_promise_and_every_requirement_that_is_built_has_a_test_that_names_it():
+    named = {word for text in TESTS.values() for word in re.findall(r"\b[A-Z]\d+\b", text)}
+    assert [identifier for identifier in (*PROMISES, *REQUIREMENTS) if identifier not in named] == []
 
 
 def test_what_tries_each_shared_thing_of_the_kernel_is_there_and_each_attack_of_the_siege_is_named():
@@ -43,10 +41,10 @@ def test_the_page_of_the_configuration_is_current():
     assert (ROOT / "docs/config.md").read_text() == reference(), "run `make docs`"
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=str)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+def test_links_lead_somewhere():
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 def test_make_targets_that_are_written_about_exist():

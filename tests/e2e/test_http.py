@@ -95,7 +95,7 @@ async def test_clients_of_both_eras_run_programs_on_one_server(shared):
 
 
 async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
-    """A3, P16: no web page reaches the server by a name of its own."""
+    """A3, P16, CT-H2, CT-H3: no web page reaches the server by a name of its own."""
     async with httpx2.AsyncClient() as client:
         for era, body in (
             ({}, message("initialize", INITIALIZE)),
@@ -239,7 +239,7 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
 
 
 async def test_another_user_of_this_machine_is_not_served(shared):
-    """P16. Only root can try it: it takes two users."""
+    """P16, CT-H1. Only root can try it: it takes two users."""
     if os.geteuid() == 0:
         command = ["/usr/bin/python3", "-I", "-c", CONNECT, str(shared.port)]
         answer = subprocess.run(command, capture_output=True, check=True, text=True)
@@ -288,7 +288,7 @@ async def test_a_thousand_clients_at_once_are_all_answered_and_an_open_session_g
 
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a head"])
 async def test_connections_without_a_request_leave_room_for_others(shared, many_descriptors, said):
-    """P8, P16: of those that ask for nothing the oldest is dropped where there is no room."""
+    """P8, P16, CT-H4: of those that ask for nothing the oldest is dropped where there is no room."""
     held = [socket.create_connection(("127.0.0.1", shared.port)) for _ in range(1100)]
     try:
         for connection in held:

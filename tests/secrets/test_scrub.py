@@ -115,18 +115,18 @@ ECHOES = {
 
 
 @pytest.mark.parametrize("value", [KEY, ODD, "correct horse battery staple", "00000000", "ααααββββ"], ids=ascii)
-@pytest.mark.parametrize("echo", ECHOES)
-def test_n6_no_form_of_a_value_passes(echo, value):
+def test_n6_no_form_of_a_value_passes(value):
     """N6: nor a part of it that says more than the few bits which base64 mixes with a neighbour's."""
-    told = ECHOES[echo](value)
-    body = f"<<{told}>>".encode()
-    clean = scrub(Needles.of({"KEY": value}), body)
-    left = clean.replace(MARK, b"").removeprefix(b"<<").removesuffix(b">>")
-    assert clean.count(MARK) >= 1
-    if "base" not in echo:
-        assert left.strip(b"[]0x%\\:, ") == b""
-    else:
-        assert len(left) < len(told) - len(value)
+    needles = Needles.of({"KEY": value})
+    for echo, encode in ECHOES.items():
+        told = encode(value)
+        clean = scrub(needles, f"<<{told}>>".encode())
+        left = clean.replace(MARK, b"").removeprefix(b"<<").removesuffix(b">>")
+        assert clean.count(MARK) >= 1, echo
+        if "base" not in echo:
+            assert left.strip(b"[]0x%\\:, ") == b"", echo
+        else:
+            assert len(left) < len(told) - len(value), echo
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "latin-1"])
@@ -135,16 +135,16 @@ def test_n6_other_encodings_of_characters_do_not_hide_it(codec):
     assert scrub(Needles.of({"KEY": value}), b"--" + value.encode(codec) + b"--") == b"--" + MARK + b"--"
 
 
-@pytest.mark.parametrize("before", range(70))
 @pytest.mark.parametrize(("width", "fold"), [(60, b"\\n"), (64, b"\n"), (76, b"\r\n"), (8, b"\n"), (60, b"\\r\\n")])
-def test_n6_base64_broken_into_lines_is_found_wherever_a_line_ends(before, width, fold):
+def test_n6_base64_broken_into_lines_is_found_wherever_a_line_ends(width, fold):
     """N6: an API that returns files as folded base64 would hand out what was stored in them."""
-    encoded = base64.b64encode(b"-" * before + KEY.encode() + b"-" * 20)
-    body = fold.join(encoded[at : at + width] for at in range(0, len(encoded), width))
-    clean = scrub(NEEDLES, body)
-    assert clean.count(MARK) == 1
-    assert len(clean) <= len(body) - len(base64.b64encode(KEY.encode())) + len(MARK) + 4
-    assert b"".join(in_pieces(NEEDLES, [bytes([byte]) for byte in body])[0]) == clean
+    for before in range(70):
+        encoded = base64.b64encode(b"-" * before + KEY.encode() + b"-" * 20)
+        body = fold.join(encoded[at : at + width] for at in range(0, len(encoded), width))
+        clean = scrub(NEEDLES, body)
+        assert clean.count(MARK) == 1, before
+        assert len(clean) <= len(body) - len(base64.b64encode(KEY.encode())) + len(MARK) + 4, before
+        assert b"".join(in_pieces(NEEDLES, [bytes([byte]) for byte in body])[0]) == clean, before
 
 
 FOLD = rb"(?:(?<=[A-Za-z0-9+/=_-]{8})(?:\r?\n|(?:\\r)?\\n))?"

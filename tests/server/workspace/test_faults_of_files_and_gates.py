@@ -1,11 +1,11 @@
 """The faults of coding-tools-mcp in files, resources, gates and daily use, through the tools (CT-F, R, G, U, H).
 
-What is held elsewhere, and by which test, is told in ``ELSEWHERE``.
+Tests of single tools name those that they hold. CT-H5 to CT-H7 are faults of an authorization server, of which there is
+none here: no header opens anything.
 """
 
 import contextlib
 import ctypes
-import importlib
 import itertools
 import os
 import resource
@@ -23,34 +23,6 @@ from tests.server.workspace.served import owned
 from gloveport.server.protocol import make_server
 
 pytestmark = pytest.mark.anyio
-
-ELSEWHERE = {
-    "CT-F5": "server.workspace.test_files::test_what_runs_later_outside_is_written_by_no_tool",
-    "CT-F7": "workspace.patch.test_killed::test_a_kill_at_any_point_leaves_the_old_files_or_the_new_ones",
-    "CT-R3": "workspace.test_images::test_a_huge_file_is_not_read",
-    "CT-G1": "server.workspace.test_permissions::test_another_spelling_comes_to_the_same_gate",
-    "CT-G2": "server.workspace.test_permissions::test_daily_work_is_at_no_gate",
-    "CT-G3": "server.workspace.test_permissions::test_what_no_gate_sees_the_kernel_does_not_let_out",
-    "CT-G4": "server.workspace.test_permissions::test_what_the_owner_permits_in_a_dialog_holds_once",
-    "CT-G5": "server.workspace.test_permissions::test_each_mode_has_its_gates",
-    "CT-G6": "server.workspace.test_permissions::test_what_no_gate_sees_the_kernel_does_not_let_out",
-    "CT-U3": "server.workspace.test_files::test_paths_are_shown_and_taken_as_the_files_are_called",
-    "CT-U5": "server.workspace.test_contract::test_tools_are_annotated_as_what_they_are",
-    "CT-U6": "server.workspace.test_contract::test_an_answer_has_the_fields_that_it_is_known_to_have_and_no_others",
-    "CT-U9": "server.workspace.test_contract::test_tools_are_annotated_as_what_they_are",
-    "CT-U10": "server.workspace.test_contract::test_a_tool_takes_what_it_is_known_to_take",
-    # CT-H5 to CT-H7 are faults of an authorization server, of which there is none: no header opens anything.
-    "CT-H1": "e2e.test_http::test_another_user_of_this_machine_is_not_served",
-    "CT-H2": "e2e.test_http::test_a_foreign_host_or_origin_is_refused_in_both_eras",
-    "CT-H3": "e2e.test_http::test_a_foreign_host_or_origin_is_refused_in_both_eras",
-    "CT-H4": "e2e.test_http::test_connections_without_a_request_leave_room_for_others",
-}
-
-
-@pytest.mark.parametrize("fault", ELSEWHERE)
-def test_a_fault_that_is_tested_elsewhere_is_tested_there(fault):
-    module, _, name = ELSEWHERE[fault].partition("::")
-    assert callable(getattr(importlib.import_module(f"tests.{module}"), name))
 
 
 async def test_a_command_changes_no_file_outside_not_even_its_mode_or_time(served):
