@@ -6,18 +6,14 @@
     ├── SandboxError   the host: a wall that is needed can't be built here
     ├── GuestError     the program: it broke the frame protocol, nothing it says is believed
     ├── UpstreamError  the far side: it can't be reached, or does not speak the protocol
-    ├── WorkspaceError the caller: a tool of the workspace can't do what was asked
+    ├── WorkspaceError the caller: a tool of the workspace can't do what was asked (``workspace/errors.py``)
     └── AuditError     the operator: the log can't be written or does not verify
 
 The text says what was wrong; ``hint`` says what to do about it.
 """
 
 import errno
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+from typing import Final
 
 
 class GloveportError(Exception):
@@ -76,79 +72,6 @@ class UpstreamError(GloveportError):
     def __init__(self, code: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.code = code
-
-
-Category: TypeAlias = Literal["validation", "security", "permission", "runtime", "not_found", "conflict", "internal"]
-
-WORKSPACE_CODES: Final[Mapping[str, Category]] = {
-    "ABSOLUTE_PATH_DENIED": "security",
-    "BINARY_FILE": "validation",
-    "COMMAND_CLOSED": "conflict",
-    "COMMAND_LIMIT_REACHED": "runtime",
-    "COMMAND_NOT_FOUND": "not_found",
-    "COMMAND_SPAWN_FAILED": "runtime",
-    "ELICITATION_UNSUPPORTED": "permission",
-    "GIT_ERROR": "runtime",
-    "IDEMPOTENCY_KEY_REUSED": "conflict",
-    "INTERNAL_ERROR": "internal",
-    "INVALID_ARGUMENT": "validation",
-    "IS_DIRECTORY": "validation",
-    "NOT_A_DIRECTORY": "validation",
-    "NOT_A_FILE": "validation",
-    "NOT_FOUND": "not_found",
-    "OUTPUT_TOO_LARGE": "runtime",
-    "PATCH_CONFLICT": "conflict",
-    "PATCH_CONTEXT_AMBIGUOUS": "validation",
-    "PATCH_CONTEXT_NOT_FOUND": "validation",
-    "PATCH_FAILED": "validation",
-    "PATCH_HUNKS_OVERLAP": "validation",
-    "PATCH_ROLLBACK_FAILED": "internal",
-    "PATH_OUTSIDE_WORKSPACE": "security",
-    "PERMISSION_REQUIRED": "permission",
-    "PROTECTED_PATH": "security",
-    "REVISION_MISMATCH": "conflict",
-    "REVISION_REQUIRED": "validation",
-    "RUNTIME_DIR_UNWRITABLE": "runtime",
-    "SANDBOX_UNAVAILABLE": "runtime",
-    "SYMLINK_ESCAPE": "security",
-    "TTY_UNSUPPORTED": "runtime",
-    "UNSUPPORTED_ENCODING": "validation",
-}
-"""Codes of the tools of the workspace, which clients know from coding-tools-mcp, and what kind of fault each is.
-
-Ours alone are ``NOT_A_FILE`` (a FIFO, a device, a socket) and ``PROTECTED_PATH``.
-"""
-
-_WORTH_A_RETRY: Final = frozenset(
-    {"COMMAND_LIMIT_REACHED", "PATCH_CONFLICT", "PATCH_CONTEXT_AMBIGUOUS", "PATCH_CONTEXT_NOT_FOUND"}
-    | {"REVISION_MISMATCH", "REVISION_REQUIRED"}
-)
-
-
-class WorkspaceError(GloveportError):
-    """A tool of the workspace can't do what was asked.
-
-    Attributes:
-        code: One of ``WORKSPACE_CODES``.
-        category: What kind of fault it is.
-        retryable: Whether the same may succeed later, or with what the details tell.
-        details: Facts for programs, as JSON; may hold ``next_action``, the call of a tool that helps.
-    """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        hint: str = "",
-        retryable: bool | None = None,
-        details: "Mapping[str, JsonValue] | None" = None,
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.code = code
-        self.category = WORKSPACE_CODES[code]
-        self.retryable = code in _WORTH_A_RETRY if retryable is None else retryable
-        self.details = dict(details or {})
 
 
 class AuditError(GloveportError):

@@ -11,9 +11,10 @@ from tests.workspace.sandboxed import WORKSPACE, fork_server
 
 from gloveport.engine import readonly_workers
 from gloveport.engine.readonly_workers import Readers
-from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.errors import SandboxError
 from gloveport.model import Program
 from gloveport.sandbox.zygote import Zygote
+from gloveport.workspace.errors import WorkspaceError
 
 pytestmark = pytest.mark.anyio
 

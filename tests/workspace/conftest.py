@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.files.tree import Tree
 
 ATTACKER = """
 import ctypes, mmap, os, sys

@@ -15,7 +15,7 @@ from gloveport.sandbox import zygote
 from gloveport.sandbox.base import Kept, make_plan
 from gloveport.sandbox.launcher import Launcher
 from gloveport.server import build
-from gloveport.workspace.running import Ran, Run
+from gloveport.workspace.program import ProgramOutput, RunProgram
 
 OWNER = 54_321
 WORKSPACE = "/workspace"
@@ -38,8 +38,8 @@ async def fork_server(root: Path):
 
 
 @contextlib.asynccontextmanager
-async def running(server: zygote.Zygote, below: str) -> AsyncIterator[Run]:
-    """A ``Run`` whose workspace is the directory ``below`` of the fork server's."""
+async def running(server: zygote.Zygote, below: str) -> AsyncIterator[RunProgram]:
+    """A ``RunProgram`` whose workspace is the directory ``below`` of the fork server's."""
     async with anyio.create_task_group() as tasks:
         yield Readers(make=server.fork, kept=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
         tasks.cancel_scope.cancel()
@@ -59,8 +59,8 @@ class _Said:
         return False
 
 
-def careless(server: zygote.Zygote, below: str) -> Run:
-    """A ``Run`` whose programs may start others; the host is read-only for them, too."""
+def careless(server: zygote.Zygote, below: str) -> RunProgram:
+    """A ``RunProgram`` whose programs may start others; the host is read-only for them, too."""
 
     async def run(argv, *, variables, seconds, most_bytes):
         out, err = _Said(), _Said()
@@ -70,6 +70,8 @@ def careless(server: zygote.Zygote, below: str) -> Run:
             with anyio.fail_after(seconds):
                 outcome = await child.run(program, value_bytes=256, stdout=out, stderr=err)
         code = outcome.exit_code
-        return Ran(exit_code=code, stdout=out.data[:most_bytes], stderr=err.data, truncated=False, timed_out=False)
+        return ProgramOutput(
+            exit_code=code, stdout=out.data[:most_bytes], stderr=err.data, truncated=False, timed_out=False
+        )
 
     return run

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.errors import SandboxError
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.forkserver import ForkServer
-from gloveport.workspace.protected_paths import Found
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.protected.protected_paths import Found
 
 _BEHIND_SECONDS = 0.02
 _AFTER_SECONDS = 0.002

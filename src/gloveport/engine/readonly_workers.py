@@ -19,13 +19,14 @@ from typing import Final, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.errors import SandboxError
 from gloveport.model import GUEST, LimitName, Program
 from gloveport.sandbox.base import Kept, Walls
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.console import Console
-from gloveport.workspace.running import Ran
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.program import ProgramOutput
 
 _AT_ONCE: Final = 4
 _MOST_JOBS: Final = 200
@@ -196,8 +197,8 @@ class Readers:
         stdin: bytes = b"",
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
-    ) -> Ran:
-        """See ``workspace.running.Run``."""
+    ) -> ProgramOutput:
+        """See ``workspace.program.RunProgram``."""
         job = {
             "argv": (_path_of(argv[0]), *argv[1:]),
             "directory": self.target,
@@ -239,7 +240,9 @@ def _path_of(program: str) -> str:
     return shutil.which(program, path="/usr/bin:/bin") or program
 
 
-async def _asked(reader: _Reader, job: Mapping[str, object], stdin: bytes, ends: float, most_bytes: int) -> Ran | None:
+async def _asked(
+    reader: _Reader, job: Mapping[str, object], stdin: bytes, ends: float, most_bytes: int
+) -> ProgramOutput | None:
     """What comes of a program; None where its sandbox has ended, perhaps for what was there before it."""
     with anyio.move_on_at(ends) as time:
         await reader.do(job, stdin, most_bytes)
@@ -247,7 +250,7 @@ async def _asked(reader: _Reader, job: Mapping[str, object], stdin: bytes, ends:
     is_over = has_ended or reader.is_full() or time.cancelled_caught or reader.killed_by == "memory_bytes"
     if not is_over:
         return None
-    return Ran(
+    return ProgramOutput(
         exit_code=reader.stdout.exit_code if has_ended else None,
         stdout=bytes(reader.stdout.data[:most_bytes]),
         stderr=bytes(reader.stderr.data[:_STDERR_BYTES]),
@@ -256,14 +259,14 @@ async def _asked(reader: _Reader, job: Mapping[str, object], stdin: bytes, ends:
     )
 
 
-def _nothing_came_of(reader: _Reader) -> Ran:
+def _nothing_came_of(reader: _Reader) -> ProgramOutput:
     """What came of the only program of a sandbox that has ended.
 
     Raises:
         WorkspaceError: SANDBOX_UNAVAILABLE.
     """
     if reader.killed_by is not None:
-        return Ran(exit_code=None, stdout=b"", stderr=b"", truncated=False, timed_out=False)
+        return ProgramOutput(exit_code=None, stdout=b"", stderr=b"", truncated=False, timed_out=False)
     hint = reader.failure.hint if isinstance(reader.failure, SandboxError) else "try again"
     raise WorkspaceError(
         "SANDBOX_UNAVAILABLE", str(reader.failure or "the sandbox has ended"), hint=hint, retryable=True

@@ -21,7 +21,7 @@ from gloveport.engine.execution import Engine
 from gloveport.engine.prefetch import Spares
 from gloveport.engine.reach import Reach
 from gloveport.engine.readonly_workers import Readers
-from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.errors import SandboxError
 from gloveport.guard import Guard
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
@@ -29,11 +29,12 @@ from gloveport.model.workspace import RunCommand
 from gloveport.policy.modes import stance
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.confined import Confined
-from gloveport.workspace import protected_paths, protected_state
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
-from gloveport.workspace.running import Ran
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.program import ProgramOutput
+from gloveport.workspace.protected import protected_paths, protected_state
 
 _SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
@@ -146,7 +147,7 @@ class Workspace:
             sink.finish()
         return outcome
 
-    async def hook(self, command: str, paths: Sequence[str], seconds: float) -> Ran:
+    async def hook(self, command: str, paths: Sequence[str], seconds: float) -> ProgramOutput:
         """Run a command of the operator's on what was written, as the shell has it, with the paths behind it.
 
         Raises:
@@ -171,7 +172,7 @@ class Workspace:
                 finally:
                     self._running -= 1
             self.engine.audit.append("hook.ended", ended)
-        return Ran(
+        return ProgramOutput(
             exit_code=outcome.exit_code,
             stdout=bytes(stdout.data),
             stderr=bytes(stderr.data),

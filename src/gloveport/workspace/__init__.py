@@ -1,10 +1,12 @@
 """The workspace: the directory of the owner's that an agent reads, searches, patches and runs commands in.
 
-tree       a guest's path becomes a descriptor, here and nowhere else
-reading    lines of a text file, and its revision
-images     pictures, identified and measured and never decoded
-globs      patterns for paths, whose matching can't explode
-ignoring   which files are left out
-walking    what lies below a directory, within bounds
-listing    the names in a directory, the files below one
+errors     why a tool can't do what was asked
+program    what runs one program in a sandbox that can write nothing
+files      paths become descriptors; names and lines of files, what a .gitignore leaves out
+protected  what commands must not write, and which mounts keep them from it
+images     pictures, identified and measured, and made smaller in a sandbox
+search     text search, by ripgrep or by our own program
+git        what git says of the workspace
+patch      changes of files, all or none
+commands   programs that outlive the requests that began them
 """

@@ -290,7 +290,7 @@ async def test_what_a_decoder_that_was_taken_over_gives_back_is_looked_at(served
     """It can't name another type or size than what it sends has, nor another path."""
     served.write("taken.png", "").write_bytes(bomb(3000, 3000, b""))
     said = f"import sys; sys.stdout.buffer.write({made!r})"
-    monkeypatch.setattr("gloveport.workspace.pictures._RESIZE", ("python3", "-c", said))
+    monkeypatch.setattr("gloveport.workspace.images.view._RESIZE", ("python3", "-c", said))
     error = await served.refused("view_image", path="taken.png")
     assert error["code"] in {"OUTPUT_TOO_LARGE", "BINARY_FILE"}
     assert error["details"]["path"] == "taken.png"
@@ -359,7 +359,7 @@ KILLED = """
 import itertools, sys
 from pathlib import Path
 from gloveport.workspace.patch.writer import Writer
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.files.tree import Tree
 from tests.workspace.patch.killed import in_child
 
 root, journal = map(Path, sys.argv[1:])

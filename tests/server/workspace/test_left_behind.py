@@ -3,7 +3,7 @@
 import pytest
 from tests.server.workspace.served import opened, owned, reopened
 
-from gloveport.workspace import mounting, protected_scan
+from gloveport.workspace.protected import mount_plan, protected_scan
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ def narrow(monkeypatch):
 
     monkeypatch.setattr(protected_scan.Search, "__init__", init)
     monkeypatch.setattr(protected_scan, "_MOST_NAMES_OF_ONE", 1000)
-    monkeypatch.setattr(mounting, "MOST_MOUNTS", 250)
+    monkeypatch.setattr(mount_plan, "MOST_MOUNTS", 250)
 
 
 @pytest.mark.parametrize("left", LEFT.values(), ids=LEFT)

@@ -15,9 +15,9 @@ from gloveport.server.caller import Caller
 from gloveport.server.fast_path import Call
 from gloveport.server.workspace import factory
 from gloveport.server.workspace.fast_path import at_once
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.journal import COMMITTED, Journal, Record
 from gloveport.workspace.patch.steps import Step
-from gloveport.workspace.tree import Tree
 
 STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
 RECORD = Record(steps=(STEP,), made=(), emptied=(), undo=(0, 1))

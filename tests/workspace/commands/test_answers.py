@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.errors import WorkspaceError
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import answer, begun_at, page, parsed_reference
 from gloveport.workspace.commands.command import Command
+from gloveport.workspace.errors import WorkspaceError
 
 SPOOL = Path(tempfile.gettempdir())
 

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from gloveport.errors import SandboxError, WorkspaceError
+from gloveport.errors import SandboxError
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands import registry
 from gloveport.workspace.commands.registry import MOST_ACTIVE, MOST_OF_OWNER, opened
+from gloveport.workspace.errors import WorkspaceError
 
 SPOOL = Path(tempfile.gettempdir())
 OUTCOME = Outcome(

@@ -18,8 +18,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Writer
-from gloveport.workspace.tree import Tree
 
 TRACEME, SYSCALL, SETOPTIONS, GET_SYSCALL_INFO = 0, 24, 0x4200, 0x420E
 GOOD, EXITKILL = 1, 0x100000

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import steps
 from gloveport.workspace.patch.commit import commit, planned
 from gloveport.workspace.patch.edits import Change
@@ -23,7 +24,6 @@ from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.patch.steps import Changed, Step
 from gloveport.workspace.patch.text import revision
 from gloveport.workspace.patch.writer import Order, Writer
-from gloveport.workspace.tree import Tree
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
@@ -202,7 +202,7 @@ def test_writers_of_several_processes_wait_for_each_other(root, tmp_path, writer
     (root / "n").write_text("0\n")
     program = (
         "import sys, pathlib\n"
-        "from gloveport.workspace.tree import Tree\n"
+        "from gloveport.workspace.files.tree import Tree\n"
         "from gloveport.workspace.patch.writer import Writer\n"
         "with Tree.opened(pathlib.Path(sys.argv[1])) as tree:\n"
         "    for number in range(60):\n"

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.edits import Change, Edit, check, splices
 
 

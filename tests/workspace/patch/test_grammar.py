@@ -2,7 +2,7 @@
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.grammar import Add, Delete, Hunk, Update, parse
 
 

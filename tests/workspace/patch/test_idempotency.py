@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.idempotency import CAPACITY, Slots
 from gloveport.workspace.patch.writer import Order, Writer

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.grammar import parse
 from gloveport.workspace.patch.journal import BEGUN, DONE, Journal, Record
 from gloveport.workspace.patch.steps import Step
 from gloveport.workspace.patch.writer import Writer
-from gloveport.workspace.tree import Tree
 
 STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
 RECORD = Record(steps=(STEP,), made=("d",), emptied=(), undo=(3, 4))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.grammar import parse
 from gloveport.workspace.patch.matching import place
 from gloveport.workspace.patch.text import Splice

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.writer import Order, Outcome, Writer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch import grammar, undo
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.writer import Writer

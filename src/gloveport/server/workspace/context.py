@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from gloveport.config import Config
 from gloveport.engine.workspace import Workspace
-from gloveport.errors import Denied, WorkspaceError
+from gloveport.errors import Denied
 from gloveport.guard import Ending, Guard
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
@@ -29,11 +29,12 @@ from gloveport.server.caller import Caller, Transport, caller_of
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.server.workspace.replies import Told, refusal
 from gloveport.workspace.commands.command import Command
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.reading import read_file
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Outcome, Writer
-from gloveport.workspace.reading import read_file
-from gloveport.workspace.running import Run
+from gloveport.workspace.program import RunProgram
 from gloveport.workspace.search.engines import Engine as SearchEngine
-from gloveport.workspace.tree import Tree
 
 _HOOK_WORDS: Final = 2000
 _ASK: Final = "request_permissions asks the owner; when they permit it, make the same call again"
@@ -62,7 +63,7 @@ class Bench:
         return self.workspace.tree
 
     @property
-    def run(self) -> Run:
+    def run(self) -> RunProgram:
         """Runs what only reads."""
         return self.workspace.readers.run
 

@@ -30,9 +30,9 @@ from gloveport.server.caller import Transport
 from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.workspace.commands import registry
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.commit import Recovery
 from gloveport.workspace.patch.writer import Writer
-from gloveport.workspace.tree import Tree
 
 _log = logging.getLogger(__name__)
 

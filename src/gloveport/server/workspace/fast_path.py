@@ -12,7 +12,6 @@ import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
-from gloveport.errors import WorkspaceError
 from gloveport.server.arguments import without_nulls
 from gloveport.server.fast_path import Answer, AtOnce, Call, Work
 from gloveport.server.workspace import texts
@@ -21,7 +20,8 @@ from gloveport.server.workspace.offer import enveloped
 from gloveport.server.workspace.replies import refusal, reply, unforeseen
 from gloveport.server.workspace.tools import FileTools
 from gloveport.server.workspace.writing import WriteTools
-from gloveport.workspace.reading import read_file
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.reading import read_file
 
 _SHORT_BYTES: Final = 1 << 18
 _LONG_SECONDS, _REST_SECONDS = 0.02, 1.0

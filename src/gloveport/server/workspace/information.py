@@ -16,7 +16,7 @@ from gloveport.server.workspace import texts
 from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import reply
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
-from gloveport.workspace.listing import list_dir
+from gloveport.workspace.files.listing import list_dir
 
 TITLE: Final = "Gloveport"
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from gloveport.approvals.question import Verdict
 from gloveport.engine.runs import Run
-from gloveport.errors import Denied, WorkspaceError
+from gloveport.errors import Denied
 from gloveport.limits.faults import first_faults
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.gates import open_needs
@@ -28,6 +28,7 @@ from gloveport.server.workspace.permissions import GrantScope, Permit, Wish, com
 from gloveport.server.workspace.replies import refusal, reply
 from gloveport.server.workspace.shell import CommandArguments, ShellTools
 from gloveport.server.workspace.writing import Key, Text, changes_action, patch_action, written_out
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.edits import MAX_CHANGES, Change
 
 Target: TypeAlias = Literal["exec_command", "apply_patch", "apply_changes"]

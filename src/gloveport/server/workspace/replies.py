@@ -6,7 +6,8 @@ from typing import Any, Final, TypeAlias
 import mcp_types as wire
 from pydantic import JsonValue
 
-from gloveport.errors import Denied, WorkspaceError, find_exhaustion
+from gloveport.errors import Denied, find_exhaustion
+from gloveport.workspace.errors import WorkspaceError
 
 Told: TypeAlias = Mapping[str, Any]
 """The fields of an answer."""

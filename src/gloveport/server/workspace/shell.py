@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from pydantic import BaseModel, ConfigDict, Field
 
 from gloveport.engine.workspace import Wanted
-from gloveport.errors import Denied, WorkspaceError
+from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.environment import inherited
@@ -28,6 +28,7 @@ from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import Told, refusal, reply
 from gloveport.workspace.commands.answers import Answer, Verbosity, answer, begun_at, page, parsed_reference
 from gloveport.workspace.commands.command import Command, Stream
+from gloveport.workspace.errors import WorkspaceError
 
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)]
 Wait: TypeAlias = Annotated[int, Field(ge=0, le=30_000)]

@@ -10,21 +10,21 @@ import mcp_types as wire
 from anyio import to_thread
 from pydantic import Field
 
-from gloveport.errors import WorkspaceError
 from gloveport.fairness import compute
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import Told, Words, refusal, reply
-from gloveport.workspace import listing, reading
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files import listing, reading
+from gloveport.workspace.files.walk import Include
 from gloveport.workspace.git.blame import git_blame
 from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log
 from gloveport.workspace.git.show import git_show
 from gloveport.workspace.git.status import git_status
-from gloveport.workspace.pictures import view
+from gloveport.workspace.images.view import view
 from gloveport.workspace.search import search_text
 from gloveport.workspace.search.engines import Question
-from gloveport.workspace.walk import Include
 
 Path: TypeAlias = Annotated[str, Field(min_length=1)]
 Line: TypeAlias = Annotated[int, Field(ge=1)]

@@ -13,7 +13,7 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
-from gloveport.errors import Denied, WorkspaceError
+from gloveport.errors import Denied
 from gloveport.model.workspace import Change as PathChange
 from gloveport.model.workspace import Operation, WriteFiles
 from gloveport.policy.gates import write_action
@@ -23,11 +23,12 @@ from gloveport.server.fast_path import Answer
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import reply
-from gloveport.workspace.gitignore import ignored_among
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import ignored_among
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import grammar
 from gloveport.workspace.patch.edits import Change
 from gloveport.workspace.patch.writer import Order, Outcome
-from gloveport.workspace.tree import Tree
 
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]

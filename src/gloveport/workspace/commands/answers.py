@@ -5,9 +5,9 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from gloveport.errors import WorkspaceError
 from gloveport.workspace.commands.command import STREAMS, Command, Heard, Stream
 from gloveport.workspace.commands.retained import whole_characters
+from gloveport.workspace.errors import WorkspaceError
 
 Verbosity: TypeAlias = Literal["summary", "preview", "full"]
 Answer: TypeAlias = dict[str, JsonValue]

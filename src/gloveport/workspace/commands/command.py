@@ -9,10 +9,10 @@ from typing import Final, Literal, TypeAlias
 
 import anyio
 
-from gloveport.errors import WorkspaceError
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
 from gloveport.workspace.commands.retained import Retained, whole_characters
+from gloveport.workspace.errors import WorkspaceError
 
 Status: TypeAlias = Literal["running", "exited", "timeout", "terminated"]
 Stream: TypeAlias = Literal["stdout", "stderr"]

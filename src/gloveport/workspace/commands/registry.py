@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.errors import WorkspaceError
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.command import Command
+from gloveport.workspace.errors import WorkspaceError
 
 Execute: TypeAlias = Callable[[Command], Awaitable[Outcome]]
 """Runs a command to its end, and calls its ``begin`` when it has begun."""

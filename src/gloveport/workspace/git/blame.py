@@ -3,10 +3,10 @@
 import re
 from typing import Final, NotRequired, TypedDict
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git.command import ask, only, revision, warnings
-from gloveport.workspace.running import Ran, Run
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.program import ProgramOutput, RunProgram
 
 _BYTES: Final = 4 << 20
 _MOST_TEXT: Final = 4096
@@ -65,7 +65,7 @@ class Blame(TypedDict):
 
 async def git_blame(
     tree: Tree,
-    run: Run,
+    run: RunProgram,
     path: str,
     *,
     rev: str | None = None,
@@ -77,7 +77,7 @@ async def git_blame(
 
     Raises:
         WorkspaceError: NOT_FOUND where git knows no such file; IS_DIRECTORY; INVALID_ARGUMENT, also for a line past
-            the end; GIT_ERROR; or as ``Tree.checked``, ``Run``.
+            the end; GIT_ERROR; or as ``Tree.checked``, ``RunProgram``.
     """
     path = tree.checked(path)
     if end_line is not None and end_line < start_line:
@@ -112,7 +112,9 @@ async def git_blame(
     return answer
 
 
-async def _asked(run: Run, path: str, start: int, end: int, at: tuple[str, ...], limit: tuple[str, ...]) -> Ran | None:
+async def _asked(
+    run: RunProgram, path: str, start: int, end: int, at: tuple[str, ...], limit: tuple[str, ...]
+) -> ProgramOutput | None:
     arguments = ("blame", "--porcelain", "--no-textconv", "--encoding=UTF-8", f"-L{start},{end}", *at, *limit)
     try:
         return await ask(run, *arguments, most_bytes=_BYTES)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.running import Ran, Run
-from gloveport.workspace.tree import Tree, raw
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.program import ProgramOutput, RunProgram
 
 SECONDS: Final = 10.0
 
@@ -78,7 +78,7 @@ _MOST_WORDS: Final = 400
 _NOT_THERE: Final = 127
 
 
-async def ask(run: Run, *arguments: str, most_bytes: int) -> Ran | None:
+async def ask(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutput | None:
     """Run git at the root of the workspace.
 
     Returns:
@@ -99,7 +99,7 @@ async def ask(run: Run, *arguments: str, most_bytes: int) -> Ran | None:
         optional.append(required[1].decode(errors="replace"))
 
 
-def warnings(ran: Ran) -> list[str]:
+def warnings(ran: ProgramOutput) -> list[str]:
     """What git complained of, though it did what was asked."""
     if _NO_PROCESS in ran.stderr:
         return ["programs that the repository names, filters say, are not run: files are compared as they are"]
@@ -156,7 +156,7 @@ def _optional(filters: list[str]) -> dict[str, str]:
     return settings
 
 
-def _checked(ran: Ran) -> Ran | None:
+def _checked(ran: ProgramOutput) -> ProgramOutput | None:
     if ran.exit_code == 0 or (ran.truncated and not ran.timed_out):
         return ran
     if ran.stderr.startswith(_NO_REPOSITORY) or _NO_INDEX in ran.stderr:

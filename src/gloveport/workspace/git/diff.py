@@ -13,11 +13,11 @@ from typing import Final, TypedDict
 import anyio
 import anyio.to_thread
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Opened, Tree, raw, shown
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, warnings
-from gloveport.workspace.running import Ran, Run
-from gloveport.workspace.tree import Opened, Tree, raw, shown
+from gloveport.workspace.program import ProgramOutput, RunProgram
 
 _MOST_UNTRACKED: Final = 100
 _LIST_BYTES: Final = 1 << 19
@@ -41,7 +41,7 @@ class Diff(TypedDict):
 
 async def git_diff(
     tree: Tree,
-    run: Run,
+    run: RunProgram,
     *,
     paths: Sequence[str] = (),
     staged: bool = False,
@@ -53,7 +53,7 @@ async def git_diff(
     """One patch after the other: of the files against the index, of the index against HEAD, of untracked files.
 
     Raises:
-        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``Run``.
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``RunProgram``.
     """
     limit = only(tree, paths)
     patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
@@ -92,12 +92,12 @@ async def git_diff(
     }
 
 
-async def _all(asked: Mapping[str, Callable[[], Awaitable[Ran | None]]]) -> dict[str, Ran | None]:
+async def _all(asked: Mapping[str, Callable[[], Awaitable[ProgramOutput | None]]]) -> dict[str, ProgramOutput | None]:
     """Wait for all of them at once. The first error is raised as it is, when all have ended."""
-    results: dict[str, Ran | None] = {}
+    results: dict[str, ProgramOutput | None] = {}
     errors: list[WorkspaceError] = []
 
-    async def one(name: str, call: Callable[[], Awaitable[Ran | None]]) -> None:
+    async def one(name: str, call: Callable[[], Awaitable[ProgramOutput | None]]) -> None:
         try:
             results[name] = await call()
         except WorkspaceError as error:
@@ -111,7 +111,7 @@ async def _all(asked: Mapping[str, Callable[[], Awaitable[Ran | None]]]) -> dict
     return {name: results[name] for name in asked}
 
 
-def _untracked(tree: Tree, listed: Ran, room: int) -> tuple[bytes, bool]:
+def _untracked(tree: Tree, listed: ProgramOutput, room: int) -> tuple[bytes, bool]:
     """Patches that add the files that were listed, a little more than there is room for; and whether they are all."""
     names = listed.stdout.split(b"\0")[:-1]
     found: list[bytes] = []

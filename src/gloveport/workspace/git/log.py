@@ -2,9 +2,9 @@
 
 from typing import Final, NotRequired, TypedDict
 
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git.command import ask, only, revision, warnings
-from gloveport.workspace.running import Run
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.program import RunProgram
 
 _BYTES: Final = 4 << 20
 _FIELDS: Final = ("%H", "%h", "%an", "%ae", "%aI", "%s")
@@ -54,13 +54,13 @@ class Log(TypedDict):
 
 
 async def git_log(
-    tree: Tree, run: Run, *, path: str = ".", ref: str = "HEAD", max_count: int = 20, skip: int = 0
+    tree: Tree, run: RunProgram, *, path: str = ".", ref: str = "HEAD", max_count: int = 20, skip: int = 0
 ) -> Log:
     """Commits that lead to ``ref``, the newest first.
 
     Raises:
         WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.checked``,
-            ``Run``.
+            ``RunProgram``.
     """
     path = tree.checked(path)
     limit = only(tree, (path,))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NotRequired, TypedDict
 
-from gloveport.workspace.tree import shown
+from gloveport.workspace.files.tree import shown
 
 _SECTION: Final = re.compile(rb"^(?:diff --(git|cc|combined) |\* Unmerged path )(.*)$", re.MULTILINE)
 _BODY: Final = re.compile(rb"^@@", re.MULTILINE)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, revision, warnings
-from gloveport.workspace.running import Run
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.program import RunProgram
 
 
 class Shown(TypedDict):
@@ -25,7 +25,7 @@ class Shown(TypedDict):
 
 async def git_show(
     tree: Tree,
-    run: Run,
+    run: RunProgram,
     *,
     rev: str = "HEAD",
     paths: Sequence[str] = (),
@@ -37,7 +37,7 @@ async def git_show(
 
     Raises:
         WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.checked``,
-            ``Run``.
+            ``RunProgram``.
     """
     limit = only(tree, paths)
     ran = await ask(

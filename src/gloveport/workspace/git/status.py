@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, TypedDict
 
+from gloveport.workspace.files.tree import Tree, shown
 from gloveport.workspace.git.command import ask, only, warnings
-from gloveport.workspace.running import Run
-from gloveport.workspace.tree import Tree, shown
+from gloveport.workspace.program import RunProgram
 
 _BYTES: Final = 8 << 20
 _AN_ENTRY: Final = 512
@@ -38,7 +38,7 @@ class Status(TypedDict):
 
 
 async def git_status(
-    tree: Tree, run: Run, *, path: str = ".", include_untracked: bool = True, max_entries: int = 1000
+    tree: Tree, run: RunProgram, *, path: str = ".", include_untracked: bool = True, max_entries: int = 1000
 ) -> Status:
     """What differs between the last commit, the index and the files, below ``path``.
 
@@ -49,7 +49,7 @@ async def git_status(
         is none. ``clean`` is about all that was asked for, not only the entries that came back.
 
     Raises:
-        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``Run``.
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``RunProgram``.
     """
     limit = only(tree, (path,))
     ran = await ask(

@@ -17,7 +17,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import steps
 from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, Journal, Record
@@ -25,7 +26,6 @@ from gloveport.workspace.patch.staging import conflict
 from gloveport.workspace.patch.steps import Changed, Step
 from gloveport.workspace.patch.target import Target, above, ancestors, native
 from gloveport.workspace.patch.text import revision
-from gloveport.workspace.tree import Tree
 
 HIDDEN: Final = ".gloveport-"
 """How hidden names begin."""

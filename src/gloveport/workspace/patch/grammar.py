@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 
 MAX_CHARACTERS: Final = 2 << 20
 MAX_OPERATIONS: Final = 200

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from pydantic import JsonValue
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 
 CAPACITY: Final = 64
 MAX_CHARACTERS: Final = 128

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.seal import sealed, unsealed
 from gloveport.workspace.patch.steps import Step
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.grammar import Hunk, Mark
 from gloveport.workspace.patch.likeness import BLANKS, GRADES, Grade, Index, Shift, like, shift_between, shifted
 from gloveport.workspace.patch.text import Splice

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.edits import Change, splices
 from gloveport.workspace.patch.grammar import Add, Delete, Operation, Update
 from gloveport.workspace.patch.likeness import Grade

@@ -3,14 +3,14 @@
 from contextlib import ExitStack
 from typing import Literal, TypeAlias
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import undo
 from gloveport.workspace.patch.commit import undoable
 from gloveport.workspace.patch.journal import DONE, Journal, Record
 from gloveport.workspace.patch.staging import Staging, mismatch
 from gloveport.workspace.patch.target import Target
 from gloveport.workspace.patch.text import count, difference, revision
-from gloveport.workspace.tree import Tree
 
 Operation: TypeAlias = Literal["create", "edit", "delete"]
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.attributes import PERMISSIONS, Attributes
 from gloveport.workspace.patch.report import Report
 from gloveport.workspace.patch.steps import MAX_BYTES
 from gloveport.workspace.patch.target import Original, Target
 from gloveport.workspace.patch.text import count, revision
-from gloveport.workspace.tree import Tree
 
 MAX_TOTAL_BYTES: Final = 64 << 20
 """Of all old and new contents of one change."""

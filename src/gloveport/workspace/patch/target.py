@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gloveport.workspace.files.tree import Place, raw
 from gloveport.workspace.patch.attributes import Attributes
-from gloveport.workspace.tree import Place, raw
 
 
 @dataclass(frozen=True, slots=True)

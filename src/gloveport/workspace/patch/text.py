@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Final, TypeAlias
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 
 MAX_LINES: Final = 1_000_000
 _MARK: Final = b"\xef\xbb\xbf"

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import edits, grammar, undo
 from gloveport.workspace.patch import operations as applying
 from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, planned, recover, undoable
@@ -21,7 +22,6 @@ from gloveport.workspace.patch.idempotency import Slots
 from gloveport.workspace.patch.journal import Journal
 from gloveport.workspace.patch.restoring import Operation, caught_up, latest, operation, restore
 from gloveport.workspace.patch.staging import Staging
-from gloveport.workspace.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

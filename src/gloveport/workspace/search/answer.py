@@ -5,12 +5,12 @@ from typing import Final, TypedDict
 
 import anyio.to_thread
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.running import Ran, Run
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, Question, ask
 from gloveport.workspace.search.matches import Chosen, Match, choose
 from gloveport.workspace.search.sieve import Sieve
-from gloveport.workspace.tree import Tree
 
 MAX_QUERY: Final = 10_000
 """Characters."""
@@ -48,7 +48,7 @@ class Matches(TypedDict):
 
 async def search_text(
     tree: Tree,
-    run: Run,
+    run: RunProgram,
     question: Question,
     *,
     engine: Engine = "rg",
@@ -67,7 +67,7 @@ async def search_text(
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, also for an expression or a glob that the engine can't read; or as
-            ``Tree.directory``, ``Tree.file``, ``Run``.
+            ``Tree.directory``, ``Tree.file``, ``RunProgram``.
     """
     _demand_sane(question)
     question, sieve = _start(tree, question)
@@ -126,7 +126,7 @@ def _start(tree: Tree, question: Question) -> tuple[Question, Sieve | None]:
         return replace(question, path=opened.path), None
 
 
-def _ending(ran: Ran) -> str | None:
+def _ending(ran: ProgramOutput) -> str | None:
     """Why the engine has not searched everything; None if it has.
 
     Raises:

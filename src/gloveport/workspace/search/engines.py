@@ -1,7 +1,7 @@
 """The two programs that search: how each is asked. Both write what ``rg --json`` writes.
 
 Both leave out the same: what is hidden, what a .gitignore of the workspace says (of a checkout or not), what is built
-(``ignoring.NAMES``), and links. ripgrep walks by itself. For the other one the walk is done here: it gets names only.
+(``gitignore.NAMES``), and links. ripgrep walks by itself. For the other one the walk is done here: it gets names only.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Final, Literal, TypeAlias
 
 import anyio.to_thread
 
-from gloveport.errors import WorkspaceError
 from gloveport.model import GUEST
-from gloveport.workspace.gitignore import NAMES
-from gloveport.workspace.globs import ignoring
-from gloveport.workspace.running import Ran, Run
-from gloveport.workspace.tree import Tree, raw
-from gloveport.workspace.walk import Walk
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import NAMES
+from gloveport.workspace.files.globs import ignoring
+from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.files.walk import Walk
+from gloveport.workspace.program import ProgramOutput, RunProgram
 
 Engine: TypeAlias = Literal["rg", "python"]
 
@@ -68,7 +68,7 @@ class Question:
     context: int
 
 
-async def ask(engine: Engine, tree: Tree, run: Run, question: Question) -> Ran:
+async def ask(engine: Engine, tree: Tree, run: RunProgram, question: Question) -> ProgramOutput:
     """Search.
 
     Raises:

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from pydantic_core import from_json
 
+from gloveport.workspace.files.tree import shown
 from gloveport.workspace.search.sieve import Sieve
-from gloveport.workspace.tree import shown
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of the previews and lines of one answer."""

@@ -6,8 +6,8 @@ forget both reasons, and before version 14 it forgets rules of directories above
 
 from dataclasses import dataclass, field
 
-from gloveport.workspace.gitignore import Ignore, ignored, read_ignore
-from gloveport.workspace.tree import Tree, shown
+from gloveport.workspace.files.gitignore import Ignore, ignored, read_ignore
+from gloveport.workspace.files.tree import Tree, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ A git directory is one by what is in it: also where it has another name, or a ``
 was known once is looked for again, however much a command puts in the way of the search.
 
 Mounts are not for nothing, and a command can make a protected name ten thousand times. What a command has made was
-never the owner's: it is kept as far as there is room (``mounting``), and beyond that its changes are told. So nothing
+never the owner's: it is kept as far as there is room (``mount_plan``), and beyond that its changes are told. So nothing
 that it leaves behind stops the next one, or takes the room of what was there before.
 """
 
@@ -23,9 +23,9 @@ from typing import Final
 
 from gloveport.policy.wording import printable
 from gloveport.sandbox.base import Kept
-from gloveport.workspace import mounting
-from gloveport.workspace.protected_scan import Mark, Search, descended
-from gloveport.workspace.tree import Tree, shown
+from gloveport.workspace.files.tree import Tree, shown
+from gloveport.workspace.protected import mount_plan
+from gloveport.workspace.protected.protected_scan import Mark, Search, descended
 
 _MOST_MADE: Final = 8192
 _MOST_WORDS: Final = 24
@@ -58,11 +58,11 @@ class Found:
     partial: bool = field(compare=False)
 
     @cached_property
-    def mounts(self) -> mounting.Mounts:
+    def mounts(self) -> mount_plan.Mounts:
         """What is mounted of it."""
         read_only = self.read_only.keys() | self.closed.keys()
         made = read_only & self.made.keys()
-        return mounting.plan(read_only - made, made, self.pinned, mounting.MOST_MOUNTS)
+        return mount_plan.plan(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
 
     def kept(self, target: str) -> tuple[Kept, ...]:
         """For the fork server, with the workspace mounted at ``target``."""
@@ -76,7 +76,7 @@ class Found:
     def without_made(self) -> "Found":
         """The same without what commands have made: one that still runs may move it about all the time."""
         read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made}
-        pinned = mounting.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
+        pinned = mount_plan.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
         return replace(self, read_only=read_only, pinned=pinned, made={})
 
     def warnings(self) -> list[str]:
@@ -140,7 +140,7 @@ def find(tree: Tree, known: Found = NOTHING, commands: int = 0) -> Found:
             search.keep_there(path)
         for path in sorted(known.closed.keys() - search.closed.keys()):
             search.keep_closed(path)
-    too_many = sorted(search.made.keys() & search.read_only.keys(), key=mounting.rank)[_MOST_MADE:]
+    too_many = sorted(search.made.keys() & search.read_only.keys(), key=mount_plan.rank)[_MOST_MADE:]
     for path in too_many:
         del search.read_only[path], search.made[path]
     return Found(
@@ -159,7 +159,7 @@ def differences(before: Found, after: Found) -> list[str]:
     """What has come to be otherwise meanwhile by which a program of the owner could run something: in words."""
     look = "whoever opens the workspace should look at it first"
     changed, new, named_twice = [], [], []
-    for path, mark in sorted(after.read_only.items(), key=lambda item: mounting.rank(item[0])):
+    for path, mark in sorted(after.read_only.items(), key=lambda item: mount_plan.rank(item[0])):
         if path not in before.read_only:
             new.append(f"{_named(path)} is new: {look}")
         elif before.read_only[path] != mark:

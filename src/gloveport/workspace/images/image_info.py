@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.tree import Opened, Tree
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Opened, Tree
 
 MAX_SOURCE_BYTES: Final = 32 << 20
 """A larger file is not even read in order to be made smaller."""

@@ -17,8 +17,8 @@ from posixpath import dirname, expanduser, join, normpath
 from typing import Final, TypeAlias
 
 from gloveport.policy.protected import SPELLINGS, Kind, kind_of
-from gloveport.workspace import gitdirectory
-from gloveport.workspace.tree import open_beneath
+from gloveport.workspace.files.tree import open_beneath
+from gloveport.workspace.protected import git_directory
 
 _MOST_DIRECTORIES: Final = 4096
 _MOST_NAMES: Final = 100_000
@@ -44,7 +44,7 @@ Mark: TypeAlias = tuple[int, int, int, int, int]
 
 @dataclass(kw_only=True)
 class Search:
-    """One search, and what it has found; ``keeping.Found`` says what of it means what.
+    """One search, and what it has found; ``protected_paths.Found`` says what of it means what.
 
     Attributes:
         exempt: Names and paths that are not kept.
@@ -91,7 +91,7 @@ class Search:
                     self.keep_closed(path)
                     continue
                 below = self._look_into(directory, path)
-                if b"objects" in below and gitdirectory.is_git(directory):
+                if b"objects" in below and git_directory.is_git(directory):
                     self.protect_git(directory, path)
                 if depth < _DEPTH:
                     queue.extend((_join(path, name), depth + 1) for name in below)
@@ -124,15 +124,15 @@ class Search:
         if self._is_of_worktree(path):  # it leads to its repository by its commondir, and shall
             self._protect_parts(git, path)
             return
-        if gitdirectory.is_git(git):
+        if git_directory.is_git(git):
             self.repositories.add(path)
-            if gitdirectory.complete(git):
+            if git_directory.complete(git):
                 self.removed.add(_join(path, b"commondir"))
         self._protect_parts(git, path)
         with _opened(git, b"modules") as modules:
             self._protect_modules(modules, _join(path, b"modules"), _DEPTH)
         with _opened(git, b"worktrees") as worktrees:
-            for name in gitdirectory.names(worktrees):
+            for name in git_directory.names(worktrees):
                 self.left -= 1
                 with _opened(worktrees if self.left > 0 else None, name) as one:
                     if one is not None:
@@ -141,11 +141,11 @@ class Search:
     def _is_of_worktree(self, path: bytes) -> bool:
         above, _, kind = dirname(path).rpartition(b"/")
         with descended(self.root, above) as git:
-            return kind == b"worktrees" and git is not None and gitdirectory.is_git(git)
+            return kind == b"worktrees" and git is not None and git_directory.is_git(git)
 
     def _protect_parts(self, git: int, path: bytes) -> None:
         self._pin(path)
-        for raw in gitdirectory.PARTS:
+        for raw in git_directory.PARTS:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 status = os.stat(raw, dir_fd=git, follow_symlinks=False)
                 if stat.S_ISLNK(status.st_mode):
@@ -215,7 +215,7 @@ class Search:
                 if kind == "git":
                     self._protect_elsewhere(above, self._text(descriptor, above, raw))
                 elif raw.lower() == b".gitmodules":
-                    for value in gitdirectory.values(self._text(descriptor, above, raw), b"path"):
+                    for value in git_directory.values(self._text(descriptor, above, raw), b"path"):
                         self._protect_checkout(self._inside(above, value))
         return True
 
@@ -223,32 +223,32 @@ class Search:
         """What a file says, unless a command has made it, or too much was read before."""
         if self.text_left <= 0 or _join(above, name) in self.made:
             return b""
-        text = gitdirectory.text(directory, name)
+        text = git_directory.text(directory, name)
         self.text_left -= len(text)
         return text
 
     def _protect_modules(self, modules: int | None, path: bytes, depth: int) -> None:
         """The git directories of submodules, whose names may be paths."""
-        for name in gitdirectory.names(modules):
+        for name in git_directory.names(modules):
             with _opened(modules, name) as child:
                 self.left -= 1
                 if child is None or self.left <= 0:
                     continue
-                if gitdirectory.is_git(child):
+                if git_directory.is_git(child):
                     self.protect_git(child, _join(path, name))
                 elif depth:
                     self._protect_modules(child, _join(path, name), depth - 1)
 
     def _protect_named(self, directory: bytes, checkout: bytes, configuration: bytes, depth: int) -> None:
         """What a configuration names in the workspace: what git runs, hooks, more configuration, a working tree."""
-        for word in gitdirectory.programs(configuration):
+        for word in git_directory.programs(configuration):
             self._keep_named(self._inside(checkout, word), stat.S_IFREG)
-        for word in gitdirectory.values(configuration, b"hookspath"):
+        for word in git_directory.values(configuration, b"hookspath"):
             self._keep_named(self._inside(checkout, word), stat.S_IFDIR)
             self._keep_targets(self._inside(checkout, word))
-        for word in gitdirectory.values(configuration, b"worktree"):
+        for word in git_directory.values(configuration, b"worktree"):
             self._protect_checkout(self._inside(directory, word))
-        for word in gitdirectory.values(configuration, b"path") if depth else []:
+        for word in git_directory.values(configuration, b"path") if depth else []:
             place = self._inside(directory, word)
             if place and place not in self.read_only:
                 self._keep_named(place, stat.S_IFREG)
@@ -286,7 +286,7 @@ class Search:
         """What the links in a directory lead to."""
         if path is not None:
             with descended(self.root, path) as directory:
-                for name in gitdirectory.names(directory):
+                for name in git_directory.names(directory):
                     self._keep_target(directory, path, name)
 
     def _keep_target(self, descriptor: int | None, above: bytes, name: bytes) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.workspace.sandboxed import fork_server, running
 
 import gloveport
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.search import search_text
 from gloveport.workspace.search.engines import Question
 from gloveport.workspace.search.matches import MAX_OUTPUT_BYTES

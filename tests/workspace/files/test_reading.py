@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace import reading
-from gloveport.workspace.reading import MAX_FILE_BYTES, MAX_LINES, TextRead, after_newline, count_lines, read_file
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files import reading
+from gloveport.workspace.files.reading import MAX_FILE_BYTES, MAX_LINES, TextRead, after_newline, count_lines, read_file
 
 ONE_TREE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

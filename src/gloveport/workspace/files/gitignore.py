@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.globs import ignoring
-from gloveport.workspace.tree import Tree, raw
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.globs import ignoring
+from gloveport.workspace.files.tree import Tree, raw
 
 Kind: TypeAlias = Literal["directory", "file", "symlink", "other"]
 

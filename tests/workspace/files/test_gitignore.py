@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gloveport.workspace.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, ignored, ignored_among, read_ignore
+from gloveport.workspace.files.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, ignored, ignored_among, read_ignore
 
 
 def kept(tree, root, rules: bytes, paths: str) -> str:

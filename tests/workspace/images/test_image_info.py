@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.images import MAX_SOURCE_BYTES, read_image
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.images.image_info import MAX_SOURCE_BYTES, read_image
 
 PNG = b"\x89PNG\r\n\x1a\n"
 MIME_TYPES = {"PNG": "image/png", "GIF": "image/gif", "JPEG": "image/jpeg", "WEBP": "image/webp"}

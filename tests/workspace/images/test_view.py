@@ -6,9 +6,9 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.pictures import view
-from gloveport.workspace.running import Ran
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.images.view import view
+from gloveport.workspace.program import ProgramOutput
 
 LARGE = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">II", 9000, 9000) + bytes(1 << 16)
 
@@ -19,7 +19,7 @@ class Runs:
     def __init__(self) -> None:
         self.inside = self.most = self.times = 0
 
-    async def __call__(self, *_: object, stdin: bytes, **__: object) -> Ran:
+    async def __call__(self, *_: object, stdin: bytes, **__: object) -> ProgramOutput:
         assert stdin == LARGE
         self.inside += 1
         self.times += 1
@@ -27,7 +27,7 @@ class Runs:
         for _turn in range(20):
             await to_thread.run_sync(lambda: None)  # time for all others to come this far
         self.inside -= 1
-        return Ran(exit_code=1, stdout=b"", stderr=b"", truncated=False, timed_out=False)
+        return ProgramOutput(exit_code=1, stdout=b"", stderr=b"", truncated=False, timed_out=False)
 
 
 @pytest.mark.parametrize("_loop", [1, 2])  # the second has an event loop of its own
@@ -53,7 +53,7 @@ async def test_who_is_cancelled_leaves_the_turn_to_others(tree, root):
     (root / "large.png").write_bytes(LARGE)
     begun = anyio.Event()
 
-    async def forever(*_: object, **__: object) -> Ran:
+    async def forever(*_: object, **__: object) -> ProgramOutput:
         begun.set()
         await anyio.sleep_forever()
         raise AssertionError

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace import globs
-from gloveport.workspace.tree import Tree
-from gloveport.workspace.walk import USUAL, Bounds, Found, Include, Walk
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files import globs
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.files.walk import USUAL, Bounds, Found, Include, Walk
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of one answer, as text: a line ``path [type]`` for each entry."""

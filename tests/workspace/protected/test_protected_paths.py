@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gloveport.policy.protected import BELOW, DIRECTORIES, FILES, SPELLINGS, folded, protected_part
-from gloveport.workspace import gitdirectory, mounting, protected_paths, protected_scan, protected_state
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.protected import git_directory, mount_plan, protected_paths, protected_scan, protected_state
 
 PARTS = {b".git/config", b".git/hooks"}
 
@@ -304,7 +304,7 @@ def test_what_was_there_before_is_kept_by_however_few_mounts(most):
     """W4: fail closed: where there are too few, directories are kept as a whole, the deepest first."""
     owned = {b".git/config", b".git/hooks", b"a/1/.env", b"a/2/.env", b"a/3/.env", b"b/c/d/.envrc"}
     made = {b"x/.env", b"a/1/.npmrc"}
-    one = mounting.plan(owned, made, mounting.with_ancestors(owned | made) - owned - made, most)
+    one = mount_plan.plan(owned, made, mount_plan.with_ancestors(owned | made) - owned - made, most)
     assert len(one.read_only) + len(one.pinned) <= max(1, most)
     assert all(
         any(path == place or path.startswith(place + b"/" if place else b"") for place in one.read_only)
@@ -317,8 +317,8 @@ def test_what_was_there_before_is_kept_by_however_few_mounts(most):
 def test_of_what_commands_have_made_the_nearest_is_kept_and_no_directory_as_a_whole():
     """W4: what does not lie in what is kept anyhow."""
     made = {b"a/b/.env", b"c/.env", b".PROFILE", b".profile", b".vscode/x"}
-    one = mounting.plan({b".vscode"}, made, {b"a", b"a/b", b"c"}, 4)
-    assert one == mounting.Mounts(
+    one = mount_plan.plan({b".vscode"}, made, {b"a", b"a/b", b"c"}, 4)
+    assert one == mount_plan.Mounts(
         read_only={b".vscode", b".profile", b"c/.env"}, pinned={b"c"}, loose={b"a/b/.env", b".PROFILE"}
     )
 
@@ -475,4 +475,4 @@ def test_a_tree_that_changes_meanwhile_is_looked_at_without_harm(repository, tre
 )
 def test_values_are_read_as_git_reads_them(configuration, values):
     """W4"""
-    assert gitdirectory.values(configuration, b"hookspath") == values
+    assert git_directory.values(configuration, b"hookspath") == values

@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.gitignore import Ignore, Kind, ignored, read_ignore
-from gloveport.workspace.tree import Opened, Tree, raw, shown
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import Ignore, Kind, ignored, read_ignore
+from gloveport.workspace.files.tree import Opened, Tree, raw, shown
 
 Include: TypeAlias = Literal["hidden", "ignored"]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NotRequired, TypedDict
 
-from gloveport.errors import WorkspaceError
-from gloveport.workspace.tree import Opened, Tree
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Opened, Tree
 
 MAX_LINES: Final = 2000
 """What one answer holds at most, whatever was asked."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
+class ProgramOutput:
     """What came of one program.
 
     Attributes:
@@ -24,7 +24,7 @@ class Ran:
     timed_out: bool
 
 
-class Run(Protocol):
+class RunProgram(Protocol):
     """Runs one program, which can start no other, in a sandbox: no network, limits of memory and time."""
 
     async def __call__(
@@ -35,7 +35,7 @@ class Run(Protocol):
         stdin: bytes = b"",
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
-    ) -> Ran:
+    ) -> ProgramOutput:
         """Run it.
 
         Args:

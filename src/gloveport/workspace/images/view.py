@@ -6,11 +6,11 @@ from anyio import Semaphore, to_thread
 from anyio.lowlevel import RunVar
 from pydantic import JsonValue
 
-from gloveport.errors import WorkspaceError
 from gloveport.model import GUEST
-from gloveport.workspace.images import Picture, picture_of, read_image
-from gloveport.workspace.running import Run
-from gloveport.workspace.tree import Tree
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.images.image_info import Picture, picture_of, read_image
+from gloveport.workspace.program import RunProgram
 
 _RESIZE: Final = ("python3", "-I", "-B", f"{GUEST}/python/resize_image.py")
 _SECONDS: Final = 10.0
@@ -19,7 +19,7 @@ _NO_PILLOW: Final = 3
 _AT_ONCE: Final = 2
 """So many pictures are held and made smaller at a time. Each may have 32 MiB; whoever else asks waits without one."""
 
-_turns: Final = RunVar[Semaphore]("gloveport.workspace.pictures")
+_turns: Final = RunVar[Semaphore]("gloveport.workspace.images.view")
 """Of each event loop."""
 
 
@@ -45,7 +45,9 @@ class Viewed(TypedDict):
     warnings: list[JsonValue]
 
 
-async def view(tree: Tree, run: Run, path: str, *, most: tuple[int, int, int], resizes: bool) -> tuple[Viewed, bytes]:
+async def view(
+    tree: Tree, run: RunProgram, path: str, *, most: tuple[int, int, int], resizes: bool
+) -> tuple[Viewed, bytes]:
     """A picture, and what is told of it.
 
     Args:
@@ -57,7 +59,7 @@ async def view(tree: Tree, run: Run, path: str, *, most: tuple[int, int, int], r
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE where it is too large and can't be made smaller; BINARY_FILE; or as
-            ``Tree.file``, ``Run``.
+            ``Tree.file``, ``RunProgram``.
     """
     max_bytes, max_width, max_height = most
     async with _turn():
@@ -82,7 +84,7 @@ def _turn() -> Semaphore:
         return turns
 
 
-async def _smaller(run: Run, picture: Picture, most: tuple[int, int, int]) -> Picture:
+async def _smaller(run: RunProgram, picture: Picture, most: tuple[int, int, int]) -> Picture:
     """What the sandbox has made of it. A decoder that was taken over writes what it likes: it is looked at anew."""
     max_bytes, max_width, max_height = most
     ran = await run((*_RESIZE, *map(str, most)), stdin=picture.data, seconds=_SECONDS, most_bytes=max_bytes)

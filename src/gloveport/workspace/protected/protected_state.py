@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 from gloveport.model import Value
 from gloveport.secrets import files
-from gloveport.workspace import mounting
-from gloveport.workspace.protected_paths import NOTHING, Found
-from gloveport.workspace.protected_scan import Mark
-from gloveport.workspace.tree import raw, shown
+from gloveport.workspace.files.tree import raw, shown
+from gloveport.workspace.protected import mount_plan
+from gloveport.workspace.protected.protected_paths import NOTHING, Found
+from gloveport.workspace.protected.protected_scan import Mark
 
 _NAME: Final = "protected.json"
 
@@ -42,7 +42,7 @@ def load(state: Path) -> Found:
     return Found(
         read_only=read_only,
         closed={},
-        pinned=mounting.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
+        pinned=mount_plan.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
         links=frozenset(),
         made={raw(path): mark for path, mark in saved.made.items()},
         repositories=repositories,

@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gloveport.errors import ConfigError, SandboxError, WorkspaceError
+from gloveport.errors import ConfigError, SandboxError
 from gloveport.policy.protected import protected_part
+from gloveport.workspace.errors import WorkspaceError
 
 OPENAT2: Final = 437
 OPEN_TREE: Final = 428

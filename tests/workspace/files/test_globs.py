@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.workspace.globs import ignoring, listing
+from gloveport.workspace.files.globs import ignoring, listing
 
 HOSTILE = [
     "*a" * 100 + "b",

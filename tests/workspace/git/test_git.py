@@ -9,7 +9,7 @@ import pytest
 from tests.workspace import hostile_repositories
 from tests.workspace.sandboxed import careless, fork_server, running
 
-from gloveport.errors import WorkspaceError
+from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.git import git_blame, git_diff, git_log, git_show, git_status
 
 pytestmark = pytest.mark.anyio
@@ -390,7 +390,7 @@ async def look_at_everything(tree, runs):
 
 
 def without(run, mark, unwanted):
-    """A ``Run`` that leaves out words of git's command line, and what looks for marks in the sandbox's scratch."""
+    """A ``RunProgram`` without some words of git's command line, and what looks for marks in the sandbox's scratch."""
     seen = []
 
     async def runs(argv, *, variables, **rest):

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.errors import ConfigError, WorkspaceError
-from gloveport.workspace.tree import Tree, raw, shown
+from gloveport.errors import ConfigError
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree, raw, shown
 
 READS, PLACES = 100_000, 20_000
 

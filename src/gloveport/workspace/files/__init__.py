@@ -1,0 +1,9 @@
+"""Files of the workspace, opened, listed and read while a hostile program may change the tree.
+
+tree       a guest's path becomes a descriptor, here and nowhere else
+globs      patterns for paths, whose matching can't explode
+gitignore  which files are left out
+walk       what lies below a directory, within bounds
+listing    the names in a directory, the files below one
+reading    lines of a text file, and its revision
+"""
