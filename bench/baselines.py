@@ -20,7 +20,8 @@ from deno import find_deno_bin
 from bench.measure import Contender, Sample, Unavailable, WrongAnswer, timed
 from bench.programs import PYTHON, Program, packages
 from gloveport.runtimes import python
-from gloveport.sandbox import host, seccomp
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.seccomp.compiler import compile_filter
 
 ENVIRON: Final[Mapping[str, str]] = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -114,7 +115,7 @@ def bubblewrap(program: Program) -> Contender:
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
         binds, command = _inside(program, scratch)
-        code = seccomp.compile_filter(os.uname().machine, frozenset({socket.AF_INET, socket.AF_INET6}))
+        code = compile_filter(os.uname().machine, frozenset({socket.AF_INET, socket.AF_INET6}))
         with os.fdopen(os.memfd_create("filter"), "wb") as file:
             file.write(code)
             file.flush()

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bench.baselines import interpreter
 from bench.measure import Figure, Footprint, is_added
-from gloveport.sandbox import host
+from gloveport.sandbox.detection import host
 
 _FIGURES = (
     "case",

@@ -1,6 +1,7 @@
-"""The floors of docs/architecture.md, proved from the code's own imports."""
+"""The layers of docs/architecture.md, proved from the code's own imports."""
 
 import ast
+import graphlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,17 @@ FLOORS = [
     {"server"},
     {"cli"},
 ]
+# Package → what it holds, subpackages and modules, layer by layer: each may import what is in those before its own.
+SUBPACKAGES = {
+    "sandbox": [
+        {"clock", "console", "plan", "seccomp", "reaper"},
+        {"base", "cgroups"},
+        {"run"},
+        {"launch"},
+        {"pool"},
+        {"detection"},
+    ],
+}
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in ROOT.rglob("*.py") if "guest" not in path.relative_to(ROOT).parts)
 GUEST_FILES = sorted((ROOT / "guest").rglob("*.py"))
@@ -59,6 +71,40 @@ def test_imports_point_strictly_down_the_floors():
         room = room_of(path)
         for other in own_rooms(path) - {room} if room != "__init__" else ():
             assert FLOOR[other] < FLOOR[room], f"{path}: floor {FLOOR[room]} imports {other} (floor {FLOOR[other]})"
+
+
+def test_imports_point_strictly_down_the_layers_of_each_package():
+    for package, layers in SUBPACKAGES.items():
+        layer = {part: number for number, parts in enumerate(layers) for part in parts}
+        prefix, seen = f"gloveport.{package.replace('/', '.')}.", set()
+        for path in (ROOT / package).rglob("*.py"):
+            part = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+            if part == "__init__":
+                continue
+            seen.add(part)
+            assert part in layer, f"{package}/{part} has no layer"
+            others = {
+                name.removeprefix(prefix).partition(".")[0]
+                for name, _ in imports(parse(path))
+                if name.startswith(prefix)
+            }
+            for other in others - {part}:
+                assert layer[other] < layer[part], f"{path}: {part} (layer {layer[part]}) imports {other}"
+        assert seen == set(layer), f"{package}: nothing is left of {set(layer) - seen}"
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    modules = {".".join(("gloveport", *path.relative_to(ROOT).with_suffix("").parts)): path for path in FILES}
+    graph = {
+        name: {
+            other
+            for imported, _ in imports(parse(path))
+            for other in (imported, imported.rpartition(".")[0])
+            if other in modules
+        }
+        for name, path in modules.items()
+    }
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names them
 
 
 def test_no_library_code_imports_inside_a_function():

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from gloveport.sandbox.filter_rules import Checks, Unless, rules
-from gloveport.sandbox.syscalls import ALLOWED, NUMBERS
+from gloveport.sandbox.seccomp.rules import Checks, Unless, rules
+from gloveport.sandbox.seccomp.syscalls import ALLOWED, NUMBERS
 
 Tool: TypeAlias = Literal["execute_code", "exec_command"]
 

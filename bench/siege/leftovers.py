@@ -160,7 +160,7 @@ def _sockets() -> Mapping[tuple[str, str], float]:
 
 
 def _leased(uids: range) -> float:
-    """How many of a server's uids are leased: each is a locked byte of one file (``sandbox/identity.py``)."""
+    """How many of a server's uids are leased: each is a locked byte of one file (``sandbox/launch/uid_lease.py``)."""
     try:
         inode = _UID_LOCKS.stat().st_ino
     except OSError:

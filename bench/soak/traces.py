@@ -45,7 +45,7 @@ def count_objects(server: int) -> Mapping[str, float]:
 
 
 def _cgroups(server: int) -> int:
-    """Directories of this server, in all hierarchies; they carry its number (``sandbox/delegation.py``)."""
+    """Directories of this server, in all hierarchies; they carry its number (``sandbox/cgroups/delegation.py``)."""
     name = f"gloveport-{namespace_of(server, 'pid')}-{server}-"
     return sum(f"/{name}" in directory for directory, _, _ in os.walk("/sys/fs/cgroup"))
 

@@ -5,7 +5,7 @@ import pytest
 from gloveport.config.apis import api_faults
 from gloveport.config.rules import rule_faults
 from gloveport.config.wording import dotted
-from gloveport.sandbox.base import _HOSTNAME
+from gloveport.sandbox.plan import _HOSTNAME
 
 
 def problems(**apis):

@@ -9,7 +9,7 @@ from gloveport.config.mounts import _SHOWN, toolchain_faults
 from gloveport.config.schema import CommandLimits, Workspace
 from gloveport.errors import ConfigError
 from gloveport.model import Grant, Limits
-from gloveport.sandbox import host
+from gloveport.sandbox.detection import host
 
 FULL = {
     "root": Path("/srv/work"),

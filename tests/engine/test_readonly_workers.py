@@ -13,7 +13,7 @@ from gloveport.engine import readonly_workers
 from gloveport.engine.readonly_workers import Readers
 from gloveport.errors import SandboxError
 from gloveport.model import Program
-from gloveport.sandbox.zygote import Zygote
+from gloveport.sandbox.pool.zygote import Zygote
 from gloveport.workspace.errors import WorkspaceError
 
 pytestmark = pytest.mark.anyio

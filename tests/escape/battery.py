@@ -25,7 +25,7 @@ from gloveport.engine.execution import Engine
 from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Result
 from gloveport.policy.grant import grant_for
-from gloveport.sandbox.base import make_plan
+from gloveport.sandbox.plan import make_plan
 from gloveport.server import app
 
 AT_ONCE = 8

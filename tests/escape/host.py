@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gloveport.model import Mount
-from gloveport.sandbox import cgroup
-from gloveport.sandbox.base import Child, Plan, Sandbox
+from gloveport.sandbox.base import Child, Sandbox
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.plan import Plan
 
 CANARY = "GLOVEPORT_CANARY"
 """Environment variable of the runner whose value must be nowhere inside."""

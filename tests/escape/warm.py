@@ -15,8 +15,9 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool as Sizes
 from gloveport.engine.execution import Engine
 from gloveport.model import Policy
-from gloveport.sandbox.base import Child, Plan
-from gloveport.sandbox.pool import Pool, Stock
+from gloveport.sandbox.base import Child
+from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.pool.pool import Pool, Stock
 from gloveport.server import build
 
 _SIZES = Sizes(forked=2, booted=1)

@@ -18,9 +18,9 @@ from gloveport.config.schema import Pool, Runtimes
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Grant, Mount, Program, Request
 from gloveport.runtimes import data, python
-from gloveport.sandbox import host
-from gloveport.sandbox.base import make_plan
-from gloveport.sandbox.launch import open_plain
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.plan import make_plan
+from gloveport.sandbox.reaper.launch import open_plain
 from gloveport.server import app
 from gloveport.server.inspection import inspect, require
 

@@ -14,12 +14,12 @@ from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import LANGUAGES, Grant, Limits, Policy, Request
 from gloveport.runtimes import Runtime
-from gloveport.sandbox import delegation
-from gloveport.sandbox.base import Plan, make_plan
-from gloveport.sandbox.forkserver import ForkServer
-from gloveport.sandbox.pool import Pool, Stock
-from gloveport.sandbox.prestart import Booter
-from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.sandbox.cgroups import delegation
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import Plan, make_plan
+from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.pool import Pool, Stock
+from gloveport.sandbox.pool.prestart import Booter
 from gloveport.server import build
 from gloveport.server.app import assemble
 

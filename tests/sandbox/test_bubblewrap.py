@@ -6,8 +6,8 @@ import pytest
 
 from gloveport.errors import SandboxError
 from gloveport.model import Grant, Limits, Mount, Program, Symlink
-from gloveport.sandbox import bubblewrap
-from gloveport.sandbox.base import Network, System, TextFile, make_plan, same_walls
+from gloveport.sandbox.launch import bubblewrap
+from gloveport.sandbox.plan import Network, System, TextFile, make_plan, same_walls
 
 SYSTEM = System(
     binds=(Mount(source="/usr/lib", target="/usr/lib"), Mount(source="/x/guest", target="/opt/gloveport")),

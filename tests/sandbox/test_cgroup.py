@@ -9,7 +9,7 @@ import pytest
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
-from gloveport.sandbox import cgroup
+from gloveport.sandbox.cgroups import cgroup
 
 MIB = 1 << 20
 

@@ -16,7 +16,8 @@ import pytest
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Mount, Request
 from gloveport.runtimes import python
-from gloveport.sandbox import host, reaper
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.reaper import reaper
 
 pytestmark = pytest.mark.anyio
 

@@ -9,14 +9,14 @@ import pytest
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
-from gloveport.sandbox.delegation import detect
+from gloveport.sandbox.cgroups.delegation import detect
 
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 SERVES = """
 import time
 from gloveport.errors import SandboxError
-from gloveport.sandbox.delegation import detect
+from gloveport.sandbox.cgroups.delegation import detect
 try:
     print(detect().directories["pids"], flush=True)
 except SandboxError as error:

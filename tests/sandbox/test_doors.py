@@ -13,8 +13,8 @@ from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress, Placeholder
-from gloveport.sandbox import zygote
-from gloveport.sandbox.base import Network, TextFile, make_plan
+from gloveport.sandbox.plan import Network, TextFile, make_plan
+from gloveport.sandbox.pool import zygote
 from gloveport.server.app import assemble
 
 pytestmark = pytest.mark.anyio

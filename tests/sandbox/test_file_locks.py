@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from gloveport.sandbox import file_locks
-from gloveport.sandbox.open_files import find_family
+from gloveport.sandbox.cgroups import file_locks
+from gloveport.sandbox.cgroups.open_files import find_family
 
 MAKE = """
 import fcntl, os, struct, tempfile, time

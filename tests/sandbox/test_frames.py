@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import GuestError
-from gloveport.sandbox import frames
+from gloveport.sandbox.run import frames
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gloveport.model import Limits
-from gloveport.sandbox import cgroup
-from gloveport.sandbox.host_share import can_limit_disks, limit_share, read_disks
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.host_share import can_limit_disks, limit_share, read_disks
 
 MIB = 1 << 20
 HOST_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

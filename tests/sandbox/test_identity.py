@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.identity import lease
+from gloveport.sandbox.launch.uid_lease import lease
 
 FIRST = 1_960_000_000 + 2 * os.getpid()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gloveport.model import Limits
-from gloveport.sandbox import cgroup
-from gloveport.sandbox.kernel_memory import KernelMemory, leftovers_freed
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory, leftovers_freed
 
 MIB = 1 << 20
 # Names that are not there, which the kernel keeps until it needs the memory.

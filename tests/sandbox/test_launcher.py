@@ -14,17 +14,17 @@ import anyio
 import pytest
 
 from gloveport.model import Limits
-from gloveport.sandbox import launch, reaper
-from gloveport.sandbox.identity import lease
-from gloveport.sandbox.launcher import Launcher
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.launch.uid_lease import lease
+from gloveport.sandbox.reaper import launch, reaper
 
 # As bubblewrap when it is killed too early: who is left waits for ever, and has not asked to die with anybody.
 LEAVES_ONE = "sleep 1000 & echo $!; kill -KILL $$"
 STAYS = "sleep 1000 & echo $!; wait"
 SERVER = """
 import contextlib, sys, anyio
-from gloveport.sandbox import delegation
-from gloveport.sandbox.launcher import Launcher
+from gloveport.sandbox.cgroups import delegation
+from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.errors import SandboxError
 from tests.sandbox.test_launcher import start
 async def main():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.errors import GuestError
-from gloveport.sandbox import netns
+from gloveport.sandbox.run import frames
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def received(sent, doors):
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         socket.send_fds(theirs, [b"\0"], [one.fileno() for one in sent])
         theirs.close()
-        found = await netns.receive(ours, doors, stack)
+        found = await frames.receive_listeners(ours, doors, stack)
         return [(one.getsockname(), one.getblocking()) for one in found]
 
 

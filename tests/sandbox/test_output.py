@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.sandbox.output import Archive, Capture, plain
+from gloveport.sandbox.run.capture import Archive, Capture, plain
 
 
 def capture(shown=100, stored=1000, directory=Path("/var/tmp"), **hooks):

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from gloveport.model import Limits
-from gloveport.sandbox.pace import Pace
+from gloveport.sandbox.cgroups.cpu_throttle import Pace
 
 DEFAULT = Limits()
 USUAL = (100_000, 100_000)

@@ -20,8 +20,10 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import GloveportError, SandboxError
 from gloveport.model import Limits, Policy, Request
-from gloveport.sandbox import delegation, forkserver, host, pool
-from gloveport.sandbox.spawn import is_dead
+from gloveport.sandbox.cgroups import delegation
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.launch.spawn import is_dead
+from gloveport.sandbox.pool import fork_server, pool
 from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +63,7 @@ def pooled(environ):
 @pytest.fixture
 def quick(monkeypatch):
     """A pool that looks and tries again often."""
-    for module, name in ((pool, "_LOOK_SECONDS"), (pool, "_PAUSE_SECONDS"), (forkserver, "_PAUSE_SECONDS")):
+    for module, name in ((pool, "_LOOK_SECONDS"), (pool, "_PAUSE_SECONDS"), (fork_server, "_PAUSE_SECONDS")):
         monkeypatch.setattr(module, name, 0.02)
 
 

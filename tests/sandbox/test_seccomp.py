@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox import filter_rules
-from gloveport.sandbox.seccomp import compile_filter
-from gloveport.sandbox.socket_options import OPTIONS
-from gloveport.sandbox.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, Group
+from gloveport.sandbox.seccomp.compiler import compile_filter
+from gloveport.sandbox.seccomp.rules import FCNTL_COMMANDS, IOCTLS, PRCTL_OPTIONS, rules
+from gloveport.sandbox.seccomp.socket_options import OPTIONS
+from gloveport.sandbox.seccomp.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, Group
 
 PAGE = Path(__file__).parents[2] / "docs" / "seccomp.md"
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
 FILTER = compile_filter("x86_64", INTERNET)
 NUMBER = NUMBERS["x86_64"]
-CONDITIONAL = {rule.name for rule in filter_rules.rules(INTERNET)}
+CONDITIONAL = {rule.name for rule in rules(INTERNET)}
 X86_64, I386, X32 = 0xC000003E, 0x40000003, 0x40000000
 
 
@@ -169,7 +169,7 @@ TIOCSTI, TIOCLINUX, TIOCSETD, TCGETS, FIONREAD = 0x5412, 0x541C, 0x5423, 0x5401,
 
 @given(longs, long(TIOCSTI, TIOCLINUX, TIOCSETD, TCGETS, FIONREAD), longs)
 def test_ioctl_knows_only_what_is_on_its_list(fd: int, request: int, arg: int) -> None:
-    expected = ALLOW if request & 0xFFFFFFFF in filter_rules.IOCTLS else ENOTTY
+    expected = ALLOW if request & 0xFFFFFFFF in IOCTLS else ENOTTY
     if request & 0xFFFFFFFF in (TIOCSTI, TIOCLINUX, TIOCSETD):
         expected = EPERM
     assert call("ioctl", fd, request, arg) == expected
@@ -186,7 +186,7 @@ F_SETFL, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SETLKW, F_DUPFD_CLOEXEC = 4, 1024
 
 @given(longs, long(F_SETFL, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ), long(0, os.O_DIRECT, os.O_NONBLOCK))
 def test_fcntl_knows_only_what_is_on_its_list(fd: int, command: int, arg: int) -> None:
-    expected = ALLOW if command & 0xFFFFFFFF in filter_rules.FCNTL_COMMANDS else EPERM
+    expected = ALLOW if command & 0xFFFFFFFF in FCNTL_COMMANDS else EPERM
     if command & 0xFFFFFFFF == F_SETFL and arg & os.O_DIRECT:
         expected = EINVAL
     assert call("fcntl", fd, command, arg) == expected
@@ -203,7 +203,7 @@ PR_SET_SECCOMP, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_NAME = 22, 62, 67, 15
 
 @given(long(PR_SET_SECCOMP, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_NAME))
 def test_prctl_knows_only_what_is_on_its_list(option: int) -> None:
-    assert call("prctl", option) == (ALLOW if option & 0xFFFFFFFF in filter_rules.PRCTL_OPTIONS else EINVAL)
+    assert call("prctl", option) == (ALLOW if option & 0xFFFFFFFF in PRCTL_OPTIONS else EINVAL)
 
 
 def test_no_prctl_loads_a_filter_slows_all_processors_or_merges_memory() -> None:
@@ -381,8 +381,9 @@ def test_no_socket_option_makes_an_object_or_takes_a_lock_that_is_not_the_socket
 PROSE = """\
 # System calls in a sandbox
 
-Made from `sandbox/syscalls.py` and `sandbox/filter_rules.py` by `python tests/sandbox/test_seccomp.py`; a test keeps it
-current. The filter is a wall of its own: it stands also where a namespace or a missing capability would refuse as well.
+Made from `sandbox/seccomp/syscalls.py` and `rules.py` beside it by `python tests/sandbox/test_seccomp.py`; a test keeps
+it current. The filter is a wall of its own: it stands also where a namespace or a missing capability would refuse as
+well.
 
 A call of another architecture (32-bit, x32) ends the process. A number that is not listed, such as one of a newer
 kernel, answers `ENOSYS`. There are rules for: {machines}.
@@ -436,7 +437,7 @@ def page() -> str:
     return PROSE.format(
         machines=", ".join(sorted(NUMBERS)),
         allowed=table(ALLOWED),
-        rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in filter_rules.rules(INTERNET)),
+        rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in rules(INTERNET)),
         options="\n".join(options_table()),
         refused=table(REFUSED),
         absent=table(ABSENT),

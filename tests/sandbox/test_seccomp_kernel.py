@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from deno import find_deno_bin
 
-from gloveport.sandbox.seccomp import compile_filter
-from gloveport.sandbox.syscalls import NUMBERS
+from gloveport.sandbox.seccomp.compiler import compile_filter
+from gloveport.sandbox.seccomp.syscalls import NUMBERS
 
 pytestmark = pytest.mark.skipif(os.uname().machine not in NUMBERS, reason="there is no filter for this architecture")
 

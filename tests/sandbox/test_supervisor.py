@@ -13,10 +13,10 @@ from io import FileIO
 import pytest
 
 from gloveport.model import Limits
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.kernel_memory import KernelMemory
-from gloveport.sandbox.supervisor import Attendant
-from gloveport.sandbox.watch import Watch
+from gloveport.sandbox.run.limit_watch import Watch
+from gloveport.sandbox.run.supervisor import Attendant
 
 SECONDS = 2.0
 TINY = "import os\nwhile True: os.write(1, b'x'); os.write(2, b'y')"

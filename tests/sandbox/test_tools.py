@@ -8,7 +8,7 @@ from tests.sandbox.test_doors import outcome_of
 
 from gloveport import door, rpc
 from gloveport.model import GUEST, Grant
-from gloveport.sandbox.base import Network
+from gloveport.sandbox.plan import Network
 
 pytestmark = pytest.mark.anyio
 

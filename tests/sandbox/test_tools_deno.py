@@ -9,7 +9,7 @@ from tests.sandbox.test_doors import outcome_of
 from gloveport import rpc
 from gloveport.model import Grant
 from gloveport.model.hub import DOOR, ServerPolicy, Toolbox
-from gloveport.sandbox.base import Network
+from gloveport.sandbox.plan import Network
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.sandbox.base import Outcome
-from gloveport.sandbox.verdict import judge
+from gloveport.sandbox.run.verdict import judge
 
 GOOD = {"value": 45, "value_type": None, "value_truncated": False, "error": None, "exit_code": 0}
 

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from gloveport.model import Limits
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.kernel_memory import KernelMemory
-from gloveport.sandbox.watch import Watch
+from gloveport.sandbox.run.limit_watch import Watch
 
 SPIN = """
 import select

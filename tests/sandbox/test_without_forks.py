@@ -9,7 +9,8 @@ import pytest
 
 from gloveport.config import Config
 from gloveport.errors import SandboxError
-from gloveport.sandbox import apparmor, host
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.launch import apparmor
 from gloveport.server.inspection import inspect, require
 
 ROOT = Path(__file__).resolve().parents[2]

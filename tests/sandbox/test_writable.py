@@ -12,9 +12,9 @@ import pytest
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
-from gloveport.sandbox import zygote
-from gloveport.sandbox.base import make_plan
-from gloveport.sandbox.launcher import Launcher
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.plan import make_plan
+from gloveport.sandbox.pool import zygote
 from gloveport.server import build
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
-from gloveport.sandbox import zygote
+from gloveport.sandbox.pool import zygote
 from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from gloveport.config import Config
 from gloveport.egress.ca import Authority
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
-from gloveport.sandbox.host import read_most_open_files
-from gloveport.sandbox.launcher import Launcher
-from gloveport.sandbox.probe import Check
+from gloveport.sandbox.detection.host import read_most_open_files
+from gloveport.sandbox.detection.probe import Check
+from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.server import build
 from gloveport.server.inspection import inspect, inspect_host, require
 

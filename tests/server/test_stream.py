@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.sandbox.output import plain
+from gloveport.sandbox.run.capture import plain
 from gloveport.server.stream import PlainStream
 
 PIECES = st.lists(

@@ -11,9 +11,9 @@ import anyio
 from gloveport.config import Config
 from gloveport.engine.readonly_workers import Readers
 from gloveport.model import Mount, Program
-from gloveport.sandbox import zygote
-from gloveport.sandbox.base import Kept, make_plan
-from gloveport.sandbox.launcher import Launcher
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.plan import Kept, make_plan
+from gloveport.sandbox.pool import zygote
 from gloveport.server import build
 from gloveport.workspace.program import ProgramOutput, RunProgram
 

@@ -9,7 +9,7 @@ import typer
 from gloveport.cli.options import ConfigOption, configured
 
 if TYPE_CHECKING:
-    from gloveport.sandbox.probe import Check
+    from gloveport.sandbox.detection.probe import Check
 
 _COLOURS = {"enforced": typer.colors.GREEN, "weaker": typer.colors.YELLOW, "missing": typer.colors.RED}
 

@@ -10,7 +10,7 @@ class _Plain(logging.Formatter):
     """One line a message: what clients and servers have sent stands in some."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from gloveport.sandbox.output import plain
+        from gloveport.sandbox.run.capture import plain
 
         return plain(super().format(record)).replace("\nhint: ", "; hint: ").replace("\n", "\\n")
 

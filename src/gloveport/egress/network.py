@@ -5,7 +5,7 @@ from ipaddress import IPv4Address
 
 from gloveport.model.egress import Egress, Placeholder
 from gloveport.policy.hosts import DEFAULT_PORTS, exact_places
-from gloveport.sandbox.base import Network, TextFile
+from gloveport.sandbox.plan import Network, TextFile
 
 PROXY = ("127.0.0.2", 3128)
 """Address and port of the proxy door."""

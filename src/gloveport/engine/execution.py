@@ -43,9 +43,10 @@ from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
 from gloveport.sampling.provider import Provider
 from gloveport.sampling.sampler import AskClient, Sampler
-from gloveport.sandbox.base import Child, Outcome, Plan, Sandbox, System, make_plan
+from gloveport.sandbox.base import Child, Outcome, Sandbox
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.output import Archive, Capture
+from gloveport.sandbox.plan import Plan, System, make_plan
+from gloveport.sandbox.run.capture import Archive, Capture
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""

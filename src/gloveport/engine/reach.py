@@ -8,7 +8,7 @@ from gloveport.hub.network import with_hub
 from gloveport.model.egress import Egress
 from gloveport.model.hub import Sampling, Server, Toolbox
 from gloveport.policy.tools import toolbox_of
-from gloveport.sandbox.base import Network
+from gloveport.sandbox.plan import Network
 from gloveport.secrets.scrub import Needles
 
 

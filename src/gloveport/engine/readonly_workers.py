@@ -21,10 +21,11 @@ from anyio.abc import TaskGroup
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, LimitName, Program
-from gloveport.sandbox.base import Kept, Walls
+from gloveport.sandbox.base import Walls
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.confined import Confined
 from gloveport.sandbox.console import Console
+from gloveport.sandbox.plan import Kept
+from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.program import ProgramOutput
 

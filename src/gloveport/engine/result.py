@@ -13,8 +13,8 @@ from gloveport.errors import Denied
 from gloveport.hub.calls import Ledger
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage, Value
 from gloveport.sandbox.base import Outcome
-from gloveport.sandbox.output import plain
-from gloveport.sandbox.verdict import judge
+from gloveport.sandbox.run.capture import plain
+from gloveport.sandbox.run.verdict import judge
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 Told = TypeVar("Told", bound=Value)

@@ -28,7 +28,7 @@ from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.modes import stance
 from gloveport.sandbox.base import Outcome
-from gloveport.sandbox.confined import Confined
+from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace.errors import WorkspaceError

@@ -495,7 +495,7 @@ def main():
     init = load_init()
     host = init.open_channel(int(sys.argv[1]))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # more than programs get: see ``sandbox/host.py``
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # more than programs get: see ``read_most_open_files``
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

@@ -1,7 +1,7 @@
 """What a sandbox is shown of the tools: where their door is. Pure."""
 
 from gloveport.model.hub import DOOR, Sampling, Toolbox
-from gloveport.sandbox.base import Network
+from gloveport.sandbox.plan import Network
 
 VARIABLE = "GLOVEPORT_HUB"
 """Environment variable that tells the stubs of ``guest`` where the door is."""

@@ -1,1 +1,5 @@
-"""Isolation backends and their mechanisms."""
+"""Isolation backends and their mechanisms.
+
+Imports between the subpackages point down: ``detection``, ``pool``, ``launch``, ``run``, ``cgroups``, ``reaper`` and
+``seccomp``. ``base`` is what a backend offers, ``plan`` what it builds.
+"""

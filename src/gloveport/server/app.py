@@ -24,9 +24,9 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
 from gloveport.limits.admission import Admission
 from gloveport.sampling.provider import Provider
-from gloveport.sandbox.output import Archive
-from gloveport.sandbox.pool import Pool
-from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.pool.pool import Pool
+from gloveport.sandbox.run.capture import Archive
 from gloveport.secrets.logs import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault

@@ -15,14 +15,15 @@ from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
 from gloveport.policy.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python
-from gloveport.sandbox import cgroup, delegation, host
-from gloveport.sandbox.base import Network, Plan, System, make_plan
-from gloveport.sandbox.forkserver import ForkServer
-from gloveport.sandbox.host_share import limit_share
-from gloveport.sandbox.launcher import Launcher
-from gloveport.sandbox.pool import Maker, Stock
-from gloveport.sandbox.prestart import Booter
-from gloveport.sandbox.spawn import Bubblewrap, UidRange
+from gloveport.sandbox.cgroups import cgroup, delegation
+from gloveport.sandbox.cgroups.host_share import limit_share
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
+from gloveport.sandbox.plan import Network, Plan, System, make_plan
+from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.pool import Maker, Stock
+from gloveport.sandbox.pool.prestart import Booter
 
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""

@@ -7,7 +7,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.errors import AuditError
 from gloveport.limits.admission import Admission
 from gloveport.model import Value
-from gloveport.sandbox.probe import Check
+from gloveport.sandbox.detection.probe import Check
 
 
 class Health(Value):

@@ -19,11 +19,12 @@ from gloveport.hub.connection.command import environment, program
 from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret
-from gloveport.sandbox import cgroup, delegation, probe
-from gloveport.sandbox.base import Network, Plan, make_plan
-from gloveport.sandbox.host_share import can_limit_disks
-from gloveport.sandbox.launcher import Launcher
-from gloveport.sandbox.probe import Check
+from gloveport.sandbox.cgroups import cgroup, delegation
+from gloveport.sandbox.cgroups.host_share import can_limit_disks
+from gloveport.sandbox.detection import probe
+from gloveport.sandbox.detection.probe import Check
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.plan import Network, Plan, make_plan
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
 from gloveport.server.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gloveport.sandbox.output import Archive
+from gloveport.sandbox.run.capture import Archive
 
 PREFIX: Final = "output://"
 """Of handles of a run's output, by which they are told from references to a command's."""

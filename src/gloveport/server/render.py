@@ -3,7 +3,7 @@
 import json
 
 from gloveport.model import Failure, Result
-from gloveport.sandbox.output import plain
+from gloveport.sandbox.run.capture import plain
 
 
 def answer(result: Result) -> str:

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from gloveport.hub.discovery import Detail, Found, told
 from gloveport.hub.hub import Hub
-from gloveport.sandbox.output import plain
+from gloveport.sandbox.run.capture import plain
 
 
 def found_text(hub: Hub, found: Found, detail: Detail) -> str:

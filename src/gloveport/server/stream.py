@@ -6,7 +6,7 @@ A sequence that is cut in two by the edge of a piece is held back until the rest
 import re
 from dataclasses import dataclass
 
-from gloveport.sandbox.output import plain
+from gloveport.sandbox.run.capture import plain
 
 # A sequence longer than this is no colour: it is given up, and what follows is shown as text.
 _HELD = 4096

@@ -26,8 +26,8 @@ from gloveport.hub.discovery import Detail, search
 from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
-from gloveport.sandbox.output import PAGE_BYTES
-from gloveport.sandbox.probe import Check
+from gloveport.sandbox.detection.probe import Check
+from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.apis import apis_text
 from gloveport.server.arguments import failed
 from gloveport.server.caller import Transport, caller_of

@@ -21,10 +21,10 @@ from gloveport.engine.readonly_workers import Readers
 from gloveport.engine.workspace import Workspace
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
-from gloveport.sandbox.base import Kept, Plan, make_plan
-from gloveport.sandbox.forkserver import ForkServer
-from gloveport.sandbox.pool import Pool
-from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import Kept, Plan, make_plan
+from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.pool import Pool
 from gloveport.server.build import whole_grant
 from gloveport.server.caller import Transport
 from gloveport.server.workspace.context import Bench

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Final
 
 from gloveport.policy.wording import printable
-from gloveport.sandbox.base import Kept
+from gloveport.sandbox.plan import Kept
 from gloveport.workspace.files.tree import Tree, shown
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.protected_scan import Mark, Search, descended

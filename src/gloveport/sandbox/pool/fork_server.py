@@ -14,11 +14,11 @@ from anyio.abc import TaskStatus
 
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
-from gloveport.sandbox import zygote
-from gloveport.sandbox.base import Kept, Plan, same_walls
-from gloveport.sandbox.confined import Confined
-from gloveport.sandbox.spawn import Bubblewrap
-from gloveport.sandbox.zygote import Zygote
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import Kept, Plan, same_walls
+from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.pool.zygote import Zygote
+from gloveport.sandbox.run.confined import Confined
 
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.filter_rules import ALLOW, ENOSYS, EPERM, Checks, Unless, rules
-from gloveport.sandbox.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED
+from gloveport.sandbox.seccomp.rules import ALLOW, ENOSYS, EPERM, Checks, Unless, rules
+from gloveport.sandbox.seccomp.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED
 
 KILL = 0x8000_0000  # SECCOMP_RET_KILL_PROCESS
 

@@ -21,11 +21,15 @@ from pydantic import JsonValue
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
-from gloveport.sandbox import apparmor, bubblewrap, cgroup, frames, netns, seccomp
-from gloveport.sandbox.base import Kept, Plan, Walls
-from gloveport.sandbox.confined import Confined, Streams, checked
-from gloveport.sandbox.kernel_memory import leftovers_freed
-from gloveport.sandbox.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
+from gloveport.sandbox.base import Walls
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.kernel_memory import leftovers_freed
+from gloveport.sandbox.launch import apparmor, bubblewrap
+from gloveport.sandbox.launch.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
+from gloveport.sandbox.plan import Kept, Plan
+from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.confined import Confined, Streams, checked
+from gloveport.sandbox.seccomp.compiler import compile_filter
 
 _STATUS = struct.Struct("i")
 _ASK_SECONDS = 15.0
@@ -85,7 +89,9 @@ class Zygote:
                     inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with leftovers_freed(group), _killed(inner, group):
                     with self.spawned.diagnosing():
-                        doors = await netns.receive(channel, self.plan.doors, stack) if self.plan.doors else ()
+                        doors: tuple[socket.socket, ...] = ()
+                        if self.plan.doors:
+                            doors = await frames.receive_listeners(channel, self.plan.doors, stack)
                         ready, pid = await frames.expect(channel)
                         walls = self._checked(ready.get("ready"))
                         if group is not None and not groups:
@@ -215,7 +221,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "masked": plan.masked,
         "doors": plan.doors,
         "sysctls": dict(plan.sysctls),
-        "filter": base64.b64encode(seccomp.compile_filter(os.uname().machine, plan.families)).decode(),
+        "filter": base64.b64encode(compile_filter(os.uname().machine, plan.families)).decode(),
     }
 
 

@@ -8,11 +8,12 @@ from typing import Final, Literal
 
 from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
-from gloveport.sandbox import apparmor, zygote
-from gloveport.sandbox.base import Plan
-from gloveport.sandbox.host import BUBBLEWRAP_HINT
-from gloveport.sandbox.output import Capture
-from gloveport.sandbox.spawn import ASK_DOCTOR, Bubblewrap
+from gloveport.sandbox.detection.host import BUBBLEWRAP_HINT
+from gloveport.sandbox.launch import apparmor
+from gloveport.sandbox.launch.spawn import ASK_DOCTOR, Bubblewrap
+from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.run.capture import Capture
 
 FORK_SERVER: Final = "fork server"
 

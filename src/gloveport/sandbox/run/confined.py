@@ -19,13 +19,15 @@ from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Program
-from gloveport.sandbox import cgroup, frames
-from gloveport.sandbox.base import Outcome, Plan, Sink, Walls
+from gloveport.sandbox.base import Outcome, Sink, Walls
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
-from gloveport.sandbox.kernel_memory import KernelMemory
-from gloveport.sandbox.supervisor import Attendant
-from gloveport.sandbox.watch import Watch
+from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.limit_watch import Watch
+from gloveport.sandbox.run.supervisor import Attendant
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value

@@ -13,7 +13,9 @@ from pathlib import Path
 import anyio
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox import cgroup, frames, reaper
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.reaper import reaper
+from gloveport.sandbox.run import frames
 
 _PATIENCE_SECONDS = 5.0
 _STATUS_BYTES = reaper.STATUS.size

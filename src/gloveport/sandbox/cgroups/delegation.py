@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroup import CONTROLLERS, DISKS, Tree, remove
-from gloveport.sandbox.reaper import LEAF, members
+from gloveport.sandbox.cgroups.cgroup import CONTROLLERS, DISKS, Tree, remove
+from gloveport.sandbox.reaper.reaper import LEAF, members
 
 _PREFIX = "gloveport-"
 _ALL = " ".join(f"+{name}" for name in CONTROLLERS)

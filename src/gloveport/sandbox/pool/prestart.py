@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from gloveport.model import Program
-from gloveport.sandbox import cgroup
-from gloveport.sandbox.base import Plan, same_walls
-from gloveport.sandbox.confined import Confined
-from gloveport.sandbox.spawn import Bubblewrap
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import Plan, same_walls
+from gloveport.sandbox.run.confined import Confined
 
 
 @dataclass(frozen=True, kw_only=True)

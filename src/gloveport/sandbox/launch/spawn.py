@@ -20,11 +20,16 @@ import anyio
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST
-from gloveport.sandbox import bubblewrap, cgroup, frames, identity, launch, netns, reaper, seccomp
-from gloveport.sandbox.base import Child, Door, Plan
-from gloveport.sandbox.confined import Confined, Streams, checked, pipe
-from gloveport.sandbox.kernel_memory import leftovers_freed
-from gloveport.sandbox.launcher import Launched, Launcher
+from gloveport.sandbox.base import Child
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.kernel_memory import leftovers_freed
+from gloveport.sandbox.launch import bubblewrap, uid_lease
+from gloveport.sandbox.launch.launcher import Launched, Launcher
+from gloveport.sandbox.plan import Door, Plan
+from gloveport.sandbox.reaper import launch, reaper
+from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.confined import Confined, Streams, checked, pipe
+from gloveport.sandbox.seccomp.compiler import compile_filter
 
 ASK_DOCTOR = "`gloveport doctor` names the missing layer and the command that repairs it"
 """The hint where nothing but the words of whoever failed is known."""
@@ -87,7 +92,7 @@ class Spawned:
         if self.network is None or self.inner is None:
             return ()
         self.network.send(b"%d" % self._number)
-        listeners = await netns.receive(self.network, doors, stack)
+        listeners = await frames.receive_listeners(self.network, doors, stack)
         if is_dead(self.inner):
             raise GuestError("it died while its network was set up")  # if not, then nobody else had its number
         await anyio.wait_readable(self.network)  # until the process is gone: a program shall not meet it
@@ -211,7 +216,7 @@ class Bubblewrap:
             SandboxError: They can't be started.
         """
         with contextlib.ExitStack() as stack:
-            lease = stack.enter_context(identity.lease(self.uids.first, self.uids.count)) if self.uids else None
+            lease = stack.enter_context(uid_lease.lease(self.uids.first, self.uids.count)) if self.uids else None
             try:
                 spawned = await self._spawn(plan, script, options, doors, lease, stack)
             except OSError as error:
@@ -228,7 +233,7 @@ class Bubblewrap:
         script: str,
         options: Options,
         doors: Sequence[Door] | None,
-        lease: identity.Lease | None,
+        lease: uid_lease.Lease | None,
         stack: contextlib.ExitStack,
     ) -> Spawned:
         uid = lease.uid if lease else None
@@ -240,7 +245,7 @@ class Bubblewrap:
             info, info_end = pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
                 files = [_memory(passed, file.text.encode()) for file in plan.files]
-                seccomp_filter = _memory(passed, seccomp.compile_filter(os.uname().machine, plan.families))
+                seccomp_filter = _memory(passed, compile_filter(os.uname().machine, plan.families))
                 inherited = [seccomp_filter, info_end.fileno(), theirs.fileno(), *files]
                 if far_network:
                     inherited.append(far_network.fileno())

@@ -22,8 +22,8 @@ import anyio
 import anyio.to_thread
 
 from gloveport.model import MIB
-from gloveport.sandbox import file_locks, watches
-from gloveport.sandbox.cgroup import Group
+from gloveport.sandbox.cgroups import epoll_watches, file_locks
+from gloveport.sandbox.cgroups.cgroup import Group
 
 _SHARE = 1 / 4
 _LEAST_BYTES = 32 * MIB
@@ -121,8 +121,8 @@ class KernelMemory:
         return False
 
     def _choose_search(self) -> Callable[[Collection[int]], bool] | None:
-        if self.group is None and watches.are_exhausted():
-            return watches.has_many
+        if self.group is None and epoll_watches.are_exhausted():
+            return epoll_watches.has_many
         now = file_locks.read_kernel_bytes()
         if self._host_bytes is None:
             self._host_bytes = now

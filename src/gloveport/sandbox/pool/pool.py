@@ -17,8 +17,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gloveport.errors import ForkRefusedError, SandboxError
-from gloveport.sandbox.base import Child, Plan, Sandbox
-from gloveport.sandbox.confined import Confined
+from gloveport.sandbox.base import Child, Sandbox
+from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.run.confined import Confined
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one

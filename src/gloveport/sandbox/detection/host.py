@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, Mount, Symlink
-from gloveport.sandbox import apparmor
-from gloveport.sandbox.base import System
+from gloveport.sandbox.launch import apparmor
+from gloveport.sandbox.plan import System
 
-_GUEST = Path(__file__).resolve().parent.parent / "guest"
+_GUEST = Path(__file__).resolve().parents[2] / "guest"
 _SHOWN = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
 _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.

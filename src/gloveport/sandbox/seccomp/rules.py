@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from gloveport.sandbox.socket_options import BUFFERS, OPTIONS, SOL_SOCKET
+from gloveport.sandbox.seccomp.socket_options import BUFFERS, OPTIONS, SOL_SOCKET
 
 ALLOW = 0x7FFF_0000  # SECCOMP_RET_ALLOW
 _ERRNO = 0x0005_0000  # SECCOMP_RET_ERRNO: the call is not run and fails with the error in the low bits

@@ -7,8 +7,8 @@ made many is looked for when the kernel's memory has grown.
 from collections.abc import Collection
 from pathlib import Path
 
-from gloveport.sandbox import open_files
-from gloveport.sandbox.open_files import Descriptor
+from gloveport.sandbox.cgroups import open_files
+from gloveport.sandbox.cgroups.open_files import Descriptor
 
 MOST = 500_000
 """A run may hold so many, in about 100 MiB of the kernel's memory; an honest one was never seen to hold a thousand."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
-from gloveport.sandbox import cgroup
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.cpu_throttle import Pace
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.kernel_memory import KernelMemory
-from gloveport.sandbox.pace import Pace
 
 
 @dataclass(kw_only=True)

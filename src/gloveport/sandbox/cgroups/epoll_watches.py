@@ -13,8 +13,8 @@ from collections.abc import Collection
 from io import FileIO
 from pathlib import Path
 
-from gloveport.sandbox import open_files
-from gloveport.sandbox.open_files import Descriptor
+from gloveport.sandbox.cgroups import open_files
+from gloveport.sandbox.cgroups.open_files import Descriptor
 
 _MOST = Path("/proc/sys/fs/epoll/max_user_watches")
 _SHARES = 32

@@ -3,11 +3,12 @@
 Everything received is hostile: a frame is bounded before it is read and parsed by a parser with a depth limit.
 """
 
+import contextlib
 import json
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from typing import Literal
@@ -17,6 +18,7 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import GuestError
+from gloveport.sandbox.plan import Door
 
 MAX_FRAME_BYTES = 16 << 20
 _HEAD_BYTES = 4
@@ -151,6 +153,39 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
             os.close(descriptor)
         raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come")
     return descriptors
+
+
+async def receive_listeners(
+    channel: socket.socket, doors: Sequence[Door], stack: contextlib.ExitStack
+) -> tuple[socket.socket, ...]:
+    """The sockets that listen at ``doors``, as they come with one byte. They do not block, and ``stack`` closes them.
+
+    Raises:
+        GuestError: Others come, or none.
+        OSError: What comes is no socket.
+    """
+    left = [*await receive_descriptors(channel, len(doors))]
+    listeners: list[socket.socket] = []
+    try:
+        while left:
+            listeners.append(stack.enter_context(socket.socket(fileno=left[0])))
+            del left[0]
+    finally:
+        for descriptor in left:
+            os.close(descriptor)
+    for listener, door in zip(listeners, doors, strict=True):
+        if not _listens_at(listener, door):
+            raise GuestError(f"what it sent does not listen at {door[0]}:{door[1]}")
+        listener.settimeout(0)
+    return tuple(listeners)
+
+
+def _listens_at(listener: socket.socket, door: Door) -> bool:
+    return (
+        (listener.family, listener.type) == (socket.AF_INET, socket.SOCK_STREAM)
+        and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        and listener.getsockname() == door
+    )
 
 
 def parse(body: bytes) -> dict[str, JsonValue]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gloveport.sandbox.base import Plan
+from gloveport.sandbox.plan import Plan
 
 
 class Descriptors(NamedTuple):

@@ -21,9 +21,9 @@ from pydantic import JsonValue
 from gloveport.errors import GuestError
 from gloveport.event_loop import Ready, Selector, wait_ready
 from gloveport.fairness import Pace
-from gloveport.sandbox import frames
 from gloveport.sandbox.base import Sink
-from gloveport.sandbox.watch import Watch
+from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.limit_watch import Watch
 
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 2.0

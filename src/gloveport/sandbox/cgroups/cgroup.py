@@ -1,6 +1,6 @@
 """Cgroups of version 2 or 1: limits and accounts of a whole sandbox.
 
-A ``Tree`` is this server's own place, which ``sandbox/delegation.py`` finds: it holds one group per sandbox and nothing
+A ``Tree`` is this server's own place, which ``delegation.py`` finds: it holds one group per sandbox and nothing
 else. Whatever still lives in a group dies with it; no process is moved or killed but those of sandboxes.
 """
 
@@ -14,7 +14,7 @@ from typing import Literal
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
-from gloveport.sandbox.reaper import clear, lift_quotas
+from gloveport.sandbox.reaper.reaper import clear, lift_quotas
 
 CONTROLLERS = ("memory", "pids", "cpu")
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroup import DISKS, Tree
+from gloveport.sandbox.cgroups.cgroup import DISKS, Tree
 
 _OPERATION_BYTES = 64 * 1024
 _NO_DISKS = ("loop", "ram", "zram")  # memory, and files on the others

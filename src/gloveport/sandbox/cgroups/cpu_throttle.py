@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gloveport.model import Limits
-from gloveport.sandbox.cgroup import Group
+from gloveport.sandbox.cgroups.cgroup import Group
 
 LOOK_SECONDS: Final = 0.25
 _WEIGHT: Final = 1 / 64

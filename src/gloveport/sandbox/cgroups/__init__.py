@@ -1,0 +1,1 @@
+"""Control groups, and what must be bounded beside them: processor time, kernel memory, locks, epoll watches."""

@@ -1,0 +1,287 @@
+"""The plan that a sandbox is built from: mounts, environment, limits, network; everything but the host.
+
+``make_plan`` is pure and complete: a backend adds nothing to a plan and drops nothing from it, or refuses to start.
+"""
+
+import hashlib
+import math
+import socket
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from gloveport.errors import SandboxError
+from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Limits, Mount, Program, Symlink, Value
+
+_SHARED_MEMORY_BYTES = 16 * MIB
+_PRIVATE_BYTES = 8 * MIB
+_PROCESS_MARGIN = 16
+_HOSTNAME = "gloveport"
+_MOST_DOORS = 253  # descriptors in one message of the kernel's (SCM_MAX_FD)
+# Of each network namespace, below /proc/sys/net. Memberships in multicast groups are torn down under a lock of the
+# whole host. What waits in a connection that nobody has accepted is counted by no cgroup: so few may wait, and little
+# in each. Connections that wait for their time-out are taken down one by one with their namespace.
+_SYSCTLS = {
+    "ipv4/igmp_max_memberships": "0",
+    "core/somaxconn": "128",
+    "ipv4/tcp_rmem": "4096 131072 262144",
+    "ipv4/tcp_wmem": "4096 65536 262144",
+    "ipv4/tcp_max_tw_buckets": "4096",
+}
+
+Access: TypeAlias = Literal["read", "run", "write", "device"]
+
+
+Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]]
+"""Path, inside, of what is kept in a directory that programs may write: it can't be replaced, or not written either."""
+
+
+class Tmpfs(Value):
+    """A private file system in memory, never larger than ``size`` bytes."""
+
+    path: str
+    size: int
+
+
+class TextFile(Value):
+    """A small generated file of the sandbox's root."""
+
+    path: str
+    text: str
+
+
+Door: TypeAlias = tuple[str, Annotated[int, Field(ge=1, le=65535)]]
+"""IPv4 address, in its usual spelling, and TCP port."""
+
+
+class Network(Value):
+    """What a sandbox has of a network besides its own loopback. ``Network()`` is none."""
+
+    hosts: Mapping[Annotated[str, Field(pattern=r"^[^\s#]+$")], Annotated[str, Field(pattern=r"^[0-9.]+$")]] = {}
+    """Which of its loopback addresses a canonical name stands for; names of the sandbox itself are left out."""
+
+    doors: Annotated[tuple[Door, ...], Field(max_length=_MOST_DOORS)] = ()
+    """Where the host listens inside."""
+
+    env: Mapping[str, str] = {}
+    files: tuple[TextFile, ...] = ()
+    """Below /etc, where programs may read."""
+
+    placeholders: tuple[str, ...] = ()
+    """Names of environment variables that hold a random text in each sandbox."""
+
+
+class System(Value):
+    """What every sandbox takes from the host, whatever runs in it."""
+
+    binds: tuple[Mount, ...]
+    """System directories, the guest files, and what the init process's interpreter needs."""
+
+    packages: tuple[Mount, ...] = ()
+    """Python packages besides the interpreter's own, side by side in one directory."""
+
+    env: Mapping[str, str] = {}
+    """What programs are told about them."""
+
+    symlinks: tuple[Symlink, ...]
+    masked: tuple[str, ...]
+    """Files below /proc that tell of the host, and are replaced by nothing."""
+
+    python: str
+    """Path, inside, of the interpreter that runs the init process."""
+
+    most_open_files: int
+    """Descriptors that a program may have at most, whatever its limit."""
+
+    counts_memory: bool
+    """True where a cgroup counts the memory of a whole sandbox; else each process is bounded by itself."""
+
+
+class Plan(Value):
+    """Everything about one sandbox, and nothing about the host it is built on."""
+
+    interpreter: tuple[str, ...]
+    """Command line of the interpreter that runs the first process; the backend appends one of the guest files."""
+
+    preload: tuple[str, ...]
+    """Modules that it may have imported before the program comes."""
+
+    env: Mapping[str, str]
+    """The whole environment."""
+
+    binds: tuple[Mount, ...]
+    writable: tuple[Mount, ...] = ()
+    """Directories of the host that programs may write, owned inside by them. The fork server alone builds these: it
+    keeps what must not be written in them read-only."""
+
+    symlinks: tuple[Symlink, ...]
+    masked: tuple[str, ...]
+    files: tuple[TextFile, ...]
+    tmpfs: tuple[Tmpfs, ...]
+    hostname: str
+    families: frozenset[int]
+    """Address families that ``socket()`` may use."""
+
+    landlock: tuple[tuple[str, Access], ...]
+    doors: tuple[Door, ...] = ()
+    """Where the host listens in the sandbox's network namespace."""
+
+    sysctls: Mapping[str, str]
+    """Settings of that namespace: path below ``/proc/sys/net`` → value."""
+
+    placeholders: tuple[str, ...] = ()
+    """Environment variables that each sandbox gets with a random text of its own."""
+
+    rlimits: Mapping[str, tuple[int, int]]
+    """Soft and hard limit of each process."""
+
+    limits: Limits
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """All that is shown of the host, in the order in which it is told of."""
+        return (*self.binds, *self.writable)
+
+    @cached_property
+    def walls(self) -> str:
+        """Digest of all but the limits of processes and cgroups, which can be lowered in a sandbox that stands."""
+        return hashlib.sha256(self.model_dump_json(exclude={"rlimits", "limits"}).encode()).hexdigest()
+
+
+_NO_NETWORK = Network()
+
+
+def make_plan(program: Program, grant: Grant, system: System, network: Network = _NO_NETWORK) -> Plan:
+    """Plan the sandbox of one program under one grant. Pure.
+
+    Raises:
+        SandboxError: Two mounts of the plan collide.
+    """
+    limits = grant.limits
+    shown = (*system.binds, *program.binds)
+    tmpfs = (
+        Tmpfs(path="/dev/shm", size=min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)),  # noqa: S108 - as SCRATCH
+        Tmpfs(path=SCRATCH, size=limits.scratch_bytes),
+        Tmpfs(path=PRIVATE, size=_PRIVATE_BYTES),
+    )
+    # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
+    # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
+    # Packages count as the one place that they lie in: Python lists it to find one.
+    places = (*(bind.target for bind in shown), *{str(PurePosixPath(one.target).parent) for one in system.packages})
+    shares = [mount.target for mount in (*grant.mounts, *grant.writable)]
+    _refuse_nesting([*places, *shares], [*(t.path for t in tmpfs), "/proc", "/dev"])
+    # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
+    own = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
+    commands = (*program.path, *own)
+    return Plan(
+        interpreter=(system.python, "-I", "-B"),
+        preload=program.preload,
+        env={
+            "PATH": ":".join(dict.fromkeys(commands)),
+            "HOME": SCRATCH,
+            "TMPDIR": SCRATCH,
+            "LANG": "C.UTF-8",
+            "USER": "agent",
+            "LOGNAME": "agent",
+            "SHELL": "/bin/bash",
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+            **system.env,
+            **program.env,
+            **network.env,
+        },
+        binds=(*shown, *system.packages, *grant.mounts),
+        writable=grant.writable,
+        symlinks=(*system.symlinks, *program.symlinks),
+        masked=system.masked,
+        files=(
+            *_etc(network.hosts),
+            *(TextFile(path=f"/etc/{name}", text=text) for name, text in program.files.items()),
+            *network.files,
+        ),
+        tmpfs=tmpfs,
+        hostname=_HOSTNAME,
+        families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),
+        landlock=(
+            *((place, "run") for place in places),
+            *((mount.target, "read") for mount in grant.mounts),
+            ("/etc", "read"),
+            ("/proc", "read"),
+            ("/dev", "device"),
+            *((t.path, "write") for t in tmpfs),
+            *((mount.target, "write") for mount in grant.writable),
+        ),
+        doors=network.doors,
+        sysctls=_SYSCTLS,
+        placeholders=network.placeholders,
+        rlimits=_rlimits(limits, program, system),
+        limits=limits,
+    )
+
+
+def _etc(hosts: Mapping[str, str]) -> tuple[TextFile, ...]:
+    """The files of /etc. By its own names a sandbox means itself, whoever else has them."""
+    named = "".join(
+        f"{address} {name}\n"
+        for name, address in hosts.items()
+        if name != _HOSTNAME and name.rpartition(".")[2] != "localhost"
+    )
+    texts = {
+        "passwd": "agent:x:1000:1000:agent:/tmp:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+        "group": "agent:x:1000:\nnogroup:x:65534:\n",
+        "hosts": f"127.0.0.1 localhost {_HOSTNAME}\n::1 localhost\n{named}",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    }
+    return tuple(TextFile(path=f"/etc/{name}", text=text) for name, text in texts.items())
+
+
+def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tuple[int, int]]:
+    """Per-process limits: what cgroups don't count, and a second wall behind what they do."""
+    rlimits = {
+        # Where a cgroup counts, it shall be the one that refuses, since it also tells; this one stands behind it.
+        "RLIMIT_NPROC": limits.processes + (_PROCESS_MARGIN if system.counts_memory else 0),
+        "RLIMIT_NOFILE": min(limits.open_files, system.most_open_files),
+        "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_SIGPENDING": 1024,  # counts timers too, of all processes of an ordinary user on the host
+        "RLIMIT_MEMLOCK": 64 * 1024,
+        "RLIMIT_MSGQUEUE": 0,
+        "RLIMIT_NICE": 0,
+        "RLIMIT_RTPRIO": 0,
+    }
+    if not system.counts_memory:
+        # V8 reserves many gigabytes of addresses: what counts there is private writable memory.
+        name = "RLIMIT_DATA" if program.reserved_bytes else "RLIMIT_AS"
+        rlimits[name] = limits.memory_bytes + program.reserved_bytes
+    cpu = math.ceil(limits.cpu_seconds)
+    # The soft limit's signal says what happened; at the hard one the process is killed without a word.
+    return {name: (value, value) for name, value in rlimits.items()} | {"RLIMIT_CPU": (cpu, cpu + 1)}
+
+
+def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
+    """Looks at each target once: each package that programs get is one, and this is done for every program."""
+    taken, above = set[tuple[str, ...]](), dict[tuple[str, ...], str]()
+
+    def take(path: str, parts: tuple[str, ...]) -> None:
+        taken.add(parts)
+        above.update((parts[:length], path) for length in range(1, len(parts)))
+
+    for path in writable:
+        take(path, PurePosixPath(path).parts)
+    for target in targets:
+        parts = PurePosixPath(target).parts
+        outer = next((parts[:length] for length in range(1, len(parts) + 1) if parts[:length] in taken), None)
+        if outer is not None or parts in above:
+            other = above[parts] if outer is None else PurePosixPath(*outer)
+            raise SandboxError(
+                f"the mount at {target} collides with {other}",
+                hint="mount targets must lie side by side; choose another target",
+            )
+        take(target, parts)
+
+
+def same_walls(one: Plan, other: Plan) -> bool:
+    """Whether two plans differ in nothing but limits that can be lowered in a sandbox that stands. Pure."""
+    return one.walls == other.walls

@@ -1,0 +1,1 @@
+"""One program in a sandbox that is ready: its streams, its limits, its report and the verdict."""
