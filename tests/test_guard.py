@@ -178,7 +178,7 @@ class Person:
         self.verdict, self.clock, self.asked, self.stood = verdict, clock, [], []
 
     async def ask(self, text, **about):
-        self.stood.append(self.clock.stands)
+        self.stood.append(self.clock.is_paused)
         self.asked.append((text, about))
         return self.verdict
 
@@ -211,7 +211,7 @@ async def test_what_a_person_allows_is_done_and_written_down_with_who_said_so(as
     """H8, T6: the question, the answer, the end; the run's clock stands meanwhile and goes on then."""
     person, guard = asking(allowed=True, by="queue (uid 0)", scope="run")
     async with guard.admit(DELETE):
-        assert not guard.clock.stands
+        assert not guard.clock.is_paused
     asked, admitted, _ = written(tmp_path)
     assert (asked["kind"], admitted["kind"]) == ("fetch.asked", "fetch.admitted")
     assert (admitted["by"], admitted["scope"]) == ("queue (uid 0)", "run")

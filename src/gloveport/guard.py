@@ -196,7 +196,7 @@ class _Admission:
 
     async def _answer(self, asker: Asker, question: str, detail: str) -> Verdict:
         guard = self._guard
-        with guard.clock.stopped():
+        with guard.clock.pause():
             return await asker.ask(
                 question,
                 subject=subject_of(self._action),

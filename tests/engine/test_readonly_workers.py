@@ -13,7 +13,7 @@ from gloveport.engine import readonly_workers
 from gloveport.engine.readonly_workers import Readers
 from gloveport.errors import SandboxError
 from gloveport.model import Program
-from gloveport.sandbox.pool.zygote import Zygote
+from gloveport.sandbox.pool.zygote_process import ZygoteProcess
 from gloveport.workspace.errors import WorkspaceError
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ def run(reading):
 
 
 @pytest.fixture
-def forks(server: Zygote):
+def forks(server: ZygoteProcess):
     """How many sandboxes were made since the test began."""
     before = server.forks
     return lambda: server.forks - before

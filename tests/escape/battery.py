@@ -142,7 +142,7 @@ class Battery:
             if os.environ[host.CANARY] in text:
                 trial.faults.append("it knows the secret")
         if trial.temperature == "warm":
-            await self.warm.cleared()
+            await self.warm.wait_cleared()
         trial.faults += witness.found()
 
     def verdict(self, trial: Trial) -> Verdict:

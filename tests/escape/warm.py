@@ -66,14 +66,14 @@ class Warm:
     async def settled(self) -> None:
         """Return when nothing is left of any run that has ended, and all that shall wait does."""
         with anyio.fail_after(_FILL_SECONDS):
-            await self.cleared()
+            await self.wait_cleared()
             for shelf in self._shelves:
-                await shelf.stock.filled()
+                await shelf.stock.wait_filled()
 
-    async def cleared(self) -> None:
+    async def wait_cleared(self) -> None:
         """Return when nothing is left of any run that has ended."""
         for shelf in self._shelves:
-            await shelf.pool.cleared()
+            await shelf.pool.wait_cleared()
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
@@ -81,7 +81,7 @@ class Warm:
         shelf = next(shelf for shelf in self._shelves if shelf.stock.maker.fits(plan))
         async with contextlib.AsyncExitStack() as stack:
             async with shelf.turn:
-                await shelf.stock.filled()
+                await shelf.stock.wait_filled()
                 child = await stack.enter_async_context(shelf.pool.start(plan))
             yield child
 

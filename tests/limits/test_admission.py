@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import Denied
-from gloveport.limits.admission import Admission
+from gloveport.limits.admission import AdmissionQueue
 
 QUEUE_SECONDS = 10.0
 
@@ -39,7 +39,7 @@ async def settle():
 class Run:
     """One run that asks for a place, and keeps it until it is told to end."""
 
-    def __init__(self, admission: Admission, caller: str, order: list[str] | None = None) -> None:
+    def __init__(self, admission: AdmissionQueue, caller: str, order: list[str] | None = None) -> None:
         self.admission, self.caller = admission, caller
         self.order = [] if order is None else order
         self.state = "asking"
@@ -91,8 +91,8 @@ def start(ask):
     return begin
 
 
-def admission(places: int = 1, length: int = 10) -> Admission:
-    return Admission(concurrent_runs=places, queue_length=length, queue_seconds=QUEUE_SECONDS)
+def admission(places: int = 1, length: int = 10) -> AdmissionQueue:
+    return AdmissionQueue(concurrent_runs=places, queue_length=length, queue_seconds=QUEUE_SECONDS)
 
 
 async def end_in_turn(runs):

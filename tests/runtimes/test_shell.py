@@ -25,7 +25,7 @@ async def found(pool, environ, code):
     config = Config(policy=Policy(languages={"shell"}), pool=pool)
     async with assemble(config, environ) as engine:
         for stock in engine.sandbox.stocks:
-            await stock.filled()
+            await stock.wait_filled()
         result = await engine.execute(Request(language="shell", code=code), caller="test")
     assert result.status == "ok", result
     return (result.stdout.text + result.stderr.text).splitlines()

@@ -19,7 +19,7 @@ from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, make_plan
 from gloveport.sandbox.pool.fork_server import ForkServer
 from gloveport.sandbox.pool.pool import Pool, Stock
-from gloveport.sandbox.pool.prestart import Booter
+from gloveport.sandbox.pool.prestart import Prestarter
 from gloveport.server import build
 from gloveport.server.app import assemble
 
@@ -104,16 +104,16 @@ class Warm:
         for stock in fitting:
             if stock not in self.pool.stocks:
                 self.pool.stocks += (stock,)
-                self.pool._tasks.start_soon(stock.keep)
-            await stock.filled()
+                self.pool._tasks.start_soon(stock.maintain)
+            await stock.wait_filled()
         async with self.pool.start(plan) as child:
             yield child
 
     async def settled(self):
         """Return when all that was made ahead or cleared away is."""
         for stock in self.pool.stocks:
-            await stock.filled()
-        await self.pool.cleared()
+            await stock.wait_filled()
+        await self.pool.wait_cleared()
 
 
 class Nothing:
@@ -196,8 +196,8 @@ class Sandboxes:
     async def settled(self):
         """Return when all that was made ahead or cleared away is."""
         if self.stock is not None:
-            await self.sandbox.cleared()
-            await self.stock.filled()
+            await self.sandbox.wait_cleared()
+            await self.stock.wait_filled()
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def sandboxes(environ, temperature):
             if temperature == "cold":
                 yield Sandboxes(runtime, grant, plan, backend, None)
                 return
-            kind = functools.partial(ForkServer, forks=1000) if program.forked else Booter
+            kind = functools.partial(ForkServer, forks=1000) if program.forked else Prestarter
             stock = Stock(maker=kind(backend=backend, plan=plan, program=program), size=1, idle_seconds=600)
             pool = Pool(cold=Nothing(), stocks=(stock,))
             async with pool.open():

@@ -122,9 +122,9 @@ def test_version_2_before_linux_5_19_keeps_no_peak_and_all_else_must_be_there(tm
     (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 1\n")
     (tmp_path / "pids.events").write_text("max 5\n")
     paths = dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"cpu\.stat"), cgroup._opened(cgroup._ACCOUNTS[2], paths):
+    with pytest.raises(FileNotFoundError, match=r"cpu\.stat"), cgroup._open_accounts(cgroup._ACCOUNTS[2], paths):
         pass
     (tmp_path / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\nsystem_usec 2\n")
-    with cgroup._opened(cgroup._ACCOUNTS[2], paths) as accounts:
-        counters = cgroup.Group(version=2, paths=paths, accounts=accounts).counters()
+    with cgroup._open_accounts(cgroup._ACCOUNTS[2], paths) as accounts:
+        counters = cgroup.Cgroup(version=2, paths=paths, accounts=accounts).counters()
     assert counters == cgroup.Counters(oom_kills=2, refused_forks=5, cpu_seconds=1.5, peak_memory_bytes=None)

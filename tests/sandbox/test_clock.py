@@ -21,29 +21,29 @@ def time():
 def test_a_clock_counts_on_after_it_has_stood_from_where_it_stood(time):
     clock = Clock(now=time)
     time.seconds += 3
-    with clock.stopped():
+    with clock.pause():
         time.seconds += 1000
-        assert clock.stands
+        assert clock.is_paused
         assert clock.seconds == 3
-    assert not clock.stands
+    assert not clock.is_paused
     time.seconds += 4
     assert clock.seconds == 7
 
 
 def test_a_clock_goes_on_when_the_last_of_those_who_stopped_it_leaves(time):
     clock = Clock(now=time)
-    with clock.stopped():
-        with clock.stopped():
+    with clock.pause():
+        with clock.pause():
             time.seconds += 10
-        assert clock.stands
+        assert clock.is_paused
         time.seconds += 10
-    assert not clock.stands
+    assert not clock.is_paused
     assert clock.seconds == 0
 
 
 def test_a_clock_that_is_started_anew_has_counted_nothing(time):
     clock = Clock(now=time)
-    with clock.stopped():
+    with clock.pause():
         time.seconds += 10
     time.seconds += 5
     clock.restart()

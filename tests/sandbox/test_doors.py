@@ -14,7 +14,7 @@ from gloveport.errors import SandboxError
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress, Placeholder
 from gloveport.sandbox.plan import Network, TextFile, make_plan
-from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.pool import zygote_process
 from gloveport.server.app import assemble
 
 pytestmark = pytest.mark.anyio
@@ -298,7 +298,7 @@ async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(env
         with pytest.raises(SandboxError, match="Address already in use"):
             async with backend.start(plan):
                 pass
-        async with zygote.start(backend, plan) as forks:
+        async with zygote_process.start(backend, plan) as forks:
             with pytest.raises(SandboxError, match="Address already in use"):
                 async with forks.fork():
                     pass

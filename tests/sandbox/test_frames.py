@@ -42,7 +42,7 @@ async def test_a_frame_comes_with_the_senders_process_id_as_the_kernel_attests_i
 async def test_an_end_is_no_frame(pair):
     ours, theirs = pair
     theirs.close()
-    incoming = frames.Incoming(channel=ours)
+    incoming = frames.FrameReader(channel=ours)
     assert incoming.take()
     assert incoming.message is None
     with pytest.raises(GuestError, match="died"):
@@ -51,7 +51,7 @@ async def test_an_end_is_no_frame(pair):
 
 async def test_a_frame_may_come_byte_by_byte_and_no_more_is_read_than_is_allowed(pair):
     ours, theirs = pair
-    incoming = frames.Incoming(channel=ours, max_bytes=8)
+    incoming = frames.FrameReader(channel=ours, max_bytes=8)
     for byte in frame(b'{"a": 1}')[:-1]:
         theirs.sendall(bytes([byte]))
         assert not incoming.take()
@@ -60,7 +60,7 @@ async def test_a_frame_may_come_byte_by_byte_and_no_more_is_read_than_is_allowed
     assert incoming.message == {"a": 1}
     theirs.sendall(frame(b'{"a": 12}'))
     with pytest.raises(GuestError, match="a frame of 9 bytes"):
-        frames.Incoming(channel=ours, max_bytes=8).take()
+        frames.FrameReader(channel=ours, max_bytes=8).take()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_version_2_is_bounded_in_the_servers_own_group(tmp_path, available):
     for name in ("memory.max", "io.max"):
         (directory / name).touch()
     (tmp_path / "memory.max").write_text(f"{available}\n")
-    tree = cgroup.Tree(version=2, directories=dict.fromkeys(cgroup.CONTROLLERS, directory))
+    tree = cgroup.CgroupTree(version=2, directories=dict.fromkeys(cgroup.CONTROLLERS, directory))
     limit_share(tree, memory_share=0.5, read_bytes=64 * MIB)
     assert int((directory / "memory.max").read_text()) == (HOST_BYTES if available == "max" else 1 << 30) // 2
     assert can_limit_disks(tree)
@@ -70,7 +70,7 @@ def test_version_2_is_bounded_in_the_servers_own_group(tmp_path, available):
 
 def test_without_a_controller_of_disks_memory_is_bounded_all_the_same(tmp_path):
     (tmp_path / "memory.max").touch()
-    tree = cgroup.Tree(version=2, directories=dict.fromkeys(cgroup.CONTROLLERS, tmp_path))
+    tree = cgroup.CgroupTree(version=2, directories=dict.fromkeys(cgroup.CONTROLLERS, tmp_path))
     limit_share(tree, memory_share=1, read_bytes=64 * MIB)
     assert int((tmp_path / "memory.max").read_text()) == HOST_BYTES
     assert not can_limit_disks(tree)

@@ -10,7 +10,7 @@ import pytest
 
 from gloveport.model import Limits
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.cgroups.kernel_memory import KernelMemory, leftovers_freed
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory, free_leftovers
 
 MIB = 1 << 20
 # Names that are not there, which the kernel keeps until it needs the memory.
@@ -80,7 +80,7 @@ def test_names_that_the_kernel_keeps_are_freed_and_nobody_is_ended_for_them(held
 async def test_of_a_run_that_is_over_the_kernel_keeps_little(tree, start):
     """P9."""
     with tree.group("run-names", Limits(memory_bytes=128 * MIB)) as group:
-        async with leftovers_freed(group):
+        async with free_leftovers(group):
             child = start(NAMES)
             group.attach(child.pid)
             print(file=child.stdin, flush=True)
@@ -111,7 +111,7 @@ def test_of_a_process_that_is_gone_nothing_is_counted(start):
 
 def test_version_2_tells_what_the_kernel_could_free(tmp_path):
     """On stand-in files, as a kernel writes them."""
-    group = cgroup.Group(version=2, paths=dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path)), accounts={})
+    group = cgroup.Cgroup(version=2, paths=dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path)), accounts={})
     assert (group.kernel_bytes(), group.cached_kernel_bytes()) == (0, 0)  # somebody has removed the group
     stat = Path(tmp_path, "memory.stat")
     stat.write_text("anon 7\nkernel_stack 10\npagetables 20\nslab_reclaimable 300\nslab_unreclaimable 40\n")

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from gloveport.model import Limits
-from gloveport.sandbox.cgroups.cpu_throttle import Pace
+from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 
 DEFAULT = Limits()
 USUAL = (100_000, 100_000)
@@ -40,7 +40,7 @@ def spinning(tree, start, processes, limits=DEFAULT):
         group.attach(child.pid)
         print(file=child.stdin, flush=True)
         try:
-            yield group, Pace(group=group, limits=limits), child
+            yield group, CpuThrottle(group=group, limits=limits), child
         finally:
             child.stdin.close()
             child.wait()
@@ -59,8 +59,8 @@ def test_many_processes_that_compute_stop_in_most_periods(tree, start):
     with spinning(tree, start, 16) as (group, pace, _):
         assert look_until(pace, group, lambda: quota(group)[1] == 20_000)
         assert quota(group)[0] <= 20_000
-        before = group.stops()
-        assert look_until(pace, group, lambda: group.stops() >= before + 20)
+        before = group.throttled_periods()
+        assert look_until(pace, group, lambda: group.throttled_periods() >= before + 20)
 
 
 def test_who_has_fewer_processes_whenever_somebody_looks_is_stopped_all_the_same(tree, start):
@@ -71,8 +71,8 @@ def test_who_has_fewer_processes_whenever_somebody_looks_is_stopped_all_the_same
             os.kill(int(pid), signal.SIGKILL)
         while group.processes() > 8:
             select.select([], [], [], 0.01)
-        before = group.stops()
-        assert look_until(pace, group, lambda: group.stops() >= before + 20)
+        before = group.throttled_periods()
+        assert look_until(pace, group, lambda: group.throttled_periods() >= before + 20)
         assert quota(group)[1] == 20_000
 
 
@@ -97,6 +97,6 @@ def test_who_may_have_little_gets_no_more_by_it(tree, start):
     with spinning(tree, start, 16, limits) as (group, pace, _):
         weight = Path(f"{group.paths['cpu']}/{'cpu.weight' if group.version == 2 else 'cpu.shares'}")
         usual = weight.read_text()
-        assert look_until(pace, group, lambda: group.stops() > 10)
+        assert look_until(pace, group, lambda: group.throttled_periods() > 10)
         assert quota(group) == (2000, 100_000)
         assert weight.read_text() == usual

@@ -100,8 +100,8 @@ def pid_of(descriptor):
 async def ready(engine):
     """Wait until all that wait can be run in, and say which stock it is."""
     (stock,) = engine.sandbox.stocks
-    await stock.filled()
-    await engine.sandbox.cleared()
+    await stock.wait_filled()
+    await engine.sandbox.wait_cleared()
     return stock
 
 
@@ -189,7 +189,7 @@ async def test_a_server_that_nobody_has_asked_has_one_of_each_kind_waiting_and_f
     before = set(descendants(os.getpid()))
     async with app.assemble(Config(), environ) as engine:
         for stock in engine.sandbox.stocks:
-            await stock.filled()
+            await stock.wait_filled()
         assert [stock.waiting for stock in engine.sandbox.stocks] == [1] * len(engine.sandbox.stocks)
         assert len(set(descendants(os.getpid())) - before) <= 30
         engine.sandbox.cold = Counted(engine.sandbox.cold)
@@ -211,7 +211,7 @@ async def test_as_many_wait_as_are_wanted_and_who_is_taken_is_replaced(pooled, c
             before = pids(stock)
             assert len(set(before)) == stock.waiting == count
             assert (await execute(engine, "shell", "echo 1")).value == 1
-            await stock.filled()
+            await stock.wait_filled()
             assert before[0] not in pids(stock)
             assert before[1:] == pids(stock)[:-1]
         assert engine.sandbox.cold.count == 0
@@ -279,7 +279,7 @@ async def test_a_worn_fork_server_is_replaced_and_ends_after_its_last_run(pooled
             os.kill(worker, signal.SIGUSR1)
         assert result[0].status == "ok"
         assert all(mine != other for mine, other in zip(result[0].value, fresh.value, strict=True))
-        await engine.sandbox.cleared()
+        await engine.sandbox.wait_cleared()
         await until(lambda: not alive(init))
         assert engine.sandbox.cold.count == 0
 
@@ -349,8 +349,8 @@ async def test_many_callers_at_once_find_one_that_waits_and_all_are_served(poole
                 tasks.start_soon(ask, number)
         assert results == [True] * 12
         assert engine.sandbox.cold.count == 0
-        await stock.filled()
-        await engine.sandbox.cleared()
+        await stock.wait_filled()
+        await engine.sandbox.wait_cleared()
         assert stock.maker._current._children == stock.waiting == 1
 
 
@@ -367,7 +367,7 @@ async def test_one_that_dies_waiting_is_never_handed_out(pooled, victim):
         os.kill(first if victim == "first process" else members(first)[0], signal.SIGKILL)
         await until(lambda: is_dead(dead.child.inner) or is_dead(dead.child.over))
         assert (await execute(engine, "shell", "echo 1")).value == 1
-        await stock.filled()
+        await stock.wait_filled()
         assert stock.waiting == 2
         assert dead not in stock._waiting
         assert engine.sandbox.cold.count == 0
@@ -613,7 +613,7 @@ async def test_a_server_that_has_no_descriptor_left_stands(environ):
         async with app.assemble(config, environ) as engine:
             resource.setrlimit(resource.RLIMIT_NOFILE, (80, hard))
             with anyio.move_on_after(2):
-                await engine.sandbox.stocks[0].filled()
+                await engine.sandbox.stocks[0].wait_filled()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert (await execute(engine, "shell", "echo 1")).value == 1
     finally:
@@ -625,7 +625,7 @@ async def test_a_request_given_up_while_it_is_forked_for_leaves_nothing(pooled, 
     """E5, P9."""
     async with pooled("shell") as engine:
         stock = await ready(engine)
-        await engine.sandbox.cleared()
+        await engine.sandbox.wait_cleared()
         processes, _, before = left_behind()
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
@@ -633,8 +633,8 @@ async def test_a_request_given_up_while_it_is_forked_for_leaves_nothing(pooled, 
             for _ in range(turns):
                 await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
-        await stock.filled()
-        await engine.sandbox.cleared()
+        await stock.wait_filled()
+        await engine.sandbox.wait_cleared()
         assert stock.maker._current._children == stock.waiting == 1
         assert len(list(Path("/proc/self/fd").iterdir())) == before
         await until(lambda: len(left_behind()[0]) == len(processes))
@@ -668,7 +668,7 @@ async def test_new_stocks_take_over_and_what_runs_in_the_old_ones_ends_as_it_wou
             assert (await execute(engine, "shell", "echo new")).stdout.text == "new\n"
         assert results[0].stdout.text == "begun\n"
         assert results[0].status == "timeout"
-        await engine.sandbox.cleared()
+        await engine.sandbox.wait_cleared()
         await until(lambda: former._made == 0)
         assert not former.waiting
         assert engine.sandbox.cold.count == 0

@@ -20,7 +20,7 @@ from gloveport.errors import SandboxError
 from gloveport.sandbox.seccomp.compiler import compile_filter
 from gloveport.sandbox.seccomp.rules import FCNTL_COMMANDS, IOCTLS, PRCTL_OPTIONS, rules
 from gloveport.sandbox.seccomp.socket_options import OPTIONS
-from gloveport.sandbox.seccomp.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, Group
+from gloveport.sandbox.seccomp.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, SyscallGroup
 
 PAGE = Path(__file__).parents[2] / "docs" / "seccomp.md"
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
@@ -418,7 +418,7 @@ As in a kernel built without them, so that programs choose another way by themse
 """
 
 
-def table(groups: tuple[Group, ...]) -> str:
+def table(groups: tuple[SyscallGroup, ...]) -> str:
     rows = (f"| {group.title} | {group.reason} | {' '.join(f'`{name}`' for name in group.names)} |" for group in groups)
     return "\n".join(["| Group | Why | Calls |", "|---|---|---|", *rows])
 

@@ -15,8 +15,8 @@ import pytest
 from gloveport.model import Limits
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.run.limit_watch import Watch
-from gloveport.sandbox.run.supervisor import Attendant
+from gloveport.sandbox.run.limit_watch import LimitWatch
+from gloveport.sandbox.run.supervisor import Supervisor
 
 SECONDS = 2.0
 TINY = "import os\nwhile True: os.write(1, b'x'); os.write(2, b'y')"
@@ -53,13 +53,13 @@ async def heard(command: list[str], seconds: float, *, on_terminal: bool = False
         held = stack.enter_context(
             contextlib.closing(KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner))
         )
-        watch = Watch(limits=limits, clock=Clock(), group=None, inner=inner, held=held)
-        attendant = Attendant(watch=watch, channel=channel, report_bytes=1024, over=over, ends_with_report=False)
+        watch = LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, held=held)
+        supervisor = Supervisor(watch=watch, channel=channel, report_bytes=1024, over=over, ends_with_report=False)
         for number, _ in pairs:
             os.set_blocking(number, False)
-            attendant.collect(stack.enter_context(FileIO(number)), sink)
+            supervisor.collect(stack.enter_context(FileIO(number)), sink)
         far.close()
-        await attendant.attend()
+        await supervisor.run()
     return sink.total
 
 

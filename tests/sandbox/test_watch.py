@@ -8,7 +8,7 @@ from pathlib import Path
 from gloveport.model import Limits
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
-from gloveport.sandbox.run.limit_watch import Watch
+from gloveport.sandbox.run.limit_watch import LimitWatch
 
 SPIN = """
 import select
@@ -38,7 +38,7 @@ def test_a_run_that_computes_without_end_weighs_less_for_as_long(tree, start):
         print(file=child.stdin, flush=True)
         inner = os.pidfd_open(child.pid)
         memory = KernelMemory(memory_bytes=Limits().memory_bytes, group=group, pid=child.pid, inner=inner)
-        watch = Watch(limits=Limits(), clock=Clock(), group=group, inner=inner, held=memory)
+        watch = LimitWatch(limits=Limits(), clock=Clock(), group=group, inner=inner, held=memory)
 
         def look_until_other(present):
             deadline = time.monotonic() + 30

@@ -14,7 +14,7 @@ from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import make_plan
-from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.pool import zygote_process
 from gloveport.server import build
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ async def server(folder, request):
         shares = (Mount(source=str(folder), target=INSIDE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         plan = make_plan(Program(name="command"), grant, system)
-        async with zygote.start(backend, plan) as running:
+        async with zygote_process.start(backend, plan) as running:
             yield running
 
 
@@ -84,7 +84,7 @@ def shell(server):
         program = Program(name="command", argv=("/bin/bash", "-c", command), directory=INSIDE, **more)
         async with server.fork(kept) as child, anyio.create_task_group() as tasks:
             hand = None if attend is None else lambda console: tasks.start_soon(attend, console, out)
-            outcome = await child.run(program, value_bytes=256, stdout=out, stderr=err, hand=hand)
+            outcome = await child.run(program, value_bytes=256, stdout=out, stderr=err, on_console=hand)
         return outcome.exit_code, out.data.decode(), err.data.decode()
 
     return run

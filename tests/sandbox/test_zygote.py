@@ -12,7 +12,7 @@ from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
-from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.pool import zygote_process
 from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ async def forks(environ):
         waiting = config.model_copy(update={"pool": PoolSize(forked=1)})
         stocks = build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
         plan = stocks[0].maker.plan
-        async with zygote.start(engine.sandbox.cold, plan) as running:
+        async with zygote_process.start(engine.sandbox.cold, plan) as running:
             yield running
 
 

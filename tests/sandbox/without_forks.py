@@ -66,7 +66,7 @@ async def main(directory: Path) -> None:
         warn_of_cold_start(checks)
         found["checks"] = {check.name: [check.state, check.detail, check.repair] for check in checks}
         with anyio.fail_after(60):  # by now every fork server has been tried as well
-            await next(stock for stock in engine.sandbox.stocks if not stock.maker.program.forked).filled()
+            await next(stock for stock in engine.sandbox.stocks if not stock.maker.program.forked).wait_filled()
         found["said"] = [
             (await engine.execute(Request(language=language, code=code), caller="test")).stdout.text
             for language, code in PROGRAMS.items()

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from gloveport.config import Config, Sandboxing
-from gloveport.limits.admission import Admission
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Limits, Mount, Policy
 from gloveport.server.protocol import INSTRUCTIONS, make_server
 
@@ -210,7 +210,7 @@ async def test_the_audit_log_names_the_client_as_it_names_itself(connect, record
 
 async def test_a_name_that_a_client_claims_gives_it_no_share_of_its_own(engine, environ, era, eventually):
     """E4: else each new name would drive another's run out of a full queue."""
-    door = Admission(concurrent_runs=1, queue_length=2, queue_seconds=30)
+    door = AdmissionQueue(concurrent_runs=1, queue_length=2, queue_seconds=30)
     server = make_server(dataclasses.replace(engine, admission=door), Config(), environ, "stdio")
 
     async def run_as(name):

@@ -13,7 +13,7 @@ from gloveport.engine.readonly_workers import Readers
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Kept, make_plan
-from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.pool import zygote_process
 from gloveport.server import build
 from gloveport.workspace.program import ProgramOutput, RunProgram
 
@@ -33,12 +33,12 @@ async def fork_server(root: Path):
         backend, system = build.bubblewrap(config, launcher, tree), build.system_of(build.init_of(config), tree)
         shares = (Mount(source=str(root), target=WORKSPACE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
-        async with zygote.start(backend, make_plan(Program(name="command"), grant, system)) as server:
+        async with zygote_process.start(backend, make_plan(Program(name="command"), grant, system)) as server:
             yield server
 
 
 @contextlib.asynccontextmanager
-async def running(server: zygote.Zygote, below: str) -> AsyncIterator[RunProgram]:
+async def running(server: zygote_process.ZygoteProcess, below: str) -> AsyncIterator[RunProgram]:
     """A ``RunProgram`` whose workspace is the directory ``below`` of the fork server's."""
     async with anyio.create_task_group() as tasks:
         yield Readers(make=server.fork, kept=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
@@ -59,7 +59,7 @@ class _Said:
         return False
 
 
-def careless(server: zygote.Zygote, below: str) -> RunProgram:
+def careless(server: zygote_process.ZygoteProcess, below: str) -> RunProgram:
     """A ``RunProgram`` whose programs may start others; the host is read-only for them, too."""
 
     async def run(argv, *, variables, seconds, most_bytes):

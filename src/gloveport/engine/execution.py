@@ -26,7 +26,7 @@ from gloveport.guard import Asker, Guard
 from gloveport.hub.calls import Calls, Ledger, LookUp
 from gloveport.hub.discovery import Discovery
 from gloveport.hub.hub import Hub
-from gloveport.limits.admission import Admission
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
     Execute,
     Grant,
@@ -111,7 +111,7 @@ class Engine:
     missing: Mapping[Language, str]
     spool: Path
     audit: AuditLog
-    admission: Admission
+    admission: AdmissionQueue
     archive: Archive
     # Not init: a copy with another policy must not have them.
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, LimitName, Program
-from gloveport.sandbox.base import Walls
+from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console
 from gloveport.sandbox.plan import Kept
@@ -92,7 +92,7 @@ class _Reader:
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     jobs: int = 0
-    walls: Walls | None = None
+    walls: IsolationReport | None = None
     killed_by: LimitName | None = None
     failure: Exception | None = None
     is_gone: bool = False
@@ -112,14 +112,14 @@ class _Reader:
                 async with make(kept) as child:
                     self.walls = child.walls
                     program = Program(name="jobs", argv=(child.plan.interpreter[0], *_JOBS))
-                    with clock.stopped():  # each job has a time of its own
+                    with clock.pause():  # each job has a time of its own
                         outcome = await child.run(
                             program,
                             value_bytes=_VALUE_BYTES,
                             stdout=self.stdout,
                             stderr=self.stderr,
                             clock=clock,
-                            hand=self._begin,
+                            on_console=self._begin,
                         )
                     self.killed_by = outcome.killed_by
         except (SandboxError, OSError) as error:
@@ -186,7 +186,7 @@ class Readers:
     kept: tuple[Kept, ...]
     target: str
     tasks: TaskGroup
-    walls: Walls | None = None
+    walls: IsolationReport | None = None
     _idle: list[_Reader] = field(default_factory=list)
     _turns: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
 

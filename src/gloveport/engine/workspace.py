@@ -141,7 +141,7 @@ class Workspace:
             stdout=sinks["stdout"],
             stderr=sinks["stderr"],
             clock=guard.clock,
-            hand=command.begin,
+            on_console=command.begin,
         )
         for sink in sinks.values():
             sink.finish()

@@ -147,7 +147,7 @@ def run_here(program):
     return run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
 
 
-def sealed(text):
+def write_sealed(text):
     """A descriptor of memory that holds ``text`` and that nobody can change any more, read from its start."""
     memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(memory, "wb", closefd=False) as file:
@@ -208,7 +208,7 @@ def run_child(program, inputs):
 def rehearse():
     """Do once what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
     json.loads(json.dumps({"program": {"text": "", "rlimits": {}}}).encode())
-    os.close(sealed(""))
+    os.close(write_sealed(""))
     dict(os.environ)
 
 
@@ -237,7 +237,7 @@ def run(host):
         inputs = {}
         if not program["terminal"]:
             inputs = dict(zip(program["inputs"], ahead, strict=True))
-            inputs = inputs or {program["descriptor"]: sealed(program["text"])}
+            inputs = inputs or {program["descriptor"]: write_sealed(program["text"])}
         if not program["report"]:
             execute(program, inputs)
         report = run_child(program, inputs)

@@ -71,7 +71,7 @@ TERMINALS = b"newinstance,ptmxmode=0666,mode=0620,max=32"  # the host has some t
 REAP_MILLISECONDS = 5000
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
 
-# What programs can't replace, which a mount is, and what they can't write either; see ``kept``.
+# What programs can't replace, which a mount is, and what they can't write either; see ``protect_calls``.
 OPENAT2, OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 437, 428, 429, 442
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
@@ -105,11 +105,11 @@ def clone(flags):
     """
     pid = _libc.syscall(SYS_CLONE[os.uname().machine], flags | signal.SIGCHLD, 0, 0, 0, 0)
     if pid < 0:
-        raise failed("clone")
+        raise last_error("clone")
     return pid
 
 
-def failed(what):
+def last_error(what):
     """The error of the libc call that has failed just now."""
     code = ctypes.get_errno()
     return OSError(code, f"{what}: {os.strerror(code)}")
@@ -167,7 +167,7 @@ def new_keeper(keepers):
 # -- Walls -----------------------------------------------------------------------------------------------------------
 
 
-def walls(host, profile, landlock, keep):
+def wall_calls(host, profile, landlock, keep):
     """The calls by which a child makes its walls, in their order, as ``init.perform`` takes them."""
     first = GROUPS + profile["groups"]
     return [
@@ -177,20 +177,20 @@ def walls(host, profile, landlock, keep):
         (os.dup2, (first, 0)),
         (os.dup2, (first, 1)),
         (os.close, (first,)),
-        *furniture(profile, first),
-        *kept(keep, first + 1),
-        *doors(host, profile["doors"], first + 1),
-        *new_user(first),
+        *mount_calls(profile, first),
+        *protect_calls(keep, first + 1),
+        *door_calls(host, profile["doors"], first + 1),
+        *user_namespace_calls(first),
         # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
         *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
-        *no_capabilities(),
+        *drop_capabilities_calls(),
         (_libc.prctl, (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, profile["filter"][0], 0, 0)),
         *landlock,
         *(call for group in range(GROUPS, first) for call in ((os.write, (group, b"0")), (os.close, (group,)))),
     ]
 
 
-def furniture(profile, first):
+def mount_calls(profile, first):
     """File systems and loopback of the new namespaces. The root and what is bound in it are the zygote's, read-only.
 
     Leaves ``/proc/sys`` open, as it was before it was made read-only, as ``first``.
@@ -214,7 +214,9 @@ def furniture(profile, first):
     return [
         *((_libc.mount, mount) for mount in before),
         (os.open, ("/proc/sys", os.O_PATH | os.O_CLOEXEC)),
-        *written(first, ((b"net/%s" % name.encode(), value.encode()) for name, value in profile["sysctls"].items())),
+        *write_calls(
+            first, ((b"net/%s" % name.encode(), value.encode()) for name, value in profile["sysctls"].items())
+        ),
         *((_libc.mount, mount) for mount in after),
         (os.chdir, (os.environ["HOME"],)),
         (_libc.socket, (socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 0)),
@@ -223,7 +225,7 @@ def furniture(profile, first):
     ]
 
 
-def kept(places, first):
+def protect_calls(places, first):
     """Mount each place over itself: so it can be neither replaced nor, where it is to be read-only, written.
 
     ``places``: pairs of a path in a directory that programs may write, and a word of ``KEPT``; what lies above another
@@ -246,7 +248,7 @@ def kept(places, first):
     return [*calls, (os.close, (root,))] if places else []
 
 
-def doors(host, addresses, first):
+def door_calls(host, addresses, first):
     """Listen at these addresses, and give the host the sockets, all of them. ``first`` is the number of the first."""
     numbers = range(first, first + len(addresses))
     places = [
@@ -267,7 +269,7 @@ def doors(host, addresses, first):
     return [*listening, *sent] if addresses else []
 
 
-def written(directory, settings):
+def write_calls(directory, settings):
     """Write to files below an open directory, or by their whole path. The next free descriptor is used."""
     return [
         call
@@ -280,7 +282,7 @@ def written(directory, settings):
     ]
 
 
-def new_user(first):
+def user_namespace_calls(first):
     """Enter a user namespace that owns none of the other namespaces and can have none below it.
 
     One of its own, since processes and pending signals are counted per user namespace: children use up their own alone.
@@ -291,10 +293,10 @@ def new_user(first):
         (b"/proc/self/gid_map", b"%d 0 1" % INSIDE),
         (b"user/max_user_namespaces", b"0"),  # below /proc/sys
     ]
-    return [(_libc.unshare, (CLONE_NEWUSER,)), *written(first, settings), (os.close, (first,))]
+    return [(_libc.unshare, (CLONE_NEWUSER,)), *write_calls(first, settings), (os.close, (first,))]
 
 
-def no_capabilities():
+def drop_capabilities_calls():
     """Drop every capability of every set."""
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
@@ -305,7 +307,7 @@ def no_capabilities():
     ]
 
 
-def compiled(program):
+def pack_filter(program):
     """A system call filter, an array of ``struct sock_filter``, as ``PR_SET_SECCOMP`` takes it, and what keeps it."""
     code = ctypes.create_string_buffer(program, len(program))
     return struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)), code  # struct sock_fprog
@@ -401,8 +403,8 @@ class Zygote:
         self.events.register(CHANNEL, select.POLLIN)
 
     def keep(self, places):
-        """From now on keep these in each child; see ``kept``."""
-        self.walls = walls(self.host, self.profile, self.landlock, places)
+        """From now on keep these in each child; see ``protect_calls``."""
+        self.walls = wall_calls(self.host, self.profile, self.landlock, places)
 
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
@@ -436,7 +438,7 @@ class Zygote:
         keeper = new_keeper(self.keepers)
         try:
             if _libc.setns(keeper, CLONE_NEWPID):
-                raise failed("setns")
+                raise last_error("setns")
             try:
                 pid = clone(NAMESPACES)
                 if pid == 0:
@@ -506,7 +508,7 @@ def main():
     if refusal := find_refusal(init):
         init.send(host, {"refused": refusal})
         return
-    profile["filter"] = compiled(base64.b64decode(profile["filter"]))
+    profile["filter"] = pack_filter(base64.b64decode(profile["filter"]))
     init.add_packages()
     preload(profile["preload"])
     if profile["preload"] and init.TOOLS_DOOR in os.environ:

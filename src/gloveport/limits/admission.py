@@ -27,7 +27,7 @@ class _Waiter:
 
 
 @dataclass(kw_only=True)
-class Admission:
+class AdmissionQueue:
     """A bounded queue before a bounded number of places, shared fairly between callers.
 
     A free place goes round robin to the next caller that has somebody waiting; within one caller it is first come,

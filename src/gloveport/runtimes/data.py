@@ -63,35 +63,35 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
         own: Those of ``NAMES`` that it has itself. They are the operator's choice: nothing is mixed with them.
     """
     if own:
-        lacking = listed([name for name in NAMES if name not in own])
+        lacking = join_names([name for name in NAMES if name not in own])
         return Data(
             modules=tuple(own),
             env=_SETTINGS,
-            detail=f"{interpreter} has {listed(own)} itself" + (f", and no {lacking}" if lacking else ""),
+            detail=f"{interpreter} has {join_names(own)} itself" + (f", and no {lacking}" if lacking else ""),
             repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
         )
-    installed, mounts = _installed(tuple(sys.path))
+    installed, mounts = _find_installed(tuple(sys.path))
     if any(f"{PLACE}/{name}" not in mounts for name in NAMES):  # or by a distributor who does not say which files
-        return Data(detail=f"programs have no {listed(NAMES, last='or')}", repair=_INSTALL)
+        return Data(detail=f"programs have no {join_names(NAMES, last='or')}", repair=_INSTALL)
     if extension != EXTENSION_SUFFIXES[0]:
         return Data(
             detail=f"installed for {EXTENSION_SUFFIXES[0]}, but programs run on {interpreter}: {extension}",
             repair=f"set runtimes.python to {base()}, or install Gloveport with {interpreter}",
-            unusable=f"{listed(NAMES)} are installed for another version of Python (gloveport doctor)",
+            unusable=f"{join_names(NAMES)} are installed for another version of Python (gloveport doctor)",
         )
     compiled = Path(importlib.util.cache_from_source(f"{mounts[f'{PLACE}/{NAMES[0]}'].source}/__init__.py")).exists()
     return Data(
         modules=NAMES,
         mounts=tuple(mounts.values()),
         env={"PYTHONPATH": PLACE, **_SETTINGS},
-        detail=listed([f"{name} {installed[name].version}" for name in NAMES])
+        detail=join_names([f"{name} {installed[name].version}" for name in NAMES])
         + ("" if compiled else "; not compiled, so that each program that imports them takes a second more"),
         repair="" if compiled else f"{sys.executable} -m compileall -q {installed[NAMES[0]].locate_file('')}",
     )
 
 
 @functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
-def _installed(_path: tuple[str, ...]) -> tuple[Mapping[str, Distribution], Mapping[str, Mount]]:
+def _find_installed(_path: tuple[str, ...]) -> tuple[Mapping[str, Distribution], Mapping[str, Mount]]:
     """The extra's distributions by name, and what is mounted of them by place, when this was first asked for."""
     installed = _closure()
     return installed, {mount.target: mount for one in installed.values() for mount in _mounts(one)}
@@ -109,11 +109,11 @@ def _closure() -> dict[str, Distribution]:
             found[name] = distribution(name)
         except PackageNotFoundError:
             continue  # required on another platform or version: what is required here was installed
-        queue += _required(found[name])
+        queue += _requirements_of(found[name])
     return found
 
 
-def _required(one: Distribution) -> Iterator[str]:
+def _requirements_of(one: Distribution) -> Iterator[str]:
     """Names that a distribution requires, those of its own extras left out."""
     for requirement in one.requires or ():
         wanted, _, condition = requirement.partition(";")
@@ -140,6 +140,6 @@ def base() -> Path:
     return Path(sys.base_exec_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def listed(names: Sequence[str], last: str = "and") -> str:
+def join_names(names: Sequence[str], last: str = "and") -> str:
     """Join names as a sentence does."""
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

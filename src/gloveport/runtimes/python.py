@@ -77,7 +77,7 @@ class Python(Value):
         """What its programs can import, in words."""
         named = f"Python {self.version[0]}.{self.version[1]} has its standard library"
         if self.data.modules:
-            return f"{named}, {data.listed(self.data.modules)}"
+            return f"{named}, {data.join_names(self.data.modules)}"
         return f"{named}; {self.data.unusable}" if self.data.unusable else named
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime

@@ -43,7 +43,7 @@ class Sink(Protocol):
         """True when the stream's byte budget is spent and the run must end."""
 
 
-class Walls(Value):
+class IsolationReport(Value):
     """What the first process of a sandbox finds in force, as its kernel tells it, before any program is there."""
 
     mounts: tuple[tuple[int, int], ...]
@@ -61,7 +61,7 @@ class Child(Protocol):
     """A sandbox that is built, confined and waits for its one program."""
 
     @property
-    def walls(self) -> Walls:
+    def walls(self) -> IsolationReport:
         """What is in force in it."""
 
     @property
@@ -80,12 +80,12 @@ class Child(Protocol):
         stdout: Sink,
         stderr: Sink,
         clock: Clock | None = None,
-        hand: Callable[[Console], None] | None = None,
+        on_console: Callable[[Console], None] | None = None,
     ) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.
 
         ``clock``: what the wall-clock limit is counted by, from now; whoever has it may stop it for a while.
-        ``hand``: gets what one has in hand of the program when it has begun; without it, it reads nothing.
+        ``on_console``: gets what one has in hand of the program when it has begun; without it, it reads nothing.
 
         A cancelled call leaves the killing to the context the child came from.
         """

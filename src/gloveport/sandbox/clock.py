@@ -35,12 +35,12 @@ class Clock:
         return now - self._started - self._stood
 
     @property
-    def stands(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether it stands still just now."""
         return self._stopped is not None
 
     @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Stand still inside the context. Several may be inside at a time: it goes on when the last has left."""
         if not self._stops:
             self._stopped = self.now()

@@ -22,7 +22,7 @@ from gloveport.errors import ConfigError
 from gloveport.hub.calls import LookUp
 from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
-from gloveport.limits.admission import Admission
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.sampling.provider import Provider
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.pool.pool import Pool
@@ -116,7 +116,7 @@ async def assemble_on(
                 missing=host.missing,
                 spool=_spool(),
                 audit=audit,
-                admission=Admission(**dict(config.admission)),
+                admission=AdmissionQueue(**dict(config.admission)),
                 archive=archive,
             )
 

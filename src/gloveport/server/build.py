@@ -23,7 +23,7 @@ from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
 from gloveport.sandbox.plan import Network, Plan, System, make_plan
 from gloveport.sandbox.pool.fork_server import ForkServer
 from gloveport.sandbox.pool.pool import Maker, Stock
-from gloveport.sandbox.pool.prestart import Booter
+from gloveport.sandbox.pool.prestart import Prestarter
 
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
@@ -88,7 +88,7 @@ def stocks(
                 maker: Maker = (
                     ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
                     if program.forked
-                    else Booter(backend=backend, plan=plan, program=program)
+                    else Prestarter(backend=backend, plan=plan, program=program)
                 )
                 made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))
     return tuple(made)
@@ -121,7 +121,7 @@ def audit_bounds(config: Config) -> Bounds:
     )
 
 
-def cgroups(config: Config, launcher: Launcher) -> cgroup.Tree | None:
+def cgroups(config: Config, launcher: Launcher) -> cgroup.CgroupTree | None:
     """Where sandboxes get their groups; None where there is no such place. ``launcher`` removes it.
 
     Raises:
@@ -137,7 +137,7 @@ def cgroups(config: Config, launcher: Launcher) -> cgroup.Tree | None:
     return tree
 
 
-def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.Tree | None) -> Bubblewrap:
+def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None) -> Bubblewrap:
     """The backend that builds sandboxes."""
     settings = config.sandbox
     if os.geteuid() == 0:
@@ -161,7 +161,7 @@ def _refuse_uids_of_accounts(uids: range) -> None:
             )
 
 
-def system_of(init: python.Python, tree: cgroup.Tree | None) -> System:
+def system_of(init: python.Python, tree: cgroup.CgroupTree | None) -> System:
     """What every sandbox takes from this host. ``init`` runs the init process of each."""
     data = init.data
     return host.read_system(init.executable, init.binds, data.mounts, data.env, counts_memory=tree is not None)

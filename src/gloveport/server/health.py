@@ -5,7 +5,7 @@ from typing import Literal
 
 from gloveport.audit.log import AuditLog
 from gloveport.errors import AuditError
-from gloveport.limits.admission import Admission
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Value
 from gloveport.sandbox.detection.probe import Check
 
@@ -23,7 +23,7 @@ class Health(Value):
     checks: tuple[Check, ...]
 
 
-def health_of(admission: Admission, checks: Sequence[Check]) -> Health:
+def health_of(admission: AdmissionQueue, checks: Sequence[Check]) -> Health:
     """The health, by what was found."""
     full = admission.running >= admission.concurrent_runs
     missing = any(check.state == "missing" for check in checks)

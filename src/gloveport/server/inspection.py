@@ -212,7 +212,7 @@ async def _data_check(config: Config, host: Host, plan: Callable[[Program], Plan
     return Check(name="data", state=state, detail=data.detail, repair=data.repair)
 
 
-def _cgroup_checks(tree: cgroup.Tree | None) -> list[Check]:
+def _cgroup_checks(tree: cgroup.CgroupTree | None) -> list[Check]:
     if tree is not None:
         detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
         return [Check(name="cgroups", state="enforced", detail=detail), _disk_check(tree)]
@@ -231,7 +231,7 @@ def _cgroup_checks(tree: cgroup.Tree | None) -> list[Check]:
     ]
 
 
-def _disk_check(tree: cgroup.Tree) -> Check:
+def _disk_check(tree: cgroup.CgroupTree) -> Check:
     if can_limit_disks(tree):
         return Check(name="disks", state="enforced", detail="what all sandboxes read from disks a second is bounded")
     return Check(

@@ -45,7 +45,7 @@ class NotJsonError(Exception):
     """The value is no JSON."""
 
 
-class TooLargeError(Exception):
+class ValueTooLargeError(Exception):
     """The value's JSON is larger than the answer may be."""
 
 
@@ -113,10 +113,10 @@ def run(
     except BaseException as error:
         report.update(error=describe_error(error, sys.exc_info()[2]), exit_code=1)
         if sys.excepthook is not hook:  # the program's own, as the interpreter would call it
-            contained(sys.excepthook, type(error), error, error.__traceback__)
+            attempt(sys.excepthook, type(error), error, error.__traceback__)
     forked = os.getpid() != pid
     if forked and report["error"]:
-        contained(print, report["error"]["traceback"], end="", file=getattr(sys, "stderr", None))
+        attempt(print, report["error"]["traceback"], end="", file=getattr(sys, "stderr", None))
     (end or end_program)()
     clear_up(host, loader)
     if forked:  # the program forked and its child came to the end: that is no second report
@@ -311,7 +311,7 @@ def place(node: _ast.AST) -> dict[str, int]:
 
 def describe_value(value: object, limit: int, plain: Plain) -> dict:
     """Return the report's three keys for the program's value."""
-    fitting = contained(fit_json, value, limit, plain)
+    fitting = attempt(fit_json, value, limit, plain)
     if fitting:
         return {"value": fitting[0]}
     text, whole = show(value, limit)
@@ -320,13 +320,13 @@ def describe_value(value: object, limit: int, plain: Plain) -> dict:
 
 def fit_json(value: object, limit: int, plain: Plain) -> tuple[object]:
     """Return a copy of ``value`` that is JSON of at most ``limit`` bytes. Raises when there is none."""
-    copy = copy_json(value, Room(limit, plain), 0)
+    copy = copy_json(value, JsonBudget(limit, plain), 0)
     if len(json.dumps(copy, ensure_ascii=False, separators=(",", ":")).encode()) > limit:
-        raise TooLargeError
+        raise ValueTooLargeError
     return (copy,)
 
 
-class Room:
+class JsonBudget:
     """Bytes that are left for a value, and what counts as JSON in it besides."""
 
     def __init__(self, size: int, plain: Plain) -> None:
@@ -334,42 +334,42 @@ class Room:
         self.plain = plain
 
     def take(self, size: int) -> None:
-        """Use ``size`` bytes. Raises TooLargeError when there are not as many."""
+        """Use ``size`` bytes. Raises ValueTooLargeError when there are not as many."""
         self.left -= size
         if self.left < 0:
-            raise TooLargeError
+            raise ValueTooLargeError
 
 
-def copy_json(value: object, room: Room, depth: int) -> object:
-    """Return a copy made of JSON types, which no thread can change. Raises NotJsonError, TooLargeError.
+def copy_json(value: object, budget: JsonBudget, depth: int) -> object:
+    """Return a copy made of JSON types, which no thread can change. Raises NotJsonError, ValueTooLargeError.
 
-    ``room`` counts a lower bound of the encoded size, so that a huge value costs no more than one that fits.
+    ``budget`` counts a lower bound of the encoded size, so that a huge value costs no more than one that fits.
     """
     kind = type(value)
-    room.take(1)
+    budget.take(1)
     if value is None or kind is bool:
         return value
     if (kind is int and value.bit_length() <= INT_BITS) or (kind is float and value - value == 0):
         return value
     if kind is str:
-        room.take(len(value))
+        budget.take(len(value))
         value.encode()  # raises for a lone surrogate, at which most JSON readers stop
         return value
     if depth < DEPTH and (kind is list or kind is tuple):
-        return [copy_json(item, room, depth + 1) for item in value]
+        return [copy_json(item, budget, depth + 1) for item in value]
     if depth < DEPTH and kind is dict:
-        return {copy_key(key, room): copy_json(item, room, depth + 1) for key, item in value.items()}
-    for subclass, copy in room.plain:
+        return {copy_key(key, budget): copy_json(item, budget, depth + 1) for key, item in value.items()}
+    for subclass, copy in budget.plain:
         if kind is subclass:
-            return copy_json(copy(value), room, depth)
+            return copy_json(copy(value), budget, depth)
     raise NotJsonError
 
 
-def copy_key(key: object, room: Room) -> str:
-    """Return ``key`` if it is a string. Raises NotJsonError, TooLargeError."""
+def copy_key(key: object, budget: JsonBudget) -> str:
+    """Return ``key`` if it is a string. Raises NotJsonError, ValueTooLargeError."""
     if type(key) is not str:
         raise NotJsonError
-    return copy_json(key, room, DEPTH)
+    return copy_json(key, budget, DEPTH)
 
 
 def show(value: object, limit: int) -> tuple[str, bool]:
@@ -429,14 +429,14 @@ def name_of(kind: type) -> str:
 
 def describe_exit(stop: SystemExit) -> dict:
     """Return the report's keys for ``sys.exit``; a message goes to stderr, as the interpreter prints it."""
-    code = contained(getattr, stop, "code")
+    code = attempt(getattr, stop, "code")
     if code is None:
         return {}
     if issubclass(type(code), int):
         number = int.__int__(code)
         status = number & 0xFF if number.bit_length() < 64 else 0xFF
     else:
-        contained(print, code, file=getattr(sys, "stderr", None))
+        attempt(print, code, file=getattr(sys, "stderr", None))
         status = 1
     error = {"type": "SystemExit", "message": clip(text_of(code), TEXT_BYTES), "traceback": "", "errno": None}
     return {"error": error if status else None, "exit_code": status}
@@ -445,15 +445,15 @@ def describe_exit(stop: SystemExit) -> dict:
 def describe_error(error: BaseException, trace: TracebackType | None) -> dict:
     """Return the report's ``error``. ``error`` keeps none but the program's frames."""
     BaseException.with_traceback(error, own_frames(trace))
-    contained(cut_causes, error)
-    contained(add_source, error)
-    number = contained(errno_of, error)
+    attempt(cut_causes, error)
+    attempt(add_source, error)
+    number = attempt(errno_of, error)
     return {
         "type": name_of(type(error)),
         "message": clip(text_of(error), TEXT_BYTES),
-        "traceback": clip(contained(format_error, error) or f"{name_of(type(error))}: {text_of(error)}\n", TEXT_BYTES),
+        "traceback": clip(attempt(format_error, error) or f"{name_of(type(error))}: {text_of(error)}\n", TEXT_BYTES),
         "errno": number,
-        "is_scratch_full": contained(is_scratch_full) if number == ENOSPC else None,
+        "is_scratch_full": attempt(is_scratch_full) if number == ENOSPC else None,
     }
 
 
@@ -538,7 +538,7 @@ def errno_of(error: BaseException | None) -> int | None:
 
 def is_scratch_full() -> bool:
     """Tell whether no byte, or no file, has room in a file system of the program's own. Terminals run out as well."""
-    return any(0 in (room.f_bavail, room.f_favail) for room in map(os.statvfs, ("/tmp", "/dev/shm")))
+    return any(0 in (system.f_bavail, system.f_favail) for system in map(os.statvfs, ("/tmp", "/dev/shm")))
 
 
 def text_of(value: object) -> str:
@@ -560,7 +560,7 @@ def clip(text: str, limit: int) -> str:
     return f"{head}\n... {len(text) - len(head) - len(tail)} characters left out ...\n{tail}"
 
 
-def contained(call: Callable, *arguments: object, **options: object) -> object:
+def attempt(call: Callable, *arguments: object, **options: object) -> object:
     """Return what ``call`` returns, or None when it raises."""
     try:
         return call(*arguments, **options)
@@ -574,8 +574,8 @@ def contained(call: Callable, *arguments: object, **options: object) -> object:
 def end_program() -> None:
     """End the program as the interpreter would: threads, then exit handlers."""
     if "threading" in sys.modules:
-        contained(getattr(sys.modules["threading"], "_shutdown", None))
-    contained(atexit._run_exitfuncs)  # noqa: SLF001 - the interpreter's own end, which os._exit would skip
+        attempt(getattr(sys.modules["threading"], "_shutdown", None))
+    attempt(atexit._run_exitfuncs)  # noqa: SLF001 - the interpreter's own end, which os._exit would skip
 
 
 def clear_up(host: ModuleType, loader: Callable[[], Loader | None]) -> None:
@@ -589,7 +589,7 @@ def clear_up(host: ModuleType, loader: Callable[[], Loader | None]) -> None:
             remnant.namespace[name] = None
         gc.collect()
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
-        contained(lambda name: getattr(sys, name).flush(), name)
+        attempt(lambda name: getattr(sys, name).flush(), name)
 
 
 def is_alone() -> bool:

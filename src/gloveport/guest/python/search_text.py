@@ -44,7 +44,7 @@ def search_file(search, name, context):
     with open(descriptor, "rb", buffering=LOOKED_AT) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode) or b"\0" in file.peek():
             return
-        print(json.dumps({"type": "begin", "data": {"path": told(name)}}, separators=(",", ":")))
+        print(json.dumps({"type": "begin", "data": {"path": text_or_base64(name)}}, separators=(",", ":")))
         before = collections.deque(maxlen=context)
         after = 0
         for number, line in enumerate(lines(file), 1):
@@ -55,7 +55,7 @@ def search_file(search, name, context):
                 for early in before:
                     write("context", name, *early)
                 before.clear()
-                write("match", name, number, line, [len(encoded(text[:end])) for end in found.span()])
+                write("match", name, number, line, [len(encode(text[:end])) for end in found.span()])
                 after = context
             elif after:
                 write("context", name, number, line)
@@ -77,12 +77,12 @@ def lines(file):
 
 def write(kind, name, number, line, span=None):
     """Write one line as ripgrep does."""
-    submatches = [{"start": span[0], "end": span[1]}] if span else []
-    data = {"path": told(name), "lines": told(line), "line_number": number, "submatches": submatches}
+    data = {"path": text_or_base64(name), "lines": text_or_base64(line), "line_number": number}
+    data["submatches"] = [{"start": span[0], "end": span[1]}] if span else []
     print(json.dumps({"type": kind, "data": data}, separators=(",", ":")))
 
 
-def told(value):
+def text_or_base64(value):
     """Text, or Base64 of what is no UTF-8."""
     try:
         return {"text": value.decode()}
@@ -90,7 +90,7 @@ def told(value):
         return {"bytes": base64.b64encode(value).decode()}
 
 
-def encoded(text):
+def encode(text):
     """The bytes that a piece of text was."""
     return text.encode("utf-8", "surrogateescape")
 

@@ -8,9 +8,9 @@ import json
 import os
 import sys
 
-from gloveport_tools.arguments import compact, listed, properties_of, require_json, typed_by
+from gloveport_tools.arguments import as_list, compact, properties_of, require_json, typed_by
 from gloveport_tools.channel import Channel
-from gloveport_tools.host import Host
+from gloveport_tools.host import HostClient
 from gloveport_tools.results import ToolError, ToolResult
 from gloveport_tools.tree import table
 
@@ -58,7 +58,7 @@ def run(arguments):
         return [USAGE]
     if DOOR not in os.environ:
         raise ToolError("tools", "unavailable", "there are none", "This sandbox has been granted no servers.")
-    host = Host(Channel(os.environ[DOOR]))
+    host = HostClient(Channel(os.environ[DOOR]))
     match arguments:
         case []:
             done = servers(host)
@@ -121,7 +121,7 @@ def search(host, words):
 def usage_of(tool):
     """How a tool is called."""
     schema = tool["input_schema"]
-    required = listed(schema.get("required"))
+    required = as_list(schema.get("required"))
     rows = [
         (f"--{name}", "|".join(sorted(typed_by(one))), "required" if name in required else "", about(one))
         for name, one in properties_of(schema).items()

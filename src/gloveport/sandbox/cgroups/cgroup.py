@@ -1,6 +1,6 @@
 """Cgroups of version 2 or 1: limits and accounts of a whole sandbox.
 
-A ``Tree`` is this server's own place, which ``delegation.py`` finds: it holds one group per sandbox and nothing
+A ``CgroupTree`` is this server's own place, which ``delegation.py`` finds: it holds one group per sandbox and nothing
 else. Whatever still lives in a group dies with it; no process is moved or killed but those of sandboxes.
 """
 
@@ -48,7 +48,7 @@ class Counters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tree:
+class CgroupTree:
     """Where groups are made: one directory per controller (version 1), or one for all (version 2)."""
 
     version: Literal[1, 2]
@@ -56,7 +56,7 @@ class Tree:
     """Controller → directory of this server. Version 1 has ``cpuacct`` as a further one, and perhaps ``DISKS``."""
 
     @contextlib.contextmanager
-    def group(self, name: str, limits: Limits) -> Iterator["Group"]:
+    def group(self, name: str, limits: Limits) -> Iterator["Cgroup"]:
         """A group with these limits; on leaving, whatever still lives in it is killed and the group removed.
 
         Raises:
@@ -73,8 +73,8 @@ class Tree:
                         os.mkdir(path)  # noqa: PTH102 - on the way of each run: pathlib takes longer than the kernel
                         made.callback(remove, path)
                     paths[controller] = path
-                accounts = made.enter_context(_opened(_ACCOUNTS[self.version], paths))
-                group = Group(version=self.version, paths=paths, accounts=accounts)
+                accounts = made.enter_context(_open_accounts(_ACCOUNTS[self.version], paths))
+                group = Cgroup(version=self.version, paths=paths, accounts=accounts)
                 group.limit(limits)
             except OSError as error:
                 raise SandboxError(
@@ -94,7 +94,7 @@ class Tree:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class Cgroup:
     """The group of one sandbox."""
 
     version: Literal[1, 2]
@@ -119,13 +119,13 @@ class Group:
             # Of a period that each new group begins with, whatever that of the group above is.
             _write(f"{cpu}/cpu.cfs_quota_us", _quota(limits.cpus, _PERIOD_MICROSECONDS))
 
-    def lower(self, present: Limits, wanted: Limits) -> None:
+    def lower_limits(self, present: Limits, wanted: Limits) -> None:
         """Write limits that are lower, if any is."""
         names = ("memory_bytes", "processes", "cpus")
         if any(getattr(present, name) != getattr(wanted, name) for name in names):
             self.limit(wanted)
 
-    def weigh(self, weight: float) -> None:
+    def set_weight(self, weight: float) -> None:
         """Set the share of processor time among sandboxes that compete for it: 1 is that of a running program."""
         if self.version == 2:
             _write(f"{self.paths['cpu']}/cpu.weight", round(100 * weight))
@@ -144,7 +144,7 @@ class Group:
         for name, value in values:  # what is between the two is no more than the group above may have
             _write(f"{self.paths['cpu']}/{name}", value)
 
-    def stops(self) -> int:
+    def throttled_periods(self) -> int:
         """In how many periods it has used up what it could have in one, and stopped."""
         words = _read_where_present(f"{self.paths['cpu']}/cpu.stat").split()
         return _value(words, b"nr_throttled") if words else 0
@@ -163,7 +163,7 @@ class Group:
             _write(f"{path}/cgroup.procs", pid)
 
     @contextlib.contextmanager
-    def entrances(self) -> Iterator[tuple[int, ...]]:
+    def open_entrances(self) -> Iterator[tuple[int, ...]]:
         """Descriptors by which a process of ours that helps moves itself in: it writes ``0`` to each.
 
         To move another process, the kernel stops all forks of the host until every processor has taken note. Under
@@ -255,7 +255,7 @@ class Group:
 
 
 @contextlib.contextmanager
-def _opened(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[dict[str, FileIO]]:
+def _open_accounts(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[dict[str, FileIO]]:
     """Files of a group, to be read. A file's name begins with its controller."""
     with contextlib.ExitStack() as stack:
         files: dict[str, FileIO] = {}

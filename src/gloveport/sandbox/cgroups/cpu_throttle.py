@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gloveport.model import Limits
-from gloveport.sandbox.cgroups.cgroup import Group
+from gloveport.sandbox.cgroups.cgroup import Cgroup
 
 LOOK_SECONDS: Final = 0.25
 _WEIGHT: Final = 1 / 64
@@ -37,7 +37,7 @@ _FEW_PROCESSES: Final = 8
 
 
 @dataclass(kw_only=True)
-class Pace:
+class CpuThrottle:
     """The weight and the quota of one group.
 
     Attributes:
@@ -45,7 +45,7 @@ class Pace:
         spent: Processor seconds that it had used at the last look.
     """
 
-    group: Group
+    group: Cgroup
     limits: Limits
     spent: float = 0.0
     _weight: float = 1.0
@@ -69,7 +69,7 @@ class Pace:
         self.spent, self._looked = cpu_seconds, now
         weight = _WEIGHT if cpus > _HEAVY_CPUS else 1.0
         if weight != self._weight:
-            self.group.weigh(weight)
+            self.group.set_weight(weight)
             self._weight = weight
         is_slowed = self._cpus is not None  # and stays so, or it would have few processes at each look alone
         if cpus <= _HEAVY_CPUS:
@@ -83,7 +83,7 @@ class Pace:
             self.group.limit_cpus(self.limits.cpus)
 
     def _slow_down(self, cpus: float, seconds: float) -> None:
-        before, self._stops = self._stops, self.group.stops()
+        before, self._stops = self._stops, self.group.throttled_periods()
         periods = seconds * 1_000_000 / _PERIOD_MICROSECONDS
         if self._cpus is not None and self._stops - before >= _OFTEN * periods:
             wanted = _RISE * self._cpus

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroups.cgroup import CONTROLLERS, DISKS, Tree, remove
+from gloveport.sandbox.cgroups.cgroup import CONTROLLERS, DISKS, CgroupTree, remove
 from gloveport.sandbox.reaper.reaper import LEAF, members
 
 _PREFIX = "gloveport-"
@@ -33,7 +33,7 @@ def detect(
     *,
     own: Path = Path("/proc/self/cgroup"),
     claim: Callable[[Sequence[Path]], None] = _keep_to_ourselves,
-) -> Tree:
+) -> CgroupTree:
     """Find where this process may make groups with memory, pids and cpu limits, and make this server's directory there.
 
     ``claim``: is told of each directory before it is made: see ``Launcher.claim``.
@@ -59,7 +59,7 @@ def detect(
     )
 
 
-def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> Tree:
+def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> CgroupTree:
     """Use the group we are in, or the one above when a server has stepped aside into its leaf before."""
     mounted = root if (root / "cgroup.controllers").exists() else root / "unified"
     if "" not in memberships:
@@ -80,7 +80,7 @@ def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequ
     except OSError:
         directory.rmdir()
         raise
-    return Tree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
+    return CgroupTree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
 
 
 def _hand_on(base: Path, controllers: str) -> None:
@@ -113,7 +113,7 @@ def _step_aside(base: Path) -> None:
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> Tree:
+def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> CgroupTree:
     """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
     controllers = (*CONTROLLERS, "cpuacct")
     if missing := [name for name in controllers if name not in memberships]:
@@ -142,7 +142,7 @@ def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequ
             _sweep(disks)
             (disks / name).mkdir()
             directories[DISKS] = disks / name
-    return Tree(version=1, directories=directories)
+    return CgroupTree(version=1, directories=directories)
 
 
 def _find_disks(root: Path, memberships: Mapping[str, str]) -> Path | None:

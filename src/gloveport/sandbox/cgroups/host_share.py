@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroups.cgroup import DISKS, Tree
+from gloveport.sandbox.cgroups.cgroup import DISKS, CgroupTree
 
 _OPERATION_BYTES = 64 * 1024
 _NO_DISKS = ("loop", "ram", "zram")  # memory, and files on the others
 
 
-def limit_share(tree: Tree, *, memory_share: float, read_bytes: int) -> None:
+def limit_share(tree: CgroupTree, *, memory_share: float, read_bytes: int) -> None:
     """Bound what all sandboxes use together.
 
     Of what they write to disks nothing is bounded. Whoever waits for a disk while it writes may hold up the file
@@ -33,7 +33,7 @@ def limit_share(tree: Tree, *, memory_share: float, read_bytes: int) -> None:
         raise SandboxError(f"the cgroup of all sandboxes: {error}") from error
 
 
-def can_limit_disks(tree: Tree) -> bool:
+def can_limit_disks(tree: CgroupTree) -> bool:
     """Whether there is a controller that bounds reads from disks."""
     return DISKS in tree.directories or (tree.directories["memory"] / "io.max").exists()
 
@@ -44,7 +44,7 @@ def read_disks(blocks: Path = Path("/sys/block")) -> list[str]:
     return [device.read_text().strip() for device in devices]
 
 
-def _limit_memory(tree: Tree, most: int) -> None:
+def _limit_memory(tree: CgroupTree, most: int) -> None:
     memory = tree.directories["memory"]
     if tree.version == 2:
         _write_where_present(memory / "memory.max", str(most))
@@ -54,7 +54,7 @@ def _limit_memory(tree: Tree, most: int) -> None:
         _write_where_present(memory / name, str(most))
 
 
-def _limit_disk(tree: Tree, disk: str, read_bytes: int) -> None:
+def _limit_disk(tree: CgroupTree, disk: str, read_bytes: int) -> None:
     operations = read_bytes // _OPERATION_BYTES
     if tree.version == 2:
         _write_where_present(tree.directories["memory"] / "io.max", f"{disk} rbps={read_bytes} riops={operations}")
@@ -63,7 +63,7 @@ def _limit_disk(tree: Tree, disk: str, read_bytes: int) -> None:
             _write_where_present(tree.directories[DISKS] / f"blkio.throttle.read_{name}_device", f"{disk} {most}")
 
 
-def _available_bytes(tree: Tree) -> int:
+def _available_bytes(tree: CgroupTree) -> int:
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     name = "memory.max" if tree.version == 2 else "memory.limit_in_bytes"
     for directory in tree.directories["memory"].parents:

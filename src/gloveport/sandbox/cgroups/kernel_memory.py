@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from gloveport.model import MIB
 from gloveport.sandbox.cgroups import epoll_watches, file_locks
-from gloveport.sandbox.cgroups.cgroup import Group
+from gloveport.sandbox.cgroups.cgroup import Cgroup
 
 _SHARE = 1 / 4
 _LEAST_BYTES = 32 * MIB
@@ -51,7 +51,7 @@ class KernelMemory:
     """
 
     memory_bytes: int
-    group: Group | None
+    group: Cgroup | None
     pid: int
     inner: int
     _socket_tables: Sequence[FileIO] | None = None
@@ -80,7 +80,7 @@ class KernelMemory:
         self._stop_reclaim()
         self._opened.close()
 
-    def _is_share_exceeded(self, group: Group) -> bool:
+    def _is_share_exceeded(self, group: Cgroup) -> bool:
         """Version 1 counts what the kernel keeps for the next time with what is in use: names of files, above all. So
         the kernel is asked to free that before anybody is ended for it. A process of its own asks, for it can be ended:
         against a program that makes more the whole time the kernel would go on for ever.
@@ -167,7 +167,7 @@ def _count_in(table: FileIO) -> int:
 
 
 @contextlib.asynccontextmanager
-async def leftovers_freed(group: Group | None) -> AsyncIterator[None]:
+async def free_leftovers(group: Cgroup | None) -> AsyncIterator[None]:
     """On leaving, when no process is left in it, have freed what the kernel keeps of a group, where it is much.
 
     Nobody else wants it, and when the group is removed it would count as nobody's.

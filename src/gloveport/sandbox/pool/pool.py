@@ -24,10 +24,10 @@ from gloveport.sandbox.run.confined import Confined
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
 _GROWTH = 4  # agents that ask for several things at once ask for a few
-_AFTER_SECONDS = 0.003  # the answer goes first; what would be buried is killed already
+_AFTER_SECONDS = 0.003  # the answer goes first; what would be removed is killed already
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
-_MOST_BURIALS = 32
+_MOST_REMOVALS = 32
 
 _log = logging.getLogger(__name__)
 
@@ -48,21 +48,21 @@ class Maker(Protocol):
             SandboxError: It can't be made.
         """
 
-    async def keep(self) -> None:
+    async def maintain(self) -> None:
         """Keep up what ``make`` needs, until cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
+class WaitingSandbox:
     """A sandbox that waits, and what ends it."""
 
     child: Confined
-    grave: contextlib.AsyncExitStack
+    cleanup: contextlib.AsyncExitStack
 
-    async def bury(self) -> None:
+    async def remove(self) -> None:
         """End what is left of it. What can't be ended is nobody's fault who waits, so it is only logged."""
         try:
-            await self.grave.aclose()
+            await self.cleanup.aclose()
         except (SandboxError, OSError) as error:
             _log.warning("a sandbox could not be cleared away: %s", error.args[0])
 
@@ -83,7 +83,7 @@ class Stock:
     maker: Maker
     size: int
     idle_seconds: float
-    _waiting: deque[Waiting] = field(default_factory=deque)
+    _waiting: deque[WaitingSandbox] = field(default_factory=deque)
     _wanted: int = 1
     _last_taken: float = field(default_factory=time.monotonic)
     _change: anyio.Event = field(default_factory=anyio.Event)
@@ -92,21 +92,21 @@ class Stock:
     _made: int = 0
     """How many of its sandboxes are there, handed out or not."""
 
-    _buried: anyio.Event = field(default_factory=anyio.Event)
+    _removed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def waiting(self) -> int:
         """How many there are."""
         return len(self._waiting)
 
-    async def filled(self) -> None:
+    async def wait_filled(self) -> None:
         """Return when as many wait as shall."""
         while self._missing() > 0:
             if self._full.is_set():
                 self._full = anyio.Event()
             await self._full.wait()
 
-    async def take(self, plan: Plan) -> Waiting | None:
+    async def take(self, plan: Plan) -> WaitingSandbox | None:
         """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
         self._last_taken = time.monotonic()
         if len(self._waiting) <= 1:
@@ -114,7 +114,7 @@ class Stock:
         while self._waiting:
             waiting = self._waiting.popleft()
             self._change.set()
-            if await _handed_out(waiting, plan):
+            if await _hand_out(waiting, plan):
                 return waiting
         if not self.maker.is_quick():
             return None
@@ -122,23 +122,23 @@ class Stock:
             waiting = await self._make()
         except SandboxError:  # if it is this host that fails, building it cold fails too, and says why
             return None
-        return waiting if await _handed_out(waiting, plan) else None
+        return waiting if await _hand_out(waiting, plan) else None
 
     def retire(self) -> None:
         """Make no more, and end when the last that was handed out is gone."""
         self._retired.set()
 
-    async def keep(self) -> None:
+    async def maintain(self) -> None:
         """Keep it, until it is retired and its last sandbox gone, or until cancelled."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.maker.keep)
+            tasks.start_soon(self.maker.maintain)
             async with anyio.create_task_group() as filling:
                 filling.start_soon(self._fill)
                 await self._retired.wait()
                 filling.cancel_scope.cancel()
             while self._made:
-                self._buried = anyio.Event()
-                await self._buried.wait()
+                self._removed = anyio.Event()
+                await self._removed.wait()
             tasks.cancel_scope.cancel()
 
     async def _fill(self) -> None:
@@ -164,46 +164,46 @@ class Stock:
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await self._change.wait()
                     continue
-                await self._look_through()
+                await self._remove_excess()
         finally:
             with anyio.CancelScope(shield=True):
                 while self._waiting:
-                    await self._waiting.pop().bury()
+                    await self._waiting.pop().remove()
 
-    async def _look_through(self) -> None:
+    async def _remove_excess(self) -> None:
         """Remove those that died waiting, and what is too many."""
         for waiting in [waiting for waiting in self._waiting if waiting.child.is_over()]:
             self._waiting.remove(waiting)
-            await waiting.bury()
+            await waiting.remove()
         if time.monotonic() - self._last_taken >= self.idle_seconds:
             self._wanted = 1
         while len(self._waiting) > self._wanted:
-            await self._waiting.pop().bury()
+            await self._waiting.pop().remove()
 
     def _missing(self) -> int:
         return max(0, self._wanted - len(self._waiting))
 
-    async def _make(self) -> Waiting:
+    async def _make(self) -> WaitingSandbox:
         async with contextlib.AsyncExitStack() as stack:
             self._made += 1
-            stack.callback(self._unmade)  # when all of it is gone
+            stack.callback(self._count_removed)  # when all of it is gone
             child = await stack.enter_async_context(self.maker.make())
-            return Waiting(child=child, grave=stack.pop_all())
+            return WaitingSandbox(child=child, cleanup=stack.pop_all())
 
-    def _unmade(self) -> None:
+    def _count_removed(self) -> None:
         self._made -= 1
-        self._buried.set()
+        self._removed.set()
 
 
-async def _handed_out(waiting: Waiting, plan: Plan) -> bool:
-    """Narrow a waiting sandbox to ``plan``. One that is dead, or can't be narrowed, is buried."""
+async def _hand_out(waiting: WaitingSandbox, plan: Plan) -> bool:
+    """Narrow a waiting sandbox to ``plan``. One that is dead, or can't be narrowed, is removed."""
     try:
         if not waiting.child.is_over():
             waiting.child.narrow(plan)
             return True
     except (OSError, SandboxError):  # it holds more memory already than the plan allows, say
         pass
-    await waiting.bury()
+    await waiting.remove()
     return False
 
 
@@ -219,15 +219,15 @@ class Pool:
     cold: Sandbox
     stocks: tuple[Stock, ...]
     _tasks: TaskGroup | None = None
-    _burials: int = 0
-    _buried: anyio.Event = field(default_factory=anyio.Event)
+    _removals: int = 0
+    _removed: anyio.Event = field(default_factory=anyio.Event)
 
-    async def cleared(self) -> None:
+    async def wait_cleared(self) -> None:
         """Return when nothing is left of any run that has ended."""
-        while self._burials:
-            if self._buried.is_set():
-                self._buried = anyio.Event()
-            await self._buried.wait()
+        while self._removals:
+            if self._removed.is_set():
+                self._removed = anyio.Event()
+            await self._removed.wait()
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -236,7 +236,7 @@ class Pool:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             for stock in self.stocks:
-                tasks.start_soon(stock.keep)
+                tasks.start_soon(stock.maintain)
             try:
                 yield
             except Exception as error:  # noqa: BLE001 - whoever uses the pool shall not see it wrapped in a group
@@ -254,7 +254,7 @@ class Pool:
             stock.retire()
         if self._tasks is not None:
             for stock in stocks:
-                self._tasks.start_soon(stock.keep)
+                self._tasks.start_soon(stock.maintain)
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
@@ -270,26 +270,26 @@ class Pool:
         try:
             yield waiting.child
         except BaseException:
-            await waiting.bury()
+            await waiting.remove()
             raise
-        if self._tasks is None or self._burials >= _MOST_BURIALS:
-            await waiting.bury()
+        if self._tasks is None or self._removals >= _MOST_REMOVALS:
+            await waiting.remove()
         else:
-            self._burials += 1
-            self._tasks.start_soon(self._bury, waiting)
+            self._removals += 1
+            self._tasks.start_soon(self._remove_later, waiting)
 
-    async def _take(self, plan: Plan) -> Waiting | None:
+    async def _take(self, plan: Plan) -> WaitingSandbox | None:
         for stock in self.stocks if self._tasks else ():
             if stock.maker.fits(plan):
                 return await stock.take(plan)
         return None
 
-    async def _bury(self, waiting: Waiting) -> None:
+    async def _remove_later(self, waiting: WaitingSandbox) -> None:
         try:
             await anyio.sleep(_AFTER_SECONDS)
         finally:
             try:
-                await waiting.bury()
+                await waiting.remove()
             finally:
-                self._burials -= 1
-                self._buried.set()
+                self._removals -= 1
+                self._removed.set()

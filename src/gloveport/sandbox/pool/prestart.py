@@ -12,7 +12,7 @@ from gloveport.sandbox.run.confined import Confined
 
 
 @dataclass(frozen=True, kw_only=True)
-class Booter:
+class Prestarter:
     """A ``pool.Maker``: builds sandboxes, and boots their interpreter.
 
     Attributes:
@@ -36,11 +36,11 @@ class Booter:
         """See ``pool.Maker``."""
         async with self.backend.build(self.plan) as child:
             if child.group is not None:
-                child.group.weigh(cgroup.BACKGROUND)
+                child.group.set_weight(cgroup.BACKGROUND)
             await child.boot(self.program)
             if child.group is not None:
-                child.group.weigh(1)
+                child.group.set_weight(1)
             yield child
 
-    async def keep(self) -> None:
+    async def maintain(self) -> None:
         """See ``pool.Maker``: nothing."""

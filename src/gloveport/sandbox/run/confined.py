@@ -19,15 +19,15 @@ from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Program
-from gloveport.sandbox.base import Outcome, Sink, Walls
+from gloveport.sandbox.base import IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.limit_watch import Watch
-from gloveport.sandbox.run.supervisor import Attendant
+from gloveport.sandbox.run.limit_watch import LimitWatch
+from gloveport.sandbox.run.supervisor import Supervisor
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
@@ -87,8 +87,8 @@ class Confined:
     channel: socket.socket
     pid: int
     inner: FileIO
-    walls: Walls
-    group: cgroup.Group | None
+    walls: IsolationReport
+    group: cgroup.Cgroup | None
     streams: Streams
     doors: tuple[socket.socket, ...]
     rlimits: Mapping[str, tuple[int, int]]
@@ -164,7 +164,7 @@ class Confined:
             OSError, SandboxError: A limit can't be lowered so far any more, or its cgroup is gone.
         """
         if self.group is not None:
-            self.group.lower(self.plan.limits, plan.limits)
+            self.group.lower_limits(self.plan.limits, plan.limits)
         self.plan = plan
 
     async def run(
@@ -175,7 +175,7 @@ class Confined:
         stdout: Sink,
         stderr: Sink,
         clock: Clock | None = None,
-        hand: Callable[[Console], None] | None = None,
+        on_console: Callable[[Console], None] | None = None,
     ) -> Outcome:
         """See ``sandbox.base.Child``."""
         clock = clock or Clock()
@@ -183,17 +183,17 @@ class Confined:
         inner = self.inner.fileno()
         limits = self.plan.limits
         held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
-        watch = Watch(limits=limits, clock=clock, group=self.group, inner=inner, held=held, spent=self._spent)
+        watch = LimitWatch(limits=limits, clock=clock, group=self.group, inner=inner, held=held, spent=self._spent)
         try:
-            if hand is not None:
-                hand(await self._begin(program, value_bytes))
+            if on_console is not None:
+                on_console(await self._begin(program, value_bytes))
             elif self._stdin is None:
                 await self._hand_over(program, value_bytes, {})
             elif self._text is not None:
                 _seal(self._text, program.text)
         except (GuestError, OSError) as error:
             raise SandboxError(f"the sandbox died before its program came, or took nothing: {error}") from error
-        attendant = Attendant(
+        supervisor = Supervisor(
             watch=watch,
             channel=self.channel,
             report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
@@ -201,18 +201,18 @@ class Confined:
             ends_with_report=self.ends_with_report,
         )
         if self._stdin is not None:
-            attendant.feed(self._stdin, program.text if self._text is None else "\n")
-        attendant.collect(self._terminal or self.streams.stdout, stdout)
-        attendant.collect(self.streams.stderr, stderr)
+            supervisor.feed(self._stdin, program.text if self._text is None else "\n")
+        supervisor.collect(self._terminal or self.streams.stdout, stdout)
+        supervisor.collect(self.streams.stderr, stderr)
         if self._notes is not None:
-            attendant.note(self._notes)
+            supervisor.note(self._notes)
         with contextlib.closing(held):
-            await attendant.attend()
-        report = _bounded(attendant.report, value_bytes)
+            await supervisor.run()
+        report = _bound_value(supervisor.report, value_bytes)
         counters = watch.finish()
         if watch.broken:
             exit_code = None
-        elif attendant.ended_by_report:
+        elif supervisor.ended_by_report:
             exit_code = _code_in(report)
         else:
             exit_code = await self.exit_code()
@@ -286,7 +286,7 @@ class Confined:
 _READY = b"R"
 
 
-def checked(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int], ...]) -> Walls:
+def check_ready(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int], ...]) -> IsolationReport:
     """Refuse a sandbox whose first process does not find every inner wall in force, and each mount as it was named.
 
     Args:
@@ -299,7 +299,7 @@ def checked(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int]
         GuestError: It did not say.
     """
     try:
-        walls = Walls.model_validate(ready)
+        walls = IsolationReport.model_validate(ready)
     except ValidationError as error:
         raise GuestError("its first process did not tell what is in force") from error
     for wall in ("seccomp", "no_new_privs", "no_capabilities"):
@@ -325,7 +325,7 @@ def _code_in(report: JsonValue) -> int | None:
     return code & 0xFF if isinstance(code, int) else 1
 
 
-def _bounded(report: JsonValue, value_bytes: int) -> JsonValue:
+def _bound_value(report: JsonValue, value_bytes: int) -> JsonValue:
     """``report`` with a value that can be written as JSON, and no larger than an honest guest's.
 
     The guest limits a text before it is quoted. A number beyond every float was read as infinity: it becomes null.

@@ -61,7 +61,7 @@ async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] 
 
 
 @dataclass(kw_only=True)
-class Incoming:
+class FrameReader:
     """One frame that comes out of a sandbox, piece by piece. What comes after it is not looked at.
 
     Attributes:
@@ -115,9 +115,9 @@ async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
     """One frame and the sender's process id.
 
     Raises:
-        GuestError: As ``Incoming.take``, or the other end is gone.
+        GuestError: As ``FrameReader.take``, or the other end is gone.
     """
-    incoming = Incoming(channel=channel)
+    incoming = FrameReader(channel=channel)
     while not incoming.take():
         await anyio.wait_readable(channel)
     if incoming.message is None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.cgroups.cpu_throttle import Pace
+from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 
 
 @dataclass(kw_only=True)
-class Watch:
+class LimitWatch:
     """Watches one run.
 
     Attributes:
@@ -27,21 +27,21 @@ class Watch:
 
     limits: Limits
     clock: Clock
-    group: cgroup.Group | None
+    group: cgroup.Cgroup | None
     inner: int
     held: KernelMemory
     spent: float = 0.0
     broken: LimitName | None = None
     _ended: bool = False
-    _pace: Pace | None = field(init=False)
+    _pace: CpuThrottle | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pace = None if self.group is None else Pace(group=self.group, limits=self.limits, spent=self.spent)
+        self._pace = None if self.group is None else CpuThrottle(group=self.group, limits=self.limits, spent=self.spent)
 
     @property
     def seconds_left(self) -> float:
         """Until it has to end, if the clock does not stop before; infinity where it stands, or the run has ended."""
-        return math.inf if self._ended or self.clock.stands else self.limits.wall_seconds - self.clock.seconds
+        return math.inf if self._ended or self.clock.is_paused else self.limits.wall_seconds - self.clock.seconds
 
     def look(self) -> None:
         """End the run if it has broken a limit."""

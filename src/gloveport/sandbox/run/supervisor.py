@@ -23,7 +23,7 @@ from gloveport.event_loop import Ready, Selector, wait_ready
 from gloveport.fairness import Pace
 from gloveport.sandbox.base import Sink
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.limit_watch import Watch
+from gloveport.sandbox.run.limit_watch import LimitWatch
 
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
@@ -41,7 +41,7 @@ _NOTHING: dict[str, JsonValue] = {"value": None, "value_type": None, "value_trun
 
 
 @dataclass(kw_only=True)
-class Attendant:
+class Supervisor:
     """Attends to one run.
 
     Attributes:
@@ -52,7 +52,7 @@ class Attendant:
         ended_by_report: Whether one has.
     """
 
-    watch: Watch
+    watch: LimitWatch
     channel: socket.socket
     report_bytes: int
     over: FileIO | socket.socket
@@ -111,7 +111,7 @@ class Attendant:
         """What was reported; None when nothing was."""
         if not self._takes_notes:
             return self._report
-        noted = self._noted()
+        noted = self._last_note()
         if self.ended_by_report:
             return noted
         if not isinstance(self._report, dict):
@@ -119,14 +119,14 @@ class Attendant:
         # An interpreter has ended, and how was told by its parent. What a killed one has said is not its last word.
         return {**(_NOTHING if noted is None or self._report.get("signal") else noted), **self._report}
 
-    async def attend(self) -> None:
+    async def run(self) -> None:
         """Return when the program is over and all that it has said has been heard, or nothing else counts any more.
 
         All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
         end: a descriptor that was sent over a socket and never received outlives its sender.
         """
-        incoming = frames.Incoming(channel=self.channel, max_bytes=self.report_bytes)
-        self._add(self.channel, functools.partial(self._hear, incoming))
+        incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
+        self._add(self.channel, functools.partial(self._take_report, incoming))
         self._add(self.over, self._end)
         turns, pace = 0, Pace()
         with self._events:
@@ -193,7 +193,7 @@ class Attendant:
             self._small_reads += len(data) < _SMALL_BYTES
         return data == b""
 
-    def _hear(self, incoming: frames.Incoming) -> bool:
+    def _take_report(self, incoming: frames.FrameReader) -> bool:
         """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
         self._small_reads += 1
         try:
@@ -217,7 +217,7 @@ class Attendant:
         self.ended_by_report = self._notes.endswith(_LAST)
         return False
 
-    def _noted(self) -> dict[str, JsonValue] | None:
+    def _last_note(self) -> dict[str, JsonValue] | None:
         """The last whole line of an interpreter's reports, if it is one."""
         lines = self._notes.rsplit(b"\n", 2)
         try:

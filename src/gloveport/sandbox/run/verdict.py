@@ -16,7 +16,7 @@ from gloveport.sandbox.base import Outcome
 _TEXT = Annotated[str, Field(max_length=1 << 16)]
 
 
-class _Error(Value):
+class _ReportedError(Value):
     type: _TEXT
     message: _TEXT
     traceback: _TEXT
@@ -24,16 +24,16 @@ class _Error(Value):
     is_scratch_full: bool | None = None
 
 
-class _Report(Value):
+class _GuestReport(Value):
     value: JsonValue
     value_type: _TEXT | None
     value_truncated: bool
-    error: _Error | None
+    error: _ReportedError | None
     exit_code: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
     signal: Annotated[int, Field(ge=1, le=64)] | None = None
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """The judged part of a result."""
 
     status: Status
@@ -82,7 +82,7 @@ _HINTS: dict[LimitName, str] = {
 }
 
 
-def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
+def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> RunVerdict:
     """The verdict on a run that was started.
 
     Args:
@@ -108,7 +108,7 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> Verdict:
         hit["output_bytes"] = None
     limits_hit = tuple(hit)
     status = _status(outcome.killed_by, ended_by, limits_hit, failed=failed)
-    return Verdict(
+    return RunVerdict(
         status=status,
         value=report.value if report and not failed else None,
         value_type=report.value_type if report and not failed else None,
@@ -125,14 +125,14 @@ def _hint(limits_hit: tuple[LimitName, ...], *, truncated: bool) -> str:
     return _HINTS.get(limits_hit[0], "") if limits_hit else ""
 
 
-def _parse(report: JsonValue) -> _Report | None:
+def _parse(report: JsonValue) -> _GuestReport | None:
     try:
-        return _Report.model_validate(report) if isinstance(report, dict) else None
+        return _GuestReport.model_validate(report) if isinstance(report, dict) else None
     except ValidationError:
         return None
 
 
-def _evidence(report: _Report | None, ended_by: int | None, stderr: str) -> list[LimitName]:
+def _evidence(report: _GuestReport | None, ended_by: int | None, stderr: str) -> list[LimitName]:
     """Limits that a failed run ran into, by signal, else errno, else the words it left."""
     if ended_by in _BY_SIGNAL:
         return [_BY_SIGNAL[ended_by]]
@@ -158,7 +158,7 @@ def _status(
     return "error" if failed else "ok"
 
 
-def _failure(report: _Report | None, code: int | None, ended_by: int | None) -> Failure:
+def _failure(report: _GuestReport | None, code: int | None, ended_by: int | None) -> Failure:
     """The failure in the guest's words where it has any."""
     if report is not None and report.error is not None:
         error = report.error

@@ -53,7 +53,7 @@ class When(NamedTuple):
 Checks: TypeAlias = "tuple[Unless | When, ...]"
 
 
-class Rule(NamedTuple):
+class ArgumentRule(NamedTuple):
     """What decides on calls whose arguments matter: the checks in order, then ``answer``."""
 
     name: str
@@ -118,42 +118,42 @@ def _plain(mode: int) -> Unless:
     return Unless(_low(mode), (0,), EPERM, mask=stat.S_ISUID | stat.S_ISGID)
 
 
-def _buffered(flags: int) -> Unless:
+def _refuse_direct_io(flags: int) -> Unless:
     """No O_DIRECT among the flags. The answer is that of file systems that don't know it."""
     return Unless(_low(flags), (0,), EINVAL, mask=os.O_DIRECT)
 
 
-def _vector(name: str) -> Rule:
+def _vector(name: str) -> ArgumentRule:
     promise = (
         "plain, appending and synchronous: RWF_NOWAIT tells what lies in the page cache, and so what others have read"
     )
-    return Rule(name, promise, (Unless(_low(5), (0,), EOPNOTSUPP, mask=_REFUSED_RWF),), ALLOW)
+    return ArgumentRule(name, promise, (Unless(_low(5), (0,), EOPNOTSUPP, mask=_REFUSED_RWF),), ALLOW)
 
 
-def _mode(name: str, mode: int) -> Rule:
+def _mode(name: str, mode: int) -> ArgumentRule:
     promise = (
         "no set-user-id or set-group-id file: in a directory of the host it would lend its owner's rights to everybody"
     )
-    return Rule(name, promise, (_plain(mode),), ALLOW)
+    return ArgumentRule(name, promise, (_plain(mode),), ALLOW)
 
 
-def _opening(name: str, flags: int) -> Rule:
+def _opening(name: str, flags: int) -> ArgumentRule:
     promise = (
         "no O_DIRECT: it passes the page cache by, and a few such readers make each write of the host wait for its"
         " disk; else as chmod, where a file is made"
     )
     making = (os.O_CREAT, _TMPFILE, os.O_CREAT | _TMPFILE)
     checks = (
-        _buffered(flags),
+        _refuse_direct_io(flags),
         Unless(_low(flags), making, ALLOW, mask=os.O_CREAT | _TMPFILE),
         _plain(flags + 1),
     )
-    return Rule(name, promise, checks, ALLOW)
+    return ArgumentRule(name, promise, checks, ALLOW)
 
 
-def _node(name: str, mode: int) -> Rule:
+def _node(name: str, mode: int) -> ArgumentRule:
     promise = "named pipes and plain files: a device node would be a way to the device; else as chmod"
-    return Rule(name, promise, (Unless(_low(mode), _NODES, EPERM, mask=_NODE_TYPE), _plain(mode)), ALLOW)
+    return ArgumentRule(name, promise, (Unless(_low(mode), _NODES, EPERM, mask=_NODE_TYPE), _plain(mode)), ALLOW)
 
 
 def _options(
@@ -174,29 +174,29 @@ def _options(
     )
 
 
-def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> Rule:
+def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> ArgumentRule:
     """``kinds``: of whom the second argument is the number, where the first says that."""
     promise = (
         "not of pid 1: to end a sandbox is to kill that, and it must get a processor to die; nor of groups and users"
     )
     of_one = (Unless(_low(0), kinds, EPERM),) if kinds else ()
-    return Rule(name, promise, (*of_one, Unless(_low(len(of_one)), (1,), ALLOW)), EPERM)
+    return ArgumentRule(name, promise, (*of_one, Unless(_low(len(of_one)), (1,), ALLOW)), EPERM)
 
 
 _RULES = (
-    Rule(  # flags: unsigned long, but the bit that is looked for lies in the low word
+    ArgumentRule(  # flags: unsigned long, but the bit that is looked for lies in the low word
         "mmap",
         "no MAP_HUGETLB: huge pages come from a pool of the whole host, which no limit on memory counts",
         (Unless(_low(3), (0,), EPERM, mask=_MAP_HUGETLB),),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "memfd_create",
         "no MFD_HUGETLB, as for mmap",
         (Unless(_low(1), (0,), EPERM, mask=_MFD_HUGETLB),),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "ioctl",
         "terminals, sockets and files as every program uses them. Not TIOCSTI or TIOCLINUX (type into the terminal of"
         " whoever started us), TIOCSETD (loads and enters terminal drivers), nor what single drivers and file systems"
@@ -207,7 +207,7 @@ _RULES = (
         ),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "prctl",
         "settings of the caller itself. No filter of its own (SECCOMP_RET_LOG writes to the host's log), no core"
         " scheduling (slows every processor of the host), no merging of memory (tells what lies in that of others),"
@@ -215,7 +215,7 @@ _RULES = (
         (Unless(_low(0), PRCTL_OPTIONS, EINVAL),),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "madvise",
         "no merging (as prctl), no MADV_PAGEOUT (takes shared files from the page cache), no test of broken memory",
         tuple(
@@ -224,7 +224,7 @@ _RULES = (
         ),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "fadvise64",
         "POSIX_FADV_DONTNEED succeeds and does nothing: to drop a shared file from the page cache and time its next"
         " read tells who else uses it, and makes everybody read it from the disk again",
@@ -232,14 +232,14 @@ _RULES = (
         ALLOW,
     ),
     *(_vector(name) for name in ("preadv2", "pwritev2")),
-    Rule(  # flags: unsigned long, but no namespace flag lies in the high word, and plain clone drops it
+    ArgumentRule(  # flags: unsigned long, but no namespace flag lies in the high word, and plain clone drops it
         "clone",
         "no CLONE_NEW*: see Namespaces; no CLONE_PARENT: a child of the fork server, whom it knows nothing of, outlives"
         " all of its namespace as a zombie, and whoever waits for the end of that waits for ever",
         (Unless(_low(0), (0,), EPERM, mask=_CLONE_NEW | _CLONE_PARENT),),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "socketpair",
         "AF_UNIX as stream or packets, which reach nobody but those who get an end: a datagram socket, though it has a"
         " partner, sends to any name, such as a socket of the host in a mounted directory",
@@ -249,17 +249,17 @@ _RULES = (
         ),
         ALLOW,
     ),
-    Rule(
+    ArgumentRule(
         "fcntl",
         "an allow-list. No F_SETLEASE: a lease on a mounted file of the same user stops whoever opens it for writing,"
         " for 45 seconds; no F_NOTIFY: thousands of watches on a shared directory slow each access to it by all of the"
         " host, and tell of it; no F_SETPIPE_SZ: large pipes use up what all processes of an ordinary user share; no"
         " F_SETFL with O_DIRECT, as open",
-        (Unless(_low(1), FCNTL_COMMANDS, EPERM), When(_low(1), _F_SETFL, (_buffered(2),), ALLOW)),
+        (Unless(_low(1), FCNTL_COMMANDS, EPERM), When(_low(1), _F_SETFL, (_refuse_direct_io(2),), ALLOW)),
         ALLOW,
     ),
     *(
-        Rule(
+        ArgumentRule(
             name,
             "no MSG_OOB: hardly used, and out-of-band data on AF_UNIX has been a way into the kernel (CVE-2025-38236)",
             (Unless(_low(flags), (0,), EPERM, mask=socket.MSG_OOB),),
@@ -267,7 +267,7 @@ _RULES = (
         )
         for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
     ),
-    Rule(
+    ArgumentRule(
         "setsockopt",
         "options that concern one socket alone. No membership in a multicast group: to tear down a million of them"
         " holds the lock of the host's network configuration for minutes; no filter, protocol (TCP_ULP), time stamp or"
@@ -276,14 +276,14 @@ _RULES = (
         _options({level: options.settable for level, options in OPTIONS.items()}, ignored={SOL_SOCKET: BUFFERS}),
         ENOPROTOOPT,
     ),
-    Rule(
+    ArgumentRule(
         "getsockopt",
         "options that may be set, and what they are besides. No SO_PEERPIDFD: the other end may be the server. What is"
         " left out answers ENOPROTOOPT",
         _options({level: {**options.settable, **options.readable} for level, options in OPTIONS.items()}),
         ENOPROTOOPT,
     ),
-    Rule(
+    ArgumentRule(
         "prlimit64",
         "no new RLIMIT_CORE: it is 1, which stops even a core handler of the host that reads a pipe; 0 does not",
         (
@@ -293,7 +293,7 @@ _RULES = (
         ),
         ALLOW,
     ),
-    Rule("setrlimit", "as prlimit64", (Unless(_low(0), (_RLIMIT_CORE,), ALLOW),), EPERM),
+    ArgumentRule("setrlimit", "as prlimit64", (Unless(_low(0), (_RLIMIT_CORE,), ALLOW),), EPERM),
     *(_scheduling(name) for name in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr")),
     _scheduling("setpriority", kinds=(_PRIO_PROCESS,)),
     _scheduling("ioprio_set", kinds=(_IOPRIO_WHO_PROCESS,)),
@@ -302,7 +302,7 @@ _RULES = (
     *(_opening(name, flags) for name, flags in (("open", 1), ("openat", 2))),
     _node("mknod", 1),
     _node("mknodat", 2),
-    Rule(
+    ArgumentRule(
         "personality",
         "ask, or take Linux or 32-bit Linux: others bring back weak memory layouts that help exploits",
         (Unless(_low(0), (_PER_LINUX, _PER_LINUX32, _PER_QUERY), EPERM),),
@@ -311,7 +311,7 @@ _RULES = (
 )
 
 
-def rules(families: frozenset[int]) -> tuple[Rule, ...]:
+def rules(families: frozenset[int]) -> tuple[ArgumentRule, ...]:
     """The rules on arguments.
 
     Args:
@@ -319,7 +319,7 @@ def rules(families: frozenset[int]) -> tuple[Rule, ...]:
     """
     return (
         *_RULES,
-        Rule(
+        ArgumentRule(
             "socket",
             "the granted families as streams or datagrams over their default protocol, TCP or UDP: no raw, netlink,"
             " packet, vsock or crypto socket, and none of the rarely used protocols that exploits come from",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Group(NamedTuple):
+class SyscallGroup(NamedTuple):
     """System calls that are decided alike, for one reason."""
 
     title: str
@@ -18,8 +18,8 @@ class Group(NamedTuple):
     names: tuple[str, ...]
 
 
-def _group(title: str, reason: str, names: str) -> Group:
-    return Group(title, reason, tuple(names.split()))
+def _group(title: str, reason: str, names: str) -> SyscallGroup:
+    return SyscallGroup(title, reason, tuple(names.split()))
 
 
 ALLOWED = (

@@ -171,7 +171,7 @@ async def _opened(
         target = plan.writable[0].target
         everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
         async with anyio.create_task_group() as tasks, registry.opened(grace, engine.spool) as commands:
-            tasks.start_soon(server.keep)
+            tasks.start_soon(server.maintain)
             try:
                 await server.check()
                 yield Workspace(

@@ -4,10 +4,10 @@ import sys
 
 from gloveport_tools.channel import Channel
 from gloveport_tools.code_executor import code_executor
-from gloveport_tools.host import Host
+from gloveport_tools.host import HostClient
 from gloveport_tools.language_model import language_model
 from gloveport_tools.results import PLAIN, ToolError, ToolResult
-from gloveport_tools.tree import Tools
+from gloveport_tools.tree import ToolsModule
 
 __all__ = ["PLAIN", "install"]
 
@@ -18,8 +18,8 @@ def install(address):
     Args:
         address: Where the host listens, such as ``127.0.0.3:3128``.
     """
-    host = Host(Channel(address))
+    host = HostClient(Channel(address))
     functions = code_executor(host)
-    tools = Tools(host, ToolError=ToolError, ToolResult=ToolResult, search_tools=functions["search_tools"])
+    tools = ToolsModule(host, ToolError=ToolError, ToolResult=ToolResult, search_tools=functions["search_tools"])
     sys.modules["tools"] = tools  # before any file of that name: what is documented is what is found
     return {"tools": tools, "llm": language_model(host), "ToolError": ToolError, **functions}

@@ -102,14 +102,14 @@ def typed_by(schema):
     if not isinstance(schema, dict):
         return set()
     kinds = schema.get("type", ())
-    found = {kinds} if isinstance(kinds, str) else {kind for kind in listed(kinds) if isinstance(kind, str)}
-    for choice in (*listed(schema.get("anyOf")), *listed(schema.get("oneOf"))):
+    found = {kinds} if isinstance(kinds, str) else {kind for kind in as_list(kinds) if isinstance(kind, str)}
+    for choice in (*as_list(schema.get("anyOf")), *as_list(schema.get("oneOf"))):
         found |= typed_by(choice)
-    values = [*listed(schema.get("enum")), *([schema["const"]] if "const" in schema else ())]
+    values = [*as_list(schema.get("enum")), *([schema["const"]] if "const" in schema else ())]
     return (found or {KINDS[type(value)] for value in values}) - {"null"}
 
 
-def listed(value):
+def as_list(value):
     """What should be a list, if it is one."""
     return value if isinstance(value, list) else []
 

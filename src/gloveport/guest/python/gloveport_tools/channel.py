@@ -21,7 +21,7 @@ CHUNK_BYTES = 1 << 16
 MOST_CONNECTIONS = 32  # the host answers on 64 at the same time; a thread that waits for one must not wait for ever
 
 
-class TooLargeError(ValueError):
+class RequestTooLargeError(ValueError):
     """A request is larger than the host takes."""
 
 
@@ -43,7 +43,7 @@ class Channel:
         self.here = _local()
 
     def ask(self, request):
-        """Send a request and wait for its answer's frame. From any thread. Raises OSError, TooLargeError."""
+        """Send a request and wait for its answer's frame. From any thread. Raises OSError, RequestTooLargeError."""
         frame = encode(0, request)
         if self.pid != os.getpid():
             self.begin()
@@ -80,7 +80,7 @@ class Channel:
             self.begin()
         link = getattr(self.here, "link", None)
         if link is None or link.loop is not loop:
-            link = self.here.link = Link(loop, asyncio.Lock())
+            link = self.here.link = LoopConnection(loop, asyncio.Lock())
         if link.transport is None:
             async with link.opening:
                 if link.transport is None:
@@ -88,7 +88,7 @@ class Channel:
         return await link.ask(request)
 
 
-class Link:
+class LoopConnection:
     """The connection of one event loop; a protocol, in asyncio's terms."""
 
     def __init__(self, loop, opening):
@@ -102,7 +102,7 @@ class Link:
     async def ask(self, request):
         """Send a request and wait for its answer's frame."""
         if self.transport is None:  # closed as soon as it was opened
-            raise gone()
+            raise closed_error()
         self.last += 1
         number = self.last
         frame = encode(number, request)
@@ -139,7 +139,7 @@ class Link:
         self.transport = None
         for answer in self.waiting.values():
             if not answer.done():
-                answer.set_exception(gone())
+                answer.set_exception(closed_error())
 
     def pause_writing(self):
         """See ``asyncio.BaseProtocol``: a request is in memory as a whole in any case."""
@@ -149,10 +149,10 @@ class Link:
 
 
 def encode(number, request):
-    """A request's frame. Raises TooLargeError."""
+    """A request's frame. Raises RequestTooLargeError."""
     body = json.dumps({"id": number, **request}, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     if len(body) > MAX_FRAME_BYTES:
-        raise TooLargeError(f"a request of {len(body)} bytes: the host takes {MAX_FRAME_BYTES}")
+        raise RequestTooLargeError(f"a request of {len(body)} bytes: the host takes {MAX_FRAME_BYTES}")
     return len(body).to_bytes(HEAD_BYTES, "big") + body
 
 
@@ -162,11 +162,11 @@ def receive(connection):
     while len(data) < HEAD_BYTES or len(data) < HEAD_BYTES + int.from_bytes(data[:HEAD_BYTES], "big"):
         chunk = connection.recv(CHUNK_BYTES)
         if not chunk:
-            raise gone()
+            raise closed_error()
         data += chunk
     return json.loads(data[HEAD_BYTES:].decode())
 
 
-def gone():
+def closed_error():
     """What is raised where the host has closed the connection."""
     return ConnectionResetError("the host has closed the connection")

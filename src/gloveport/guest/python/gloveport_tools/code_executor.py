@@ -3,7 +3,7 @@
 With one difference: a tool that fails raises ``ToolError``, which there was an answer like any other.
 """
 
-from gloveport_tools.results import Found, ToolError
+from gloveport_tools.results import FoundTools, ToolError
 from gloveport_tools.tree import Tool
 
 MOST_FOUND = 100  # of one search
@@ -23,12 +23,12 @@ def code_executor(host):
     async def discover_mcp_tools(search_terms=None):
         """The tools that have to do with any of these terms, with their schemas; without terms, all."""
         terms = [search_terms] if isinstance(search_terms, str) else search_terms or []
-        return found(await host.aio("search_tools", **search(" ".join(terms), MOST_FOUND, "full")))
+        return found_tools(await host.aio("search_tools", **search(" ".join(terms), MOST_FOUND, "full")))
 
     async def get_tool_schema(name):
         """The description and the schemas of ``mcp__server__tool``; None where there is no such tool."""
         try:
-            return described(await host.aio(name, "describe", server="", tool=name))
+            return describe_tool(await host.aio(name, "describe", server="", tool=name))
         except ToolError as error:
             if error.code in {"unknown_tool", "tool_not_granted"}:
                 return None
@@ -36,7 +36,7 @@ def code_executor(host):
 
     def search_tools(query, limit=10, detail="signatures"):
         """The tools that fit the words best, in the detail of ``names``, ``signatures`` or ``full``. May be awaited."""
-        return found(host.ask("search_tools", **search(query, limit, detail)))
+        return found_tools(host.ask("search_tools", **search(query, limit, detail)))
 
     return {
         "call_mcp_tool": call_mcp_tool,
@@ -55,12 +55,12 @@ def search(query, limit, detail):
     return {"operation": "search", "query": query, "limit": limit, "detail": detail}
 
 
-def found(answer):
+def found_tools(answer):
     """What a search has found."""
-    return Found([described(tool) for tool in answer["tools"]], answer["total"], answer["missing"])
+    return FoundTools([describe_tool(tool) for tool in answer["tools"]], answer["total"], answer["missing"])
 
 
-def described(tool):
+def describe_tool(tool):
     """A tool as discovery tells of it: by what it is called, what it does, what it takes and returns."""
     told = {
         "name": f"mcp__{tool['server']}__{tool['name']}",

@@ -1,10 +1,10 @@
 """What the host says, or the error that it says."""
 
-from gloveport_tools.channel import TooLargeError
+from gloveport_tools.channel import RequestTooLargeError
 from gloveport_tools.results import ToolError
 
 
-class Host:
+class HostClient:
     """Asks the host, and raises ToolError where the answer is one. ``name`` is what the error calls it."""
 
     def __init__(self, channel):
@@ -14,16 +14,16 @@ class Host:
         """Ask, and wait."""
         try:
             answer = self.channel.ask({"op": operation, **fields})
-        except (OSError, TooLargeError) as error:
-            raise failed(name, error) from None
+        except (OSError, RequestTooLargeError) as error:
+            raise failure_error(name, error) from None
         return value_of(name, answer)
 
     async def aio(self, name, operation, **fields):
         """Ask, while others go on."""
         try:
             answer = await self.channel.aio({"op": operation, **fields})
-        except (OSError, TooLargeError) as error:
-            raise failed(name, error) from None
+        except (OSError, RequestTooLargeError) as error:
+            raise failure_error(name, error) from None
         return value_of(name, answer)
 
 
@@ -35,8 +35,8 @@ def value_of(name, answer):
     raise ToolError(name, error["code"], error["message"], error.get("hint") or "")
 
 
-def failed(name, error):
+def failure_error(name, error):
     """The error where no answer came."""
-    if isinstance(error, TooLargeError):
+    if isinstance(error, RequestTooLargeError):
         return ToolError(name, "too_large", str(error), "Pass less, or the parts of it in several calls.")
     return ToolError(name, "unavailable", f"the host does not answer: {error}", "It may be shutting down; try later.")

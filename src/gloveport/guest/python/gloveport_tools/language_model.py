@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from gloveport_tools.arguments import require_json
-from gloveport_tools.results import Text
+from gloveport_tools.results import AwaitableText
 
 
 def language_model(host):
@@ -14,21 +14,25 @@ def language_model(host):
 
     def ask(prompt, system_prompt="", max_tokens=1000, model="", stream=False):  # noqa: ARG001, FBT002 - see above
         """Ask one question; return the answer."""
-        return Text(host.ask("llm.ask", "sample", **question(prompt, system_prompt, max_tokens, model))["text"])
+        return AwaitableText(
+            host.ask("llm.ask", "sample", **question(prompt, system_prompt, max_tokens, model))["text"]
+        )
 
     async def ask_aio(prompt, system_prompt="", max_tokens=1000, model="", stream=False):  # noqa: ARG001, FBT002
         """Ask one question while others go on; return the answer."""
         answer = await host.aio("llm.ask", "sample", **question(prompt, system_prompt, max_tokens, model))
-        return Text(answer["text"])
+        return AwaitableText(answer["text"])
 
     def think(messages, model="", max_tokens=1000, system_prompt="", stream=False):  # noqa: ARG001, FBT002
         """Continue a conversation of ``{"role": "user" | "assistant", "content": text}``; return the next message."""
-        return Text(host.ask("llm.think", "sample", **conversation(messages, system_prompt, max_tokens, model))["text"])
+        return AwaitableText(
+            host.ask("llm.think", "sample", **conversation(messages, system_prompt, max_tokens, model))["text"]
+        )
 
     async def think_aio(messages, model="", max_tokens=1000, system_prompt="", stream=False):  # noqa: ARG001, FBT002
         """Continue a conversation while others go on; return the next message."""
         answer = await host.aio("llm.think", "sample", **conversation(messages, system_prompt, max_tokens, model))
-        return Text(answer["text"])
+        return AwaitableText(answer["text"])
 
     ask.aio, think.aio = ask_aio, think_aio
     return SimpleNamespace(ask=ask, think=think)

@@ -127,7 +127,7 @@ class Block:
         return f"<{', '.join(word for word in told if word)}>"
 
 
-class Text(str):
+class AwaitableText(str):
     """A text that can be awaited, which gives the text, and iterated over asynchronously, which gives it once."""
 
     __slots__ = ()
@@ -143,7 +143,7 @@ class Text(str):
         return str, (str(self),)
 
 
-class Found(list):
+class FoundTools(list):
     """The tools that a search has found, the best first. Can be awaited, which gives the same.
 
     Attributes:
@@ -165,4 +165,4 @@ class Found(list):
 
 
 # Subclasses whose objects are JSON as what they derive from: a program may end with one, and that is its value.
-PLAIN = ((Text, str), (Found, list))
+PLAIN = ((AwaitableText, str), (FoundTools, list))

@@ -9,13 +9,13 @@ import operator
 from keyword import iskeyword
 from types import ModuleType
 
-from gloveport_tools.arguments import listed, properties_of, require_json, typed_by
+from gloveport_tools.arguments import as_list, properties_of, require_json, typed_by
 from gloveport_tools.results import ToolError, ToolResult
 
 TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
 
 
-class Tools(ModuleType):
+class ToolsModule(ModuleType):
     """Servers by attribute, such as ``tools.github``, or by their own name, such as ``tools["my-server"]``."""
 
     def __init__(self, host, **names):
@@ -23,20 +23,20 @@ class Tools(ModuleType):
         self.__dict__.update(names, _host=host)
 
     def __getattr__(self, name):
-        return Server(self._host, named(self, name))
+        return ToolServer(self._host, check_name(self, name))
 
     def __getitem__(self, name):
-        return Server(self._host, name)
+        return ToolServer(self._host, name)
 
     def __dir__(self):
         own = [name for name in self.__dict__ if not name.startswith("_")]
         return [*(server["exposed"] for server in self._host.ask("tools", "tree")["servers"]), *own]
 
     def __repr__(self):
-        return shown("tools", servers_of, self._host)
+        return text_or_error("tools", servers_of, self._host)
 
 
-class Server:
+class ToolServer:
     """Tools of one server by attribute, or by their own name: ``server["create-issue"]``."""
 
     __slots__ = ("_host", "_name")
@@ -46,7 +46,7 @@ class Server:
         self._name = name
 
     def __getattr__(self, name):
-        return Tool(self._host, self._name, named(self, name))
+        return Tool(self._host, self._name, check_name(self, name))
 
     def __getitem__(self, name):
         return Tool(self._host, self._name, name)
@@ -56,7 +56,7 @@ class Server:
         return [tool["exposed"] for tool in server["tools"]]
 
     def __repr__(self):
-        return shown(f"tools.{self._name}", tools_of, self._host, self._name)
+        return text_or_error(f"tools.{self._name}", tools_of, self._host, self._name)
 
 
 class Tool:
@@ -115,17 +115,17 @@ class Tool:
         return signature_of(self.describe()["input_schema"])
 
     def __repr__(self):
-        return shown(f"tools.{self._server}.{self.__name__}", declaration_of, self)
+        return text_or_error(f"tools.{self._server}.{self.__name__}", declaration_of, self)
 
 
-def named(owner, name):
+def check_name(owner, name):
     """A name that may be a server's or a tool's. Python asks for others itself, which must not be there."""
     if name.startswith("__"):
         raise AttributeError(f"{type(owner).__name__} has no attribute {name}")
     return name
 
 
-def shown(name, text_of, *arguments):
+def text_or_error(name, text_of, *arguments):
     """A text to be read, also where it can't be had."""
     try:
         return text_of(*arguments)
@@ -167,7 +167,7 @@ def signature_of(schema):
     """What a call takes, as Python says it: what must be passed first. ``...`` is the default of all that need not."""
     from inspect import Parameter, Signature
 
-    properties, required = properties_of(schema), listed(schema.get("required"))
+    properties, required = properties_of(schema), as_list(schema.get("required"))
     plain = [name for name in properties if name.isidentifier() and not iskeyword(name)]
     parameters = [
         Parameter(

@@ -21,14 +21,14 @@ from pydantic import JsonValue
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
-from gloveport.sandbox.base import Walls
+from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.cgroups.kernel_memory import leftovers_freed
+from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
 from gloveport.sandbox.launch.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
 from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.confined import Confined, Streams, checked
+from gloveport.sandbox.run.confined import Confined, Streams, check_ready
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
 _STATUS = struct.Struct("i")
@@ -38,7 +38,7 @@ _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
 
 @dataclass(kw_only=True)
-class Zygote:
+class ZygoteProcess:
     """A running fork server.
 
     Attributes:
@@ -77,23 +77,23 @@ class Zygote:
             with contextlib.ExitStack() as stack:
                 tree = self.backend.tree
                 group = stack.enter_context(tree.group(new_name("run"), self.plan.limits)) if tree else None
-                with self.spawned.diagnosing():
+                with self.spawned.report_failures():
                     with contextlib.ExitStack() as far:
                         channel, their_channel = socketpair(stack)
                         far.enter_context(their_channel)
                         status, their_status = socketpair(stack)
                         far.enter_context(their_status)
-                        groups = far.enter_context(group.entrances()) if group else ()
+                        groups = far.enter_context(group.open_entrances()) if group else ()
                         descriptors = their_channel.fileno(), their_status.fileno(), *groups
                         await self._ask(descriptors, kept)
                     inner = stack.enter_context(await frames.receive_descriptor(status))
-                async with leftovers_freed(group), _killed(inner, group):
-                    with self.spawned.diagnosing():
+                async with free_leftovers(group), _kill_on_exit(inner, group):
+                    with self.spawned.report_failures():
                         doors: tuple[socket.socket, ...] = ()
                         if self.plan.doors:
                             doors = await frames.receive_listeners(channel, self.plan.doors, stack)
                         ready, pid = await frames.expect(channel)
-                        walls = self._checked(ready.get("ready"))
+                        walls = self._check_ready(ready.get("ready"))
                         if group is not None and not groups:
                             group.attach(pid)
                         streams = stack.enter_context(Streams.open(self.spawned.uid))
@@ -109,7 +109,7 @@ class Zygote:
                         rlimits=self.plan.rlimits,
                         over=status,
                         ends_with_report=True,
-                        exit_code=functools.partial(_told, status),
+                        exit_code=functools.partial(_receive_exit_code, status),
                     )
                     with contextlib.closing(child):
                         yield child
@@ -162,16 +162,16 @@ class Zygote:
             self._child_ended = anyio.Event()
             await self._child_ended.wait()
 
-    def _checked(self, ready: JsonValue) -> Walls:
+    def _check_ready(self, ready: JsonValue) -> IsolationReport:
         """The walls that a child tells of. Its mounts are those of the fork server, which has told them."""
         told: JsonValue = ready
         if isinstance(ready, dict):
             told = {**ready, "mounts": [list(identity) for identity in self.shown]}
-        return checked(told, landlock_abi=self.backend.landlock_abi, shown=self.shown)
+        return check_ready(told, landlock_abi=self.backend.landlock_abi, shown=self.shown)
 
 
 @contextlib.asynccontextmanager
-async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
+async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[ZygoteProcess]:
     """A fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
 
     Raises:
@@ -181,9 +181,9 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
     with contextlib.ExitStack() as stack:
         tree = backend.tree
         group = stack.enter_context(tree.group(new_name("zygote"), _LIMITS)) if tree else None
-        async with backend.spawned(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
-            with spawned.diagnosing():
-                with group.entrances() if group else contextlib.nullcontext(()) as groups:
+        async with backend.spawn(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
+            with spawned.report_failures():
+                with group.open_entrances() if group else contextlib.nullcontext(()) as groups:
                     await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))})
                 ready, pid = await frames.expect(spawned.channel)
                 if "refused" in ready:
@@ -193,8 +193,8 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[Zygote]:
                 inner = await spawned.find_inner()
                 if group is not None:
                     group.attach(pid)
-                    group.weigh(cgroup.BACKGROUND)
-            yield Zygote(backend=backend, plan=plan, spawned=spawned, inner=inner)
+                    group.set_weight(cgroup.BACKGROUND)
+            yield ZygoteProcess(backend=backend, plan=plan, spawned=spawned, inner=inner)
 
 
 def _as_error(refusal: JsonValue, backend: Bubblewrap) -> ForkRefusedError:
@@ -225,7 +225,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
     }
 
 
-async def _told(status: socket.socket) -> int:
+async def _receive_exit_code(status: socket.socket) -> int:
     """What the fork server tells of the end of a child: its exit code, or the negative signal that ended it.
 
     Raises:
@@ -238,7 +238,7 @@ async def _told(status: socket.socket) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _killed(inner: FileIO, group: cgroup.Group | None) -> AsyncIterator[None]:
+async def _kill_on_exit(inner: FileIO, group: cgroup.Cgroup | None) -> AsyncIterator[None]:
     """On leaving, the pid namespace whose init this is is dead."""
     try:
         yield
