@@ -1,7 +1,7 @@
 """The same siege as an ordinary user, when root starts it: ``python -m bench.siege.ordinary [delegated] …``.
 
 ``delegated``: with cgroups that are handed over to that user, as ``systemd-run --user -p Delegate=yes`` does; version 1
-alone. The checkout and its interpreter may lie where no other user can go; ``tests/escape/ordinary.py`` shows them.
+alone. The checkout and its interpreter may lie where no other user can go; ``tests/ordinary.py`` shows them.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.escape.ordinary import reveal
+from tests.ordinary import become
 
 _CONTROLLERS: Final = ("memory", "pids", "cpu", "cpuacct", "blkio")
 _UID: Final = 65531  # of no account, and not that of the test suite, which may run meanwhile
@@ -17,16 +17,10 @@ _UID: Final = 65531  # of no account, and not that of the test suite, which may 
 
 def main() -> None:
     """Become that user, and go on."""
-    root = Path(__file__).resolve().parents[2]
-    needed = {root, Path(sys.prefix), Path(sys.base_prefix).resolve()}
-    reveal(sorted(path for path in needed if not any(path != other and path.is_relative_to(other) for other in needed)))
     delegated = sys.argv[1:2] == ["delegated"]
     if delegated:
         _enter_groups_of_its_own()
-    os.setgroups([])
-    os.setresgid(_UID, _UID, _UID)
-    os.setresuid(_UID, _UID, _UID)
-    os.chdir(root)
+    become(_UID)
     os.execv(sys.executable, [sys.executable, "-B", "-m", "bench.siege.siege", *sys.argv[1 + delegated :]])
 
 

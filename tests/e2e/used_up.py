@@ -14,9 +14,9 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from tests.escape.ordinary import become
+from tests import forked
+from tests.ordinary import become
 
-_SERVE = [str(Path(sys.executable).parent / "gloveport"), "serve"]
 _USE_UP = """
 import ctypes, errno, fcntl, json, os, resource, select, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -38,8 +38,9 @@ watched = [os.dup(0) for _ in range(5000)]
 try:
     while True:
         held.append(select.epoll())
+        register = held[-1].register
         for number in watched:
-            held[-1].register(number, 0)
+            register(number, 0)
 except OSError as error:
     told["epoll"] = errno.errorcode[error.errno]
 print(json.dumps(told), flush=True)
@@ -65,10 +66,9 @@ def _call(name: str, number: int) -> bytes:
 
 
 class _Stdio:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, command: forked.Gloveport, directory: Path) -> None:
         pipe = subprocess.PIPE
-        command = [*_SERVE, "--workspace", str(directory)]
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0)
+        self.process = command.start("serve", "--workspace", str(directory), stdin=pipe, stdout=pipe, bufsize=0)
         self.ask(_message("initialize", _INITIALIZE, 0))
         self.process.stdin.write(_message("notifications/initialized", {}))
 
@@ -88,8 +88,9 @@ class _Stdio:
 
 
 class _Http:
-    def __init__(self) -> None:
-        self.process = subprocess.Popen([*_SERVE, "--http", "--port", "0"], stderr=subprocess.PIPE, text=True)
+    def __init__(self, command: forked.Gloveport, config: Path) -> None:
+        serve = ("serve", "--http", "--port", "0", "--config", str(config))
+        self.process = command.start(*serve, stderr=subprocess.PIPE, text=True)
         self.url = next(line for line in self.process.stderr if "serving" in line).split()[-1]
         self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
@@ -118,20 +119,24 @@ def main() -> None:
     os.environ["GLOVEPORT_STATE"] = str(directory / "state")
     os.environ["HOME"] = str(directory)
     servers: dict[str, _Stdio | _Http] = {}
-    try:
-        sys.stdout.write(json.dumps(_ask_all(servers, directory)))
-    finally:
-        for server in servers.values():
-            server.process.kill()
+    with forked.gloveport() as command:
+        try:
+            sys.stdout.write(json.dumps(_ask_all(command, servers, directory)))
+        finally:
+            for server in servers.values():
+                server.process.kill()
 
 
-def _ask_all(servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str, object]:
-    servers |= {"stdio before": _Stdio(directory / "workspace"), "http before": _Http()}
+def _ask_all(command: forked.Gloveport, servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str, object]:
+    workspace, config = directory / "workspace", directory / "nothing-waits.toml"
+    config.write_text("[pool]\nforked = 0\nbooted = 0\n")  # it does at the others
+    config.chmod(0o600)
+    servers |= {"stdio before": _Stdio(command, workspace), "http before": _Http(command, config)}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _USE_UP], stdin=pipe, stdout=pipe, text=True) as user:
         told: dict[str, object] = {"used up": json.loads(user.stdout.readline())}
-        servers["stdio after"] = _Stdio(directory / "workspace")
-        servers["http after"] = _Http()
+        servers["stdio after"] = _Stdio(command, workspace)
+        servers["http after"] = _Http(command, config)
         told |= {name: server.all_calls() for name, server in servers.items()}
         user.communicate()
     told["again"] = servers["stdio before"].all_calls()

@@ -72,7 +72,7 @@ def main() -> int:
     names = [name for name in sys.argv[1:] if name != "--json"]
     batteries = [["tests.escape.battery"]]
     if os.geteuid() == 0:
-        batteries.append(["tests.escape.ordinary", str(ORDINARY_UID)])
+        batteries.append(["tests.ordinary", str(ORDINARY_UID), *batteries[0]])
     with ThreadPoolExecutor() as threads:  # at the same time: much of it is waiting for limits
         verdicts = [verdict for found in threads.map(run, batteries, repeat(names)) for verdict in found]
     console = Console(width=None if sys.stdout.isatty() else 200)

@@ -1,9 +1,7 @@
-"""Becomes an ordinary user and runs the battery, when started as root:
-
-    python -m tests.escape.ordinary UID REPORT-DESCRIPTOR [NAME…]
+"""Runs a module of Python as an ordinary user, when started as root: ``python -m tests.ordinary UID MODULE ARGUMENT…``
 
 The checkout and its interpreter may lie where no other user can go, in root's home say. So a mount namespace of its own
-shows them at the same paths, below directories that are open.
+shows them at the same paths, below directories that are open: nothing is copied or installed for that user.
 """
 
 import ctypes
@@ -41,7 +39,7 @@ def reveal(paths: list[Path]) -> None:
 
 def become(uid: int) -> None:
     """Be this user, to whom the checkout and its interpreter are shown; the checkout is the working directory."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     needed = {root, Path(sys.prefix), Path(sys.base_prefix).resolve()}
     reveal(sorted(path for path in needed if not any(path != other and path.is_relative_to(other) for other in needed)))
     os.setgroups([])
@@ -53,7 +51,7 @@ def become(uid: int) -> None:
 def main() -> None:
     """See the module."""
     become(int(sys.argv[1]))
-    os.execv(sys.executable, [sys.executable, "-B", "-m", "tests.escape.battery", *sys.argv[2:]])
+    os.execv(sys.executable, [sys.executable, "-B", "-m", *sys.argv[2:]])
 
 
 if __name__ == "__main__":
