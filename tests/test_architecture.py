@@ -11,7 +11,7 @@ import gloveport
 ROOT = Path(gloveport.__file__).parent
 FLOORS = [
     {"model"},
-    {"atomic_file", "errors", "event_loop", "fairness"},
+    {"atomic_file", "errors", "event_loop", "fairness", "task_group", "untrusted_text"},
     {"policy"},
     {"sandbox", "runtimes", "audit", "limits", "secrets", "approvals"},
     {"guard", "door", "rpc"},

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gloveport.event_loop import Selector, wait_ready
+from gloveport.task_group import open_task_group
 
 _MOST_CONNECTIONS = 64
 _PAUSE_SECONDS = 0.05
@@ -36,17 +37,9 @@ async def opened(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIte
     if not listeners:
         yield
         return
-    failure = None
-    async with anyio.create_task_group() as tasks:
+    async with open_task_group() as tasks:
         tasks.start_soon(_accept, listeners, answer, tasks)
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - whoever uses the door shall not see it wrapped in a group
-            failure = error
-        finally:
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield
 
 
 async def _accept(listeners: Sequence[socket.socket], answer: Answer, tasks: TaskGroup) -> None:

@@ -253,7 +253,7 @@ def test_nothing_that_is_hidden_stays_hidden():
         "plain\ufe01": "+plain\\ufe01",
         "plain\u3164": "+plain\\u3164",
         "plain\x1b[2K": "+plain\\u001b[2K",
-        "plain\r": "+plain\\u000d",
+        "plain\r": "+plain\\r",
         "plain\\u200b": "+plain\\\\u200b",
     }.items():
         assert shown in differences(before, tool("a", hidden))

@@ -103,7 +103,7 @@ async def test_the_end_of_what_a_server_said_tells_why_it_does_not_start():
         assert far.error == error.args[0]
     assert error.code == "server_unavailable"
     assert "status 7" in str(error)
-    assert r"\x1b[31mno licence\x07 for [secret x]" in str(error)
+    assert r"\u001b[31mno licence\u0007 for [secret x]" in str(error)
 
 
 async def test_a_server_ends_when_its_input_does():
@@ -176,7 +176,7 @@ async def test_what_a_server_logs_is_logged_by_its_name_in_printable_lines(caplo
         async with using(hostile("talks"), clean=clean) as far:
             await far.call("bad", {})
             await until(lambda: "two [secret x]" in caplog.text)
-    assert "server far: one\\x1b[2J" in caplog.messages
+    assert "server far: one\\u001b[2J" in caplog.messages
     assert "server far: two [secret x]" in caplog.messages
     assert "\x1b" not in caplog.text
 

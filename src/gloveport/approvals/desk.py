@@ -22,7 +22,7 @@ from gloveport.approvals.patterns import means
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Status, Store, require_about
 from gloveport.errors import ConfigError, Denied
-from gloveport.policy.wording import printable
+from gloveport.untrusted_text import printable, printable_lines
 
 Channel: TypeAlias = Literal["client", "queue"]
 
@@ -106,7 +106,7 @@ class Asker:
             session=session,
             subject=subject,
             text=printable(text)[:_TEXT],
-            detail="\n".join(map(printable, detail.split("\n"))),
+            detail=printable_lines(detail),
             asked=now,
             expires=now + timedelta(seconds=self.desk.timeout_seconds),
         )

@@ -15,6 +15,7 @@ import typer
 
 from gloveport.cli.options import ConfigOption, recording
 from gloveport.errors import ConfigError
+from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
     from gloveport.approvals.question import Verdict
@@ -118,7 +119,7 @@ def remembered(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
     for one in () if as_json else found:
-        typer.echo(_printable(f"{one.number}  {one.pattern}  ({_moment(one.approved)}, {_by(one.person)})"))
+        typer.echo(printable(f"{one.number}  {one.pattern}  ({_moment(one.approved)}, {_by(one.person)})"))
     if not found and not as_json:
         typer.echo("Nothing is remembered.")
 
@@ -131,7 +132,7 @@ def forget(
     with recording(config) as record:
         pattern = _store().forget(number)
         record("approval.forgotten", {"pattern": pattern})
-    typer.echo(_printable(f"forgotten: {pattern}"))
+    typer.echo(printable(f"forgotten: {pattern}"))
 
 
 def _confirm() -> None:
@@ -146,7 +147,7 @@ def _answer(found: str, verdict: "Verdict") -> None:
     question = store.answer(found, verdict, _person())
     longer = {"once": "", "run": " for this run", "session": " for this session", "pattern": " until it is forgotten"}
     said = f"allowed{longer[verdict.scope]}" if verdict.allowed else "denied"
-    typer.echo(_printable(f"{said}: {verdict.pattern or question.subject} ({question.id})"))
+    typer.echo(printable(f"{said}: {verdict.pattern or question.subject} ({question.id})"))
 
 
 def _store() -> "Store":
@@ -180,7 +181,7 @@ def _text(entry: "Entry") -> str:
         f"  asked: {_moment(question.asked)} by {question.run} for {question.caller}",
     ]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    return "\n".join(_folded(_printable(line), max(width, _NARROWEST)) for line in lines)
+    return "\n".join(_folded(printable(line), max(width, _NARROWEST)) for line in lines)
 
 
 def _folded(line: str, width: int) -> str:
@@ -205,9 +206,3 @@ def _standing(entry: "Entry") -> str:
 
 def _moment(moment: datetime) -> str:
     return moment.astimezone().isoformat(sep=" ", timespec="seconds")
-
-
-def _printable(text: str) -> str:
-    from gloveport.policy.wording import printable
-
-    return printable(text)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.options import configured
+from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -172,7 +173,7 @@ def _unreadable_is_2() -> Iterator[None]:
         yield
     except (AuditError, ConfigError) as error:
         for line in str(error).splitlines():
-            typer.echo(_printable(line), err=True)
+            typer.echo(printable(line), err=True)
         raise typer.Exit(2) from error
 
 
@@ -268,15 +269,8 @@ def _pairs(fields: "Mapping[str, JsonValue]") -> str:
 def _word(value: "JsonValue") -> str:
     """Write a value on one line, quoted unless it is a plain word, escaped and shortened."""
     plain = isinstance(value, str) and _WORD.fullmatch(value)
-    text = _printable(str(value) if plain else json.dumps(value, ensure_ascii=False))
+    text = printable(str(value) if plain else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]}… ({len(text)} characters)"
-
-
-def _printable(text: str) -> str:
-    """Escape controls, bidirectional overrides, lone surrogates and whatever else does not print."""
-    from gloveport.policy.wording import is_visible
-
-    return "".join(c if is_visible(c) else json.dumps(c)[1:-1] for c in text)
 
 
 def _write_csv(records: "Iterable[Record]", columns: list[str]) -> None:
@@ -305,6 +299,6 @@ def _cell(value: "JsonValue") -> str:
         return ""
     if not isinstance(value, str):
         return json.dumps(value)
-    text = _printable(value)
+    text = printable(value)
     # A spreadsheet computes what begins like a formula.
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -12,6 +12,7 @@ from gloveport.cli.imports import import_servers
 from gloveport.cli.run import run
 from gloveport.cli.serve import serve
 from gloveport.errors import Denied, GloveportError, GuestError, SandboxError
+from gloveport.untrusted_text import printable_lines
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(serve)
@@ -48,7 +49,8 @@ def main() -> None:
     try:
         app(prog_name="gloveport")
     except GloveportError as error:
-        typer.echo(f"gloveport: {_printable(str(error))}", err=True)
+        # A message may quote a file that somebody else wrote.
+        typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)
         sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -66,10 +68,3 @@ def _exit_code(error: GloveportError) -> int:
     if isinstance(error, SandboxError | GuestError):
         return 4
     return 3 if isinstance(error, Denied) else 2
-
-
-def _printable(text: str) -> str:
-    """Escape what does not print: a message may quote a file that somebody else wrote."""
-    from gloveport.policy.wording import is_visible
-
-    return "".join(c if c == "\n" or is_visible(c) else ascii(c)[1:-1] for c in text)

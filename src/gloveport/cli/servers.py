@@ -238,14 +238,14 @@ def _reviewed(name: str, server: "Server", offer: "Offer", only: Sequence[str] |
     """What is held back, each difference in it."""
     from gloveport.hub.hub import identity_of
     from gloveport.hub.pins import differences
-    from gloveport.hub.stubs.wording import quoted
+    from gloveport.untrusted_text import quote
 
     before = {tool.name: tool for tool in _pins().load(name, identity_of(server)) or ()}
     for kind, tools in (("new", offer.new), ("changed", offer.changed)):
         for tool in tools:
             if only is None or tool.name in only:
-                yield f"{name}: {kind}: {quoted(tool.name)}"
+                yield f"{name}: {kind}: {quote(tool.name)}"
                 yield from (f"  {line}" for line in differences(before.get(tool.name), tool))
                 yield ""
     if only is None:
-        yield from (f"{name}: no longer offered: {quoted(tool.name)}" for tool in offer.gone)
+        yield from (f"{name}: no longer offered: {quote(tool.name)}" for tool in offer.gone)

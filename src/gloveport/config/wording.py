@@ -13,19 +13,17 @@ from pathlib import Path
 
 from pydantic import ByteSize
 
+from gloveport import untrusted_text
 from gloveport.config.schema import KeyPath
 from gloveport.model import Value
-from gloveport.policy.wording import is_visible
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 def printable(text: str, *, limit: int = 4096) -> str:
-    """Escape what does not print (controls, bidirectional overrides) as TOML does; cut what exceeds ``limit``."""
-    shown = "".join(
-        c if is_visible(c) else f"\\u{ord(c):04x}" if c < "\U00010000" else f"\\U{ord(c):08x}" for c in text
-    )
+    """Escape what does not show (``untrusted_text``), which is as TOML does; cut what exceeds ``limit``."""
+    shown = untrusted_text.printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 

@@ -15,7 +15,7 @@ from gloveport.egress.wire import Wire
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.guard import Ending
 from gloveport.model.egress import Api, DatabaseAuth
-from gloveport.policy.wording import printable
+from gloveport.untrusted_text import printable
 
 LOGIN_SECONDS = 30.0
 """How long a program may take to say what it wants, and a server to let it in."""

@@ -19,6 +19,7 @@ from gloveport.engine.live import LiveOutput
 from gloveport.errors import UpstreamError
 from gloveport.model import Language, Result
 from gloveport.sampling.question import Answer, Question
+from gloveport.task_group import open_task_group
 
 Hear: TypeAlias = Callable[[str, str], None]
 """Takes a stream's name and the text that has just come on it. Must not wait."""
@@ -193,13 +194,5 @@ class Runs:
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[Runs]:
     """Room for runs. On leaving, those that go on are ended."""
-    failure = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield Runs(tasks)
-        except Exception as error:  # noqa: BLE001 - whoever has the room shall not see it wrapped in a group
-            failure = error
-        finally:
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with open_task_group() as tasks:
+        yield Runs(tasks)

@@ -23,9 +23,9 @@ from pydantic import JsonValue
 from gloveport.hub.definition import Definition
 from gloveport.hub.schema_size import Size, TooLargeError, size_of
 from gloveport.hub.stubs import typescript as typescript_stubs
-from gloveport.hub.stubs import wording
 from gloveport.hub.stubs.interface import Interface
 from gloveport.hub.stubs.shapes import Types, shape_of, text_of
+from gloveport.untrusted_text import one_line, quote
 
 _MOST_STEPS = 1_000_000
 _MOST_COPIED_BYTES = 1_000_000
@@ -63,7 +63,7 @@ def faults(definition: Definition, arguments: Mapping[str, JsonValue]) -> list[s
         *_misspelt(schema, given, guesses),
         *(line for error in _errors(definition, given) for line in _render_error(schema, error, guesses)),
     ]
-    shown = [wording.line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
+    shown = [one_line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
     if len(shown) > _FAULTS:
         shown = [*shown[:_FAULTS], f"and {len(shown) - _FAULTS} faults more"]
     return [*shown, expected(definition)] if shown else []
@@ -173,7 +173,7 @@ def _render_error(
         case Kind.Enum(options):
             choices: list[Any] = options
             near = guesses.near(got, (choice for choice in choices if isinstance(choice, str)))
-            meant = f"; did you mean {wording.quoted(near)}?" if near else ""
+            meant = f"; did you mean {quote(near)}?" if near else ""
             listed = ", ".join(_shown(choice) for choice in choices[:_FAULTS])
             yield f"{_path(where)}: {_shown(got)} is none of {listed}{meant}"
         case Kind.AnyOf() | Kind.OneOfNotValid():
@@ -210,7 +210,7 @@ def _conversion(types: Sequence[str], got: JsonValue) -> str:
         case str() if len(got) <= _FAULT_CHARACTERS and (meant := _parsed(got)) is not None and _kind(meant) in types:
             return f"try {_shown(meant)}" if isinstance(meant, bool | int | float) else "pass it as it is, not as text"
         case bool() | int() | float() if "string" in types:
-            return f"try {wording.quoted(json.dumps(got))}"
+            return f"try {quote(json.dumps(got))}"
         case str() | bool() | int() | float() | dict() if (
             "array" in types and len(json.dumps(got)) <= _SHOWN_CHARACTERS
         ):
@@ -251,7 +251,7 @@ def _path(place: Sequence[str | int]) -> str:
         if isinstance(part, int):
             spelt += f"[{part}]"
         else:
-            spelt += f"{'.' if spelt else ''}{part if _WORD.fullmatch(part) else wording.quoted(part)}"
+            spelt += f"{'.' if spelt else ''}{part if _WORD.fullmatch(part) else quote(part)}"
     return spelt or "the arguments"
 
 

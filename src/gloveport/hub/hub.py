@@ -29,6 +29,7 @@ from gloveport.hub.pins import Pins, compare
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 from gloveport.secrets.values import scrub_value
+from gloveport.task_group import open_task_group
 
 State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
@@ -346,8 +347,7 @@ async def opened(
     active = {name: server for name, server in servers.items() if server.active}
     shelves: dict[str, Shelf] = {}
     hub = Hub(shelves, pins, record, clean)
-    failure = None
-    async with anyio.create_task_group() as tasks:
+    async with open_task_group() as tasks:
         for exposed, name in exposed_names(active).items():
             server, on_tools = active[name], functools.partial(hub.take_offer, name)
             shelves[name] = Shelf(
@@ -360,16 +360,11 @@ async def opened(
             hub.recall(name)
         try:
             yield hub
-        except Exception as error:  # noqa: BLE001 - whoever has the hub shall not see it wrapped in a group
-            failure = error
         finally:
             with anyio.move_on_after(_LEAVING_SECONDS, shield=True):  # some are told that we go
                 async with anyio.create_task_group() as leaving:
                     for shelf in shelves.values():
                         leaving.start_soon(shelf.upstream.close)
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 def identity_of(server: Server) -> str:

@@ -19,8 +19,8 @@ from pathlib import Path
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.hub.definition import Definition
-from gloveport.hub.stubs import wording
 from gloveport.model import Value
+from gloveport.untrusted_text import printable
 
 _MOST_BYTES = 64 << 20
 _MOST_COMPARED = 400
@@ -241,7 +241,7 @@ def _aspects(tool: Definition | None) -> list[list[str]]:
 
 def _wrapped(text: str) -> list[str]:
     """Printable lines of a bounded width: nothing may stand beyond the edge of a screen."""
-    lines = (wording.printable(line) for line in text.split("\n"))
+    lines = (printable(line) for line in text.split("\n"))
     return [line[at : at + _WIDTH] for line in lines for at in range(0, len(line) or 1, _WIDTH)] if text else []
 
 

@@ -21,7 +21,8 @@ from pydantic import JsonValue
 from gloveport.model.hub import CallTool, Condition
 from gloveport.policy.addresses import is_global
 from gloveport.policy.hosts import canonical_host, is_address
-from gloveport.policy.wording import is_visible, shown
+from gloveport.policy.wording import shown
+from gloveport.untrusted_text import is_visible
 
 
 class Met(IntEnum):

@@ -24,7 +24,8 @@ from gloveport.policy.network_commands import UNNAMED, hosts_needed
 from gloveport.policy.places import MADE_ANEW, Place, moved
 from gloveport.policy.programs import Facts, Run, Script, facts_of, options
 from gloveport.policy.wildcards import matches
-from gloveport.policy.wording import FINAL, listed, printable, shown
+from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.untrusted_text import printable
 
 PRIVILEGED: Final = frozenset(
     {"chroot", "doas", "insmod", "losetup", "modprobe", "mount", "pkexec", "poweroff", "reboot", "shutdown"}

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
 from typing import Final, Literal, TypeAlias
 
-from gloveport.policy.wording import UNSEEN
+from gloveport.untrusted_text import UNSEEN
 
 Kind: TypeAlias = Literal["git", "file", "directory"]
 

@@ -22,7 +22,7 @@ from gloveport.model.workspace import Change, Gate, RunCommand, WriteFiles
 from gloveport.policy.hosts import DEFAULT_PORTS
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.wildcards import matches
-from gloveport.policy.wording import printable
+from gloveport.untrusted_text import printable
 
 _PLAIN = "/:@+,="
 _CUT = "!"

@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-import anyio
 from anyio import to_thread
 
 from gloveport.config import Loaded
@@ -18,6 +17,7 @@ from gloveport.config.watch import changes
 from gloveport.engine.execution import Engine
 from gloveport.errors import ConfigError
 from gloveport.server import app
+from gloveport.task_group import open_task_group
 
 _log = logging.getLogger(__name__)
 
@@ -27,16 +27,9 @@ async def following(
     engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]
 ) -> AsyncIterator[None]:
     """Follow the files that ``loaded`` came from, inside the context."""
-    failure = None
-    async with anyio.create_task_group() as tasks:
+    async with open_task_group() as tasks:
         tasks.start_soon(_follow, engine, loaded, given, environ)
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - whoever serves shall not see it wrapped in a group
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield
 
 
 async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]) -> None:

@@ -27,6 +27,7 @@ from gloveport.limits.values import has_many_values
 from gloveport.server import jsonrpc_errors
 from gloveport.server.fast_path import AtOnce, Shortcut, Work, line_of, nothing
 from gloveport.server.signals import on_end_signal
+from gloveport.task_group import open_task_group
 
 _CHUNK_BYTES = 1 << 16
 
@@ -43,21 +44,14 @@ async def serve_stdio(
         tools: Those that need no SDK.
         structured: Patterns of the names of clients that get structured content from these.
     """
-    failure = None
     with _taken(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _taken(1, "w", os.dup(2)) as theirs:
         answers = _Answers(file=theirs)
-        async with anyio.create_task_group() as tasks:
+        async with open_task_group() as tasks:
             shortcut = Shortcut(tools=tools, structured=structured)
             requests = _Requests(file=ours, shortcut=shortcut, answers=answers, tasks=tasks)
             with on_end_signal(requests.end) as came:
                 lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
-                try:
-                    await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
-                except Exception as error:  # noqa: BLE001 - whoever serves shall not see it wrapped in a group
-                    failure = error
-                tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+                await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
     return came
 
 

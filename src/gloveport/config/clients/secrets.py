@@ -4,9 +4,9 @@ neither shown nor handed to programs.
 
 import re
 
-from gloveport.policy.wording import is_visible
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 from gloveport.secrets.sources import LONGEST_SECRET
+from gloveport.untrusted_text import is_visible
 
 _SECRET_WORDS = frozenset(
     {"token", "key", "apikey", "secret", "password", "passwd", "passphrase", "pass", "pwd", "pw", "pat", "pin", "otp"}

@@ -31,6 +31,7 @@ from gloveport.hub.definition import Definition
 from gloveport.limits.faults import first_faults
 from gloveport.model.hub import Server
 from gloveport.policy.wording import shown
+from gloveport.task_group import flatten_group
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
@@ -285,7 +286,7 @@ class Link:
 
     def _fault(self, error: BaseException) -> UpstreamError:
         """Why it has ended, from what has come out of it."""
-        leaves = _leaves(error)
+        leaves = flatten_group(error)
         for leaf in leaves:
             if isinstance(leaf, UpstreamError):
                 return leaf
@@ -299,15 +300,9 @@ class Link:
 
 def _was_answered(error: BaseException) -> bool:
     """Whether somebody was there, but speaks otherwise."""
-    return all(isinstance(leaf, MCPError) for leaf in _leaves(error))
+    return all(isinstance(leaf, MCPError) for leaf in flatten_group(error))
 
 
 def _has_ended(error: BaseException) -> bool:
     """Whether it was there, and has ended by itself."""
-    return any(isinstance(leaf, UpstreamError) and leaf.code == "server_gone" for leaf in _leaves(error))
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]
+    return any(isinstance(leaf, UpstreamError) and leaf.code == "server_gone" for leaf in flatten_group(error))

@@ -18,7 +18,8 @@ from pydantic import ValidationError
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.wire import TOO_LARGE, Headers
 from gloveport.hub.definition import Definition, definition_of
-from gloveport.policy.wording import is_visible, shown
+from gloveport.policy.wording import shown
+from gloveport.untrusted_text import is_visible
 
 _MOST_PAGES, _MOST_TOOLS = 200, 10_000
 _MOST_NAME_CHARS = 128

@@ -28,7 +28,8 @@ from gloveport.hub.connection.command import directory, environment, program
 from gloveport.hub.connection.unreadable import read_message
 from gloveport.limits.values import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
-from gloveport.policy.wording import printable, shown
+from gloveport.policy.wording import shown
+from gloveport.untrusted_text import printable
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 _CHUNK_BYTES = 1 << 16

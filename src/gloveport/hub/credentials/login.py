@@ -28,10 +28,10 @@ from gloveport.hub.credentials.logins import Login, Logins
 from gloveport.hub.credentials.loopback import Callback, callback
 from gloveport.hub.credentials.oauth import client_of, is_issuer
 from gloveport.hub.credentials.tokens import ClientAuth, Endpoint, lifetime
-from gloveport.hub.stubs.wording import line
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
 from gloveport.secrets.sources import Sources
+from gloveport.untrusted_text import one_line
 
 Outcome: TypeAlias = Literal["nobody", "forgotten", "revoked"]
 """Of a logout: nobody was logged in; the tokens are no longer kept; the authorization server has ended them too."""
@@ -182,7 +182,7 @@ class _Flow:
             status = await self._knock(provider)
         except OAuthFlowError as error:
             raise _failed(
-                "leads to no login", hint=f"{_THEIRS}: {line(self._clean(str(error)), _MOST_WORDS)}"
+                "leads to no login", hint=f"{_THEIRS}: {one_line(self._clean(str(error)), _MOST_WORDS)}"
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError, ArithmeticError) as error:
             raise _failed(f"can't be asked ({type(error).__name__})", hint=_THEIRS) from None
@@ -244,7 +244,7 @@ class _Flow:
         """Only a server on this very host may lead to others on it, without encryption."""
         url, server = httpx2.URL(target), httpx2.URL(self.server.url)
         if url.scheme != "https" and not (server.scheme == "http" and is_private(url)):
-            raise _failed(f"leads to {line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
+            raise _failed(f"leads to {one_line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
 
     async def _take(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -268,14 +268,15 @@ class _Flow:
             raise UpstreamError(
                 "issuer_refused",
                 f"The server {self.name} names another authorization server than its client is registered with: "
-                f"{line(str(metadata.issuer), _MOST_WORDS)} instead of {self.auth.issuer or 'one that is configured'}.",
+                f"{one_line(str(metadata.issuer), _MOST_WORDS)} instead of "
+                f"{self.auth.issuer or 'one that is configured'}.",
                 hint=f"if it is the right one, write it as issuer of the login in [[servers.{self.name}.auth]]",
             )
         if former_issuer not in {"", str(metadata.issuer)}:
             raise UpstreamError(
                 "issuer_changed",
                 f"The server {self.name} names another authorization server than at the login before: "
-                f"{line(str(metadata.issuer), _MOST_WORDS)} instead of {line(former_issuer, _MOST_WORDS)}.",
+                f"{one_line(str(metadata.issuer), _MOST_WORDS)} instead of {one_line(former_issuer, _MOST_WORDS)}.",
                 hint=f"if that is right: gloveport servers logout {self.name}, and log in again",
             )
 

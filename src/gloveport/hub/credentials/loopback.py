@@ -17,6 +17,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from mcp.shared.auth import AuthorizationCodeResult
 
 from gloveport.errors import UpstreamError
+from gloveport.task_group import open_task_group
 
 _HOST = "127.0.0.1"
 _PATH = "/callback"
@@ -83,19 +84,12 @@ class Callback:
 @contextlib.asynccontextmanager
 async def callback() -> AsyncIterator[Callback]:
     """Listen until the context is left."""
-    failure: Exception | None = None
     async with await anyio.create_tcp_listener(local_host=_HOST, local_port=0) as listener:
         port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's, not Django's
         waiting = Callback(uri=f"http://{_HOST}:{port}{_PATH}")
-        async with anyio.create_task_group() as tasks:
+        async with open_task_group() as tasks:
             tasks.start_soon(listener.serve, functools.partial(_serve, waiting))
-            try:
-                yield waiting
-            except Exception as error:  # noqa: BLE001 - raised again, but in no group
-                failure = error
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+            yield waiting
 
 
 async def _serve(waiting: Callback, stream: ByteStream) -> None:

@@ -5,8 +5,8 @@ from typing import Self
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.results import wrapped_schema
-from gloveport.hub.stubs import wording
 from gloveport.hub.stubs.shapes import ANYTHING, Field, Record, Shape, Types, record_of, shape_of
+from gloveport.untrusted_text import printable
 
 _TEXT_CHARACTERS = 4000
 _UNDECLARED = "The server does not declare what the result looks like."
@@ -54,4 +54,6 @@ class Interface:
 
 def prose(text: str) -> list[str]:
     """Printable lines of a server's text, as many as a declaration has room for."""
-    return wording.lines(text, _TEXT_CHARACTERS) if text.strip() else []
+    cut = text if len(text) <= _TEXT_CHARACTERS else f"{text[: _TEXT_CHARACTERS - 1]}…"
+    spaced = cut.strip().replace("\t", "    ").replace("\r\n", "\n")
+    return [printable(part).rstrip() for part in spaced.split("\n")] if spaced else []

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from gloveport.hub.definition import Definition
-from gloveport.hub.stubs import wording
 from gloveport.hub.stubs.interface import Interface, prose
 from gloveport.hub.stubs.shapes import (
     Alias,
@@ -27,6 +26,7 @@ from gloveport.hub.stubs.shapes import (
     Values,
     union,
 )
+from gloveport.untrusted_text import one_line, quote
 
 Module: TypeAlias = Literal["typing", "builtins"]
 
@@ -56,7 +56,7 @@ def signature(definition: Definition, exposed: str) -> str:
     plain, awkward = _sorted_out(tool)
     parts = []
     if awkward:
-        keys = ", ".join(wording.quoted(field.name) for field in awkward[:_SIGNATURE_PARAMETERS])
+        keys = ", ".join(quote(field.name) for field in awkward[:_SIGNATURE_PARAMETERS])
         parts = [f"{_free('arguments', plain)}: dict[Literal[{keys}], Any]{_default(awkward)}", "/"]
     shown = plain[:_SIGNATURE_PARAMETERS]
     if shown:
@@ -142,11 +142,7 @@ class _Words:
 
     def _literal(self, values: Sequence[tuple[str, object]]) -> str:
         """Numbers with a fraction can't be literals in Python."""
-        texts = [
-            wording.quoted(value) if isinstance(value, str) else repr(value)
-            for kind, value in values
-            if kind != "number"
-        ]
+        texts = [quote(value) if isinstance(value, str) else repr(value) for kind, value in values if kind != "number"]
         literal = [f"{self.word('Literal')}[{', '.join(texts)}]"] if texts else []
         return " | ".join([*literal, *([self.word("float")] if len(texts) < len(values) else [])])
 
@@ -156,7 +152,7 @@ def _record(record: Record, words: _Words, names: AbstractSet[str]) -> list[str]
     notes += ["There may be members besides."] if record.open else []
     if any(not _is_plain(field.name) or field.name in names for field in record.fields):
         # What stands in a class is looked up there first, and there a name must be one.
-        members = [f"    {wording.quoted(own.name)}: {_member(own, words)},{_comment(own)}" for own in record.fields]
+        members = [f"    {quote(own.name)}: {_member(own, words)},{_comment(own)}" for own in record.fields]
         comments = [f"# {line}".rstrip() for line in [*prose(record.text), *notes]]
         opening = f'{record.name} = {words.word("TypedDict")}("{record.name}", {{'
         return [*comments, opening, *members, "})", ""]
@@ -176,7 +172,7 @@ def _member(field: Field, words: _Words) -> str:
 
 
 def _comment(field: Field) -> str:
-    text = wording.line(field.text, _LINE_CHARACTERS)
+    text = one_line(field.text, _LINE_CHARACTERS)
     return f"  # {text}" if text else ""
 
 
@@ -191,9 +187,7 @@ def _function(tool: Interface, types: Types, words: _Words) -> list[str]:
         head += ["    *,", *(f"    {field.name}: {words.spelt(field.shape)}{_default([field])}," for field in plain)]
     if tool.open:
         head.append(f"    **{_free('others', plain)}: {words.word('Any')},")
-    listed = [
-        f"    {field.name}: {wording.line(field.text, _LINE_CHARACTERS)}" for field in plain if field.text.strip()
-    ]
+    listed = [f"    {field.name}: {one_line(field.text, _LINE_CHARACTERS)}" for field in plain if field.text.strip()]
     text = [*tool.text, *(["", "Args:", *listed] if listed else [])]
     return [*head, f") -> {words.spelt(tool.result)}:", *_docstring(text, "    "), "    ...", ""]
 

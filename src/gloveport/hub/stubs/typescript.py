@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gloveport.hub.definition import Definition
-from gloveport.hub.stubs import wording
 from gloveport.hub.stubs.interface import Interface, prose
 from gloveport.hub.stubs.shapes import Alias, Array, Field, Named, Primitive, Record, Shape, Table, Types, Union, Values
+from gloveport.untrusted_text import printable
 
 _PRIMITIVES: Final = {
     "string": "string",
@@ -147,7 +147,7 @@ def _name(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return wording.printable(json.dumps(text, ensure_ascii=not text.isprintable()))
+    return printable(json.dumps(text, ensure_ascii=not text.isprintable()))
 
 
 def _short(text: str) -> str:

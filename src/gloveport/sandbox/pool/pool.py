@@ -20,6 +20,7 @@ from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.sandbox.base import Child, Sandbox
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.run.confined import Confined
+from gloveport.task_group import open_task_group
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
@@ -232,20 +233,14 @@ class Pool:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Fill the stocks in the background; on leaving, nothing is left of any sandbox."""
-        failure = None
-        async with anyio.create_task_group() as tasks:
+        async with open_task_group() as tasks:
             self._tasks = tasks
             for stock in self.stocks:
                 tasks.start_soon(stock.maintain)
             try:
                 yield
-            except Exception as error:  # noqa: BLE001 - whoever uses the pool shall not see it wrapped in a group
-                failure = error
             finally:
                 self._tasks = None
-                tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
 
     def restock(self, stocks: tuple[Stock, ...]) -> None:
         """Take from these from now on. What was handed out of the former ones goes on as if nothing had happened."""

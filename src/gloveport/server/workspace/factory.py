@@ -29,6 +29,7 @@ from gloveport.server.build import whole_grant
 from gloveport.server.caller import Transport
 from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.permissions import Permissions
+from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.commit import Recovery
@@ -161,7 +162,6 @@ async def _opened(
     settings = config.workspace
     state = state_directory(environ) / "workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    failure = None
     with Tree.opened(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
         plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None)
@@ -170,7 +170,7 @@ async def _opened(
         )
         target = plan.writable[0].target
         everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
-        async with anyio.create_task_group() as tasks, registry.opened(grace, engine.spool) as commands:
+        async with open_task_group() as tasks, registry.opened(grace, engine.spool) as commands:
             tasks.start_soon(server.maintain)
             try:
                 await server.check()
@@ -185,14 +185,9 @@ async def _opened(
                     reach=reach,
                     state=state,
                 )
-            except Exception as error:  # noqa: BLE001 - whoever has it shall not see it wrapped in a group
-                failure = error
             finally:
                 with anyio.CancelScope(shield=True):
                     await commands.end()
-                tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None) -> Plan:

@@ -19,7 +19,7 @@ from gloveport.policy.environment import secret_in
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
 from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, permission_subject
-from gloveport.policy.wording import printable
+from gloveport.untrusted_text import printable
 
 GrantScope: TypeAlias = Literal["once", "session"]
 _MOST: Final = 256

@@ -17,12 +17,12 @@ from gloveport.errors import Denied
 from gloveport.model.workspace import Change as PathChange
 from gloveport.model.workspace import Operation, WriteFiles
 from gloveport.policy.gates import write_action
-from gloveport.policy.wording import printable
 from gloveport.server.caller import Caller
 from gloveport.server.fast_path import Answer
 from gloveport.server.workspace import texts
 from gloveport.server.workspace.context import Bench
 from gloveport.server.workspace.replies import reply
+from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import ignored_among
 from gloveport.workspace.files.tree import Tree

@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gloveport.sandbox.base import Outcome
+from gloveport.task_group import open_task_group
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 
@@ -195,15 +196,7 @@ async def _until_over(command: Command, seconds: float) -> None:
 @contextlib.asynccontextmanager
 async def opened(orphan_seconds: float, spool: Path) -> AsyncIterator[Commands]:
     """Room for commands. On leaving, all are ended."""
-    failure = None
-    async with anyio.create_task_group() as tasks:
+    async with open_task_group() as tasks:
         commands = Commands(orphan_seconds=orphan_seconds, spool=spool, _tasks=tasks)
         tasks.start_soon(commands._watch)  # noqa: SLF001 - its own
-        try:
-            yield commands
-        except Exception as error:  # noqa: BLE001 - whoever has the room shall not see it wrapped in a group
-            failure = error
-        finally:
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield commands

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from gloveport.policy.wording import printable
 from gloveport.sandbox.plan import Kept
+from gloveport.untrusted_text import printable
 from gloveport.workspace.files.tree import Tree, shown
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.protected_scan import Mark, Search, descended
