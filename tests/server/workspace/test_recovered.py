@@ -16,11 +16,11 @@ from gloveport.server.fast_path import Call
 from gloveport.server.workspace import factory
 from gloveport.server.workspace.fast_path import at_once
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch.journal import COMMITTED, Journal, Record
-from gloveport.workspace.patch.steps import Step
+from gloveport.workspace.patch.file_swap import FileStep
+from gloveport.workspace.patch.journal import COMMITTED, CommitRecord, Journal
 
-STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
-RECORD = Record(steps=(STEP,), made=(), emptied=(), undo=(0, 1))
+STEP = FileStep(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
+RECORD = CommitRecord(steps=(STEP,), made=(), emptied=(), undo=(0, 1))
 
 
 @pytest.mark.parametrize(("state", "left"), [("old", ["d/f"]), ("new", [])])
@@ -30,7 +30,7 @@ async def test_a_change_that_was_interrupted_is_recorded_and_told(tmp_path, capl
     (root / "elsewhere").mkdir(parents=True)
     (root / "d").symlink_to("elsewhere")
     place = tmp_path / "state/workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16] / "journal"
-    with Journal.locked(place) as journal:
+    with Journal.lock(place) as journal:
         journal.begin(RECORD)
         if state == "new":
             journal.end(COMMITTED)

@@ -16,14 +16,14 @@ import pytest
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch import steps
-from gloveport.workspace.patch.commit import commit, planned
-from gloveport.workspace.patch.edits import Change
+from gloveport.workspace.patch import file_swap
+from gloveport.workspace.patch.commit import commit, plan_commit
+from gloveport.workspace.patch.file_swap import Changed, FileStep
 from gloveport.workspace.patch.journal import Journal
+from gloveport.workspace.patch.parsing import Change
 from gloveport.workspace.patch.staging import Staging
-from gloveport.workspace.patch.steps import Changed, Step
 from gloveport.workspace.patch.text import revision
-from gloveport.workspace.patch.writer import Order, Writer
+from gloveport.workspace.patch.writer import WriteOptions, Writer
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
@@ -50,13 +50,13 @@ def names(root: Path) -> set[str]:
 
 def committed(writer: Writer, contents: dict[str, bytes | None], meanwhile) -> None:
     """Stage contents, let something happen, commit."""
-    with Journal.locked(writer.journal) as journal, ExitStack() as stack:
+    with Journal.lock(writer.journal) as journal, ExitStack() as stack:
         staging = Staging(writer.tree, stack)
         for path, content in contents.items():
             staging.put(staging.target(path), content)
         meanwhile()
-        targets = staging.settled()
-        with commit(writer.tree, journal, targets, planned(targets, (0, 1))):
+        targets = staging.finish()
+        with commit(writer.tree, journal, targets, plan_commit(targets, (0, 1))):
             pass
 
 
@@ -109,12 +109,12 @@ def test_what_somebody_else_changes_meanwhile_is_a_conflict_and_nothing_is_writt
 def test_a_file_that_is_exchanged_at_the_last_moment_is_seen_and_put_back(root, directory, after):
     """What was taken away is looked at after it was, and not only before."""
     (root / "f").write_text("theirs")
-    step = Step(path="f", hidden="hidden", before=revision(b"old"), after=after and revision(b"new"), inode=1)
+    step = FileStep(path="f", hidden="hidden", before=revision(b"old"), after=after and revision(b"new"), inode=1)
     if after:
         (root / "hidden").write_text("new")
     with pytest.raises(Changed):
-        steps.swap(directory, "f", step)
-    assert steps.back(directory, "f", step)
+        file_swap.swap(directory, "f", step)
+    assert file_swap.take_back(directory, "f", step)
     assert (names(root), (root / "f").read_text()) == ({"f"}, "theirs")
 
 
@@ -131,18 +131,18 @@ def test_taking_back_leaves_alone_what_somebody_changed(root, directory, there, 
     for name, content in there.items():
         (root / name).write_text(content)
     old = next((root / name for name, content in there.items() if content == "old"), root)
-    step = Step(path="f", hidden="hidden", before=revision(b"old"), after=revision(b"new"), inode=old.stat().st_ino)
-    restored = steps.back(directory, "f", step)
+    step = FileStep(path="f", hidden="hidden", before=revision(b"old"), after=revision(b"new"), inode=old.stat().st_ino)
+    restored = file_swap.take_back(directory, "f", step)
     assert {path.name: path.read_text() for path in root.iterdir()} == kept
     assert restored == (kept["f"] != "edited")
 
 
 def test_a_new_file_that_somebody_edits_after_a_crash_stays(root, directory):
-    step = Step(path="f", hidden="hidden", before=None, after=revision(b"new"), inode=None)
+    step = FileStep(path="f", hidden="hidden", before=None, after=revision(b"new"), inode=None)
     (root / "hidden").write_text("new")
-    steps.swap(directory, "f", step)
+    file_swap.swap(directory, "f", step)
     (root / "f").write_text("edited")
-    assert not steps.back(directory, "f", step)
+    assert not file_swap.take_back(directory, "f", step)
     assert (names(root), (root / "f").read_text()) == ({"f"}, "edited")
 
 
@@ -433,7 +433,7 @@ def test_threads_that_write_at_the_same_time_wait_for_each_other(root, writer):
 
 def test_a_dry_run_writes_nothing_at_all(root, writer):
     (root / "a").write_text("1\n")
-    outcome = writer.apply_patch(patch("*** Add File: d/x", "+1", "*** Delete File: a"), Order(dry_run=True))
+    outcome = writer.apply_patch(patch("*** Add File: d/x", "+1", "*** Delete File: a"), WriteOptions(dry_run=True))
     assert (outcome.answer["dry_run"], outcome.written, names(root)) == (True, (), {"a"})
     with pytest.raises(WorkspaceError, match="no change"):
         writer.undo()

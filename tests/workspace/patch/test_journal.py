@@ -7,13 +7,13 @@ import pytest
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch.grammar import parse
-from gloveport.workspace.patch.journal import BEGUN, DONE, Journal, Record
-from gloveport.workspace.patch.steps import Step
+from gloveport.workspace.patch.file_swap import FileStep
+from gloveport.workspace.patch.journal import BEGUN, DONE, CommitRecord, Journal
+from gloveport.workspace.patch.parsing import parse_patch
 from gloveport.workspace.patch.writer import Writer
 
-STEP = Step(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
-RECORD = Record(steps=(STEP,), made=("d",), emptied=(), undo=(3, 4))
+STEP = FileStep(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
+RECORD = CommitRecord(steps=(STEP,), made=("d",), emptied=(), undo=(3, 4))
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def state(tmp_path) -> Path:
 
 
 def test_a_record_is_read_as_it_was_written(state):
-    with Journal.locked(state) as journal:
+    with Journal.lock(state) as journal:
         assert journal.last() is None
         journal.begin(RECORD)
-    with Journal.locked(state) as journal:
+    with Journal.lock(state) as journal:
         assert journal.last() == (BEGUN, RECORD)
         journal.commit(RECORD)
         journal.end(DONE)
@@ -33,7 +33,7 @@ def test_a_record_is_read_as_it_was_written(state):
 
 
 def test_a_torn_record_is_none(state):
-    with Journal.locked(state) as journal:
+    with Journal.lock(state) as journal:
         journal.begin(RECORD)
         whole = (state / "journal").read_bytes()
         for end in range(0, len(whole), 7):
@@ -44,15 +44,15 @@ def test_a_torn_record_is_none(state):
 
 
 def test_a_shorter_record_over_a_longer_one_is_whole(state):
-    longer = Record(steps=(STEP,) * 20, made=(), emptied=(), undo=(0, 1))
-    with Journal.locked(state) as journal:
+    longer = CommitRecord(steps=(STEP,) * 20, made=(), emptied=(), undo=(0, 1))
+    with Journal.lock(state) as journal:
         journal.begin(longer)
         journal.begin(RECORD)
         assert journal.last() == (BEGUN, RECORD)
 
 
 def test_the_directory_is_made_for_its_owner_alone(state):
-    with Journal.locked(state / "deep"):
+    with Journal.lock(state / "deep"):
         assert (state / "deep").stat().st_mode & 0o777 == 0o700
         assert (state / "deep/journal").stat().st_mode & 0o777 == 0o600
 
@@ -80,8 +80,8 @@ def test_a_directory_that_is_none_is_refused(state, tree, tmp_path, kind):
 def test_what_was_moved_away_after_a_crash_is_told(root, tree, state):
     (root / "d").mkdir()
     (root / "d/f").write_text("1\n")
-    record = Record(steps=(STEP,), made=(), emptied=(), undo=(0, 1))
-    with Journal.locked(state) as journal:
+    record = CommitRecord(steps=(STEP,), made=(), emptied=(), undo=(0, 1))
+    with Journal.lock(state) as journal:
         journal.begin(record)
     (root / "d").rename(root / "elsewhere")
     (root / "d").symlink_to("elsewhere")
@@ -97,8 +97,8 @@ def test_who_can_not_wait_writes_to_no_other_mount(state, path):
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
     try:
         writer = Writer(Tree(Path("/"), frozenset(), root), state)
-        operations = parse(f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch")
-        with pytest.raises(WorkspaceError) as refusal, writer.staged_now(operations, 1000):
+        operations = parse_patch(f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch")
+        with pytest.raises(WorkspaceError) as refusal, writer.stage_at_once(operations, 1000):
             pass
         assert refusal.value.code == "PATH_OUTSIDE_WORKSPACE"
     finally:
@@ -107,15 +107,15 @@ def test_who_can_not_wait_writes_to_no_other_mount(state, path):
 
 def test_who_can_not_wait_leaves_what_was_interrupted_to_others(root, tree, state):
     """W3: it may be in another mount, and would be taken for gone."""
-    operations = parse("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
-    with Journal.locked(state) as journal:
+    operations = parse_patch("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
+    with Journal.lock(state) as journal:
         journal.begin(RECORD)
     writer = Writer(tree, state)
-    with pytest.raises(BlockingIOError), writer.staged_now(operations, 1000):
+    with pytest.raises(BlockingIOError), writer.stage_at_once(operations, 1000):
         pass
-    with Journal.locked(state) as journal:
+    with Journal.lock(state) as journal:
         assert journal.last() == (BEGUN, RECORD)
     writer.recover()
-    with writer.staged_now(operations, 1000) as apply:
+    with writer.stage_at_once(operations, 1000) as apply:
         apply()
     assert (root / "a").read_text() == "x\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.edits import Change
-from gloveport.workspace.patch.writer import Order, Outcome, Writer
+from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.writer import WriteOptions, Writer, WriteResult
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").iterdir())
 
@@ -19,7 +19,7 @@ def contents(root: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
 
 
-def asked(scenario: Path, root: Path, writer: Writer, order: Order) -> Outcome:
+def asked(scenario: Path, root: Path, writer: Writer, order: WriteOptions) -> WriteResult:
     if (scenario / "patch").exists():
         return writer.apply_patch((scenario / "patch").read_text(), order)
     changes = json.loads((scenario / "changes.json").read_text())
@@ -45,7 +45,7 @@ def test_a_scenario_ends_as_its_folder_says(scenario, root, writer):
     before = contents(root)
     if (scenario / "error.json").exists():
         expected = json.loads((scenario / "error.json").read_text())
-        for order in (Order(dry_run=True), Order()):
+        for order in (WriteOptions(dry_run=True), WriteOptions()):
             with pytest.raises(WorkspaceError) as refusal:
                 asked(scenario, root, writer, order)
             assert refusal.value.code == expected["code"]
@@ -53,9 +53,9 @@ def test_a_scenario_ends_as_its_folder_says(scenario, root, writer):
             json.dumps(refusal.value.details)
             assert contents(root) == before
         return
-    tried = asked(scenario, root, writer, Order(dry_run=True))
+    tried = asked(scenario, root, writer, WriteOptions(dry_run=True))
     assert contents(root) == before
-    outcome = asked(scenario, root, writer, Order())
+    outcome = asked(scenario, root, writer, WriteOptions())
     after = contents(root)
     assert {path: content for path, content in after.items() if content is not None} == {
         path: content for path, content in contents(scenario / "expected").items() if content is not None

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.text import Splice, Text, count, difference, ranges
+from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.patch.text import FileText, Splice, difference, ranges
 
 
 def spliced(content: bytes, *splices: Splice) -> bytes:
-    return Text.decoded(content, "f").spliced(splices)
+    return FileText.decode(content, "f").apply(splices)
 
 
 @pytest.mark.parametrize(
@@ -42,23 +43,23 @@ def test_a_text_that_nothing_is_done_to_is_the_same_bytes(content):
 
 @given(st.text(alphabet="ab\r\n").filter(lambda text: not text.endswith("\r")).map(str.encode), st.data())
 def test_lines_outside_of_a_splice_stay(content, data):
-    total = len(Text.decoded(content, "f").lines())
+    total = len(FileText.decode(content, "f").lines())
     start = data.draw(st.integers(0, total))
     end = data.draw(st.integers(start, total))
     after = spliced(content, Splice(start, end, ("x",)))
-    lines = Text.decoded(content, "f").lines()
-    assert Text.decoded(after, "f").lines() == (*lines[:start], "x", *lines[end:])
+    lines = FileText.decode(content, "f").lines()
+    assert FileText.decode(after, "f").lines() == (*lines[:start], "x", *lines[end:])
 
 
 def test_what_is_not_utf_8_is_refused():
     with pytest.raises(WorkspaceError) as refusal:
-        Text.decoded(b"a\n\xff", "f")
+        FileText.decode(b"a\n\xff", "f")
     assert (refusal.value.code, refusal.value.details["offset"]) == ("UNSUPPORTED_ENCODING", 2)
 
 
 def test_a_file_of_too_many_lines_is_refused():
     with pytest.raises(WorkspaceError, match="more than"):
-        Text.decoded(b"\n" * 1_000_001, "f")
+        FileText.decode(b"\n" * 1_000_001, "f")
 
 
 def test_ranges_tell_where_lines_are_afterwards():
@@ -79,4 +80,4 @@ def test_a_difference_is_one_range():
 
 
 def test_the_last_line_counts_without_an_ending_too():
-    assert [count(content) for content in (b"", b"\n", b"a", b"a\n", b"a\nb")] == [0, 1, 1, 1, 2]
+    assert [count_lines(content) for content in (b"", b"\n", b"a", b"a\n", b"a\nb")] == [0, 1, 1, 1, 2]

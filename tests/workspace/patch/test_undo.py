@@ -3,8 +3,8 @@
 import pytest
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch import grammar, undo
-from gloveport.workspace.patch.edits import Change
+from gloveport.workspace.patch import parsing, undo
+from gloveport.workspace.patch.parsing import Change
 from gloveport.workspace.patch.writer import Writer
 
 
@@ -127,12 +127,12 @@ def test_the_last_change_is_the_last_also_where_the_journal_is_older(root, behin
     """W3: after a power cut; the older one would have been taken back beneath it."""
     if starts:
         behind.recover()
-    assert behind.undoing() == [("edit", "b")]
+    assert behind.describe_undo() == [("edit", "b")]
     assert behind.undo().written == ("b",)
     assert contents(root) == ("1\n", "0\n")
     assert behind.undo().written == ("a",)
     assert contents(root) == ("0\n", "0\n")
-    assert behind.undoing() == []
+    assert behind.describe_undo() == []
 
 
 def test_a_change_that_the_disk_has_not_learnt_of_is_none(root, behind):
@@ -141,7 +141,7 @@ def test_a_change_that_the_disk_has_not_learnt_of_is_none(root, behind):
     behind.recover()
     assert behind.undo().written == ("a",)
     (root / "b").write_text("1\n")  # by hand
-    assert behind.undoing() == []
+    assert behind.describe_undo() == []
 
 
 def test_changes_go_on_where_the_tree_is_and_not_where_the_journal_was(root, behind):
@@ -160,28 +160,28 @@ def test_what_was_taken_back_and_then_made_by_hand_is_nothing_to_take_back(root,
     writer.undo()
     (root / "a").write_text("1\n")
     writer.recover()
-    assert writer.undoing() == []
+    assert writer.describe_undo() == []
 
 
 def test_what_did_not_come_about_and_was_then_made_by_hand_neither(root, writer):
     """W3."""
     (root / "a").write_text("0\n")
-    with writer.staged_now(grammar.parse(patch("*** Update File: a", "-0", "+1")), 1000) as apply:
+    with writer.stage_at_once(parsing.parse_patch(patch("*** Update File: a", "-0", "+1")), 1000) as apply:
         (root / "a").write_text("00\n")
         with pytest.raises(WorkspaceError, match="somebody else"):
             apply()
     (root / "a").write_text("1\n")
-    assert writer.undoing() == []
+    assert writer.describe_undo() == []
 
 
 def test_what_undo_would_do_is_told_and_what_it_has_done(root, writer):
     """W5, T6: for the log, before and after."""
-    assert writer.undoing() == []
+    assert writer.describe_undo() == []
     (root / "a").write_text("1\n")
     (root / "b").write_text("1\n")
     done = writer.apply_patch(patch("*** Update File: a", "-1", "+2", "*** Delete File: b", "*** Add File: d/c", "+1"))
     assert (done.written, done.deleted) == (("a", "d/c"), ("b",))
-    assert sorted(writer.undoing()) == [("create", "b"), ("delete", "d/c"), ("edit", "a")]
+    assert sorted(writer.describe_undo()) == [("create", "b"), ("delete", "d/c"), ("edit", "a")]
     back = writer.undo()
     assert (sorted(back.written), back.deleted) == (["a", "b"], ("d/c",))
-    assert writer.undoing() == []
+    assert writer.describe_undo() == []

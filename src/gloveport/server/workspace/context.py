@@ -32,7 +32,7 @@ from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.reading import read_file
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch.writer import Outcome, Writer
+from gloveport.workspace.patch.writer import Writer, WriteResult
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.search.engines import Engine as SearchEngine
 
@@ -161,7 +161,7 @@ class Bench:
         )
         return reachable(egress, None if stance(policy, "network") == "allow" else tuple(named))
 
-    async def hooked(self, outcome: Outcome) -> Told:
+    async def hooked(self, outcome: WriteResult) -> Told:
         """The answer to a write, when the operator's hooks have run on what was written."""
         answer = dict(outcome.answer)
         warnings: list[JsonValue] = []

@@ -29,7 +29,7 @@ from gloveport.server.workspace.replies import refusal, reply
 from gloveport.server.workspace.shell import CommandArguments, ShellTools
 from gloveport.server.workspace.writing import Key, Text, changes_action, patch_action, written_out
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.edits import MAX_CHANGES, Change
+from gloveport.workspace.patch.parsing import MAX_CHANGES, Change
 
 Target: TypeAlias = Literal["exec_command", "apply_patch", "apply_changes"]
 _Status: TypeAlias = Literal["granted", "denied", "waiting", "unsupported"]

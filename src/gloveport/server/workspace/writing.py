@@ -26,9 +26,9 @@ from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import ignored_among
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch import grammar
-from gloveport.workspace.patch.edits import Change
-from gloveport.workspace.patch.writer import Order, Outcome
+from gloveport.workspace.patch import parsing
+from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.writer import WriteOptions, WriteResult
 
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]
@@ -37,9 +37,9 @@ _SHORT: Final = 1 << 13
 _FEW, _DEEP = 8, 32
 _SHORT_BYTES: Final = 1 << 18
 _PATCHED: Final[Mapping[type, Operation]] = {
-    grammar.Add: "create",
-    grammar.Delete: "delete",
-    grammar.Update: "edit",
+    parsing.Add: "create",
+    parsing.Delete: "delete",
+    parsing.Update: "edit",
 }
 
 
@@ -59,7 +59,7 @@ class WriteTools:
         """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
-        order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
+        order = WriteOptions(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
             ctx,
             to_thread.run_sync(patch_action, self.bench.tree, patch),
@@ -77,7 +77,7 @@ class WriteTools:
         """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
         Content is whole lines.
         """
-        order = Order(dry_run=dry_run, idempotency_key=idempotency_key)
+        order = WriteOptions(dry_run=dry_run, idempotency_key=idempotency_key)
         return await self._written(
             ctx,
             to_thread.run_sync(changes_action, self.bench.tree, changes),
@@ -87,7 +87,7 @@ class WriteTools:
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
-        return await self._written(ctx, to_thread.run_sync(self._undoing), self.bench.writer.undo, Order())
+        return await self._written(ctx, to_thread.run_sync(self._undoing), self.bench.writer.undo, WriteOptions())
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> Answer | None:
         """``apply_patch`` without waiting for anybody but the disk; None where that is no way.
@@ -100,10 +100,10 @@ class WriteTools:
             return None
         with ExitStack() as stack:
             try:
-                operations = grammar.parse(patch)
+                operations = parsing.parse_patch(patch)
                 if not _is_little(described := _described(operations)):
                     return None
-                apply = stack.enter_context(bench.writer.staged_now(operations, _SHORT_BYTES))
+                apply = stack.enter_context(bench.writer.stage_at_once(operations, _SHORT_BYTES))
             except (BlockingIOError, WorkspaceError):
                 return None
             admission = bench.admitted_now(caller, _action(bench.tree, described, patch), request)
@@ -122,8 +122,8 @@ class WriteTools:
         self,
         ctx: Context[Any, Any],
         wanted: Awaitable[WriteFiles],
-        work: Callable[[], Outcome],
-        order: Order,
+        work: Callable[[], WriteResult],
+        order: WriteOptions,
     ) -> wire.CallToolResult:
         """What comes of a write, which is decided and written down first."""
         try:
@@ -141,7 +141,7 @@ class WriteTools:
 
     def _undoing(self) -> WriteFiles:
         """What would be taken back. It comes to no gate: it makes nothing that was not there before."""
-        undoing = self.bench.writer.undoing()
+        undoing = self.bench.writer.describe_undo()
         return WriteFiles(changes=tuple(PathChange(operation=operation, path=path) for operation, path in undoing))
 
 
@@ -197,23 +197,23 @@ def _is_little(changes: Sequence[PathChange]) -> bool:
     return len(changes) <= _FEW and all(change.path.count("/") < _DEEP for change in changes)
 
 
-def _touched(outcome: Outcome) -> list[JsonValue]:
+def _touched(outcome: WriteResult) -> list[JsonValue]:
     """Paths of the files that a write has changed or made, or that are gone."""
     return [*outcome.written, *outcome.deleted]
 
 
 def _patched(patch: str) -> list[PathChange]:
     try:
-        return _described(grammar.parse(patch))
+        return _described(parsing.parse_patch(patch))
     except WorkspaceError:
         return []
 
 
-def _described(operations: Sequence[grammar.Operation]) -> list[PathChange]:
+def _described(operations: Sequence[parsing.Operation]) -> list[PathChange]:
     moved = [
         PathChange(operation="move", path=one.destination)
         for one in operations
-        if isinstance(one, grammar.Update) and one.destination
+        if isinstance(one, parsing.Update) and one.destination
     ]
     return [PathChange(operation=_PATCHED[type(one)], path=one.path) for one in operations] + moved
 

@@ -48,6 +48,7 @@ _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NAME: Final = os.O_PATH | os.O_CLOEXEC
 
+_PIECE: Final = 1 << 18
 _TRIES: Final = 128
 """How often a path is resolved anew because the tree changed meanwhile."""
 
@@ -101,9 +102,19 @@ class Opened:
     path: str
     status: os.stat_result
 
+    def read(self, most_bytes: int) -> bytes | None:
+        """All of a file from here on; None where that is more, perhaps because somebody writes to it meanwhile."""
+        pieces, size = [], 0
+        while piece := os.read(self.descriptor, _PIECE):
+            size += len(piece)
+            if size > most_bytes:
+                return None
+            pieces.append(piece)
+        return b"".join(pieces)
+
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WriteLocation:
     """Where a file may be written. To be safe, write beneath ``parent`` only, a part at a time, and follow no link.
 
     Attributes:
@@ -251,7 +262,7 @@ class Tree:
             os.close(descriptor)
 
     @contextmanager
-    def place(self, path: str) -> Iterator[Place]:
+    def place(self, path: str) -> Iterator[WriteLocation]:
         """Find where a file may be written; make nothing.
 
         Raises:
@@ -278,7 +289,7 @@ class Tree:
                 status = None
             elif status is not None:
                 _demand_regular(status, resolved)
-            yield Place(parent, tuple(map(_native, missing)), _native(name), resolved, status)
+            yield WriteLocation(parent, tuple(map(_native, missing)), _native(name), resolved, status)
         finally:
             os.close(parent)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Opened, Tree
+from gloveport.workspace.files.tree import Tree
 
 MAX_SOURCE_BYTES: Final = 32 << 20
 """A larger file is not even read in order to be made smaller."""
 
-_PIECE: Final = 1 << 20
+_MAGIC: Final = 12
 _JPEG_SEGMENTS: Final = 10_000
 """Where the size comes only after more segments, the file is made to keep its reader busy."""
 
@@ -65,10 +65,11 @@ def read_image(
     with tree.file(path) as opened:
         if opened.status.st_size > MAX_SOURCE_BYTES:
             raise _too_large(opened.path)
-        head = os.read(opened.descriptor, _PIECE)
-        if _kind(head) is None:
+        if _kind(os.pread(opened.descriptor, _MAGIC, 0)) is None:
             raise _no_picture(opened.path)
-        data = _whole(opened, head)
+        data = opened.read(MAX_SOURCE_BYTES)
+        if data is None:  # somebody writes to it
+            raise _too_large(opened.path)
     return picture_of(opened.path, data, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
 
 
@@ -101,17 +102,6 @@ def _kind(magic: bytes) -> str | None:
     if magic.startswith(b"RIFF") and magic[8:12] == b"WEBP":
         return "image/webp"
     return None
-
-
-def _whole(opened: Opened, head: bytes) -> bytes:
-    """All of a file, of which the beginning was read."""
-    pieces, size = [head], len(head)
-    while piece := os.read(opened.descriptor, _PIECE):
-        size += len(piece)
-        if size > MAX_SOURCE_BYTES:
-            raise _too_large(opened.path)  # somebody writes to it
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def _png(data: bytes) -> tuple[int, int]:

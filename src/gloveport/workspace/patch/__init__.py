@@ -1,6 +1,13 @@
 """Changes to files of the workspace: understood, staged in memory, then written all or not at all.
 
-``grammar`` and ``edits`` read what was asked, ``matching`` finds the lines; both end in splices of ``text``.
-``staging`` makes one new content a file of them, ``commit`` writes these through a journal, ``restoring`` takes them
-back; ``writer`` is the front.
+parsing     what is asked: a patch in the V4A dialect, or changes of lines by number
+text        a file as lines, and what replaces some of them
+matching    where the hunks of a patch belong
+file_swap   one file takes another's place
+journal     what is being written at this moment
+staging     files as they would be, and what is told of them
+operations  what is asked, staged
+commit      all of it written, through the journal
+undo        what the last changes replaced, and taking them back
+writer      the front
 """

@@ -18,13 +18,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch import steps
-from gloveport.workspace.patch.attributes import Attributes
-from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, Journal, Record
-from gloveport.workspace.patch.staging import conflict
-from gloveport.workspace.patch.steps import Changed, Step
-from gloveport.workspace.patch.target import Target, above, ancestors, native
+from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.patch import file_swap
+from gloveport.workspace.patch.file_swap import Attributes, Changed, FileStep
+from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal
+from gloveport.workspace.patch.staging import StagedFile, conflict
 from gloveport.workspace.patch.text import revision
 
 HIDDEN: Final = ".gloveport-"
@@ -49,7 +47,7 @@ class Recovery:
     left: tuple[str, ...] = ()
 
 
-def undoable(journal: Journal) -> int:
+def last_undoable(journal: Journal) -> int:
     """Number of the last change that can be taken back; 0 where there is none. Once ``recover`` was called."""
     last = journal.last()
     return 0 if last is None else last[1].undo[last[0] in {COMMITTED, DONE}]
@@ -61,7 +59,7 @@ def is_interrupted(journal: Journal) -> bool:
     return last is not None and last[0] in {BEGUN, COMMITTED}
 
 
-def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[str] = ()) -> Record:
+def plan_commit(targets: Sequence[StagedFile], undo: tuple[int, int], emptied: Sequence[str] = ()) -> CommitRecord:
     """What there is to do.
 
     Args:
@@ -73,12 +71,12 @@ def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[
         WorkspaceError: PATCH_FAILED where a name would be a file and a directory, or directories are too many.
     """
     written = [target.place for target in targets if target.changes and target.content is not None]
-    made = {path for place in written for path in list(ancestors(place.path))[: len(place.missing)]}
+    made = {path for place in written for path in list(_ancestors(place.path))[: len(place.missing)]}
     if both := made & {place.path for place in written}:
         raise WorkspaceError("PATCH_FAILED", f"{min(both)} would be a file and a directory")
     if len(made) > MAX_MADE:
         raise WorkspaceError("PATCH_FAILED", f"more than {MAX_MADE} directories at once", hint="split the change")
-    return Record(
+    return CommitRecord(
         steps=tuple(_step(target) for target in targets if target.changes),
         made=tuple(sorted(made, key=lambda path: (path.count("/"), path))),
         emptied=tuple(emptied),
@@ -87,7 +85,7 @@ def planned(targets: Sequence[Target], undo: tuple[int, int], emptied: Sequence[
 
 
 @contextmanager
-def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Record) -> Iterator[list[str]]:
+def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: CommitRecord) -> Iterator[list[str]]:
     """Do it, after ``recover`` has put the tree in order. On leaving, what is hidden goes.
 
     Args:
@@ -105,9 +103,9 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Reco
             again before the next change.
     """
     with ExitStack() as stack:
-        known = _known(tree, map(above, record.emptied), stack)
+        known = _open_known(tree, map(_above, record.emptied), stack)
         for place in (target.place for target in targets):
-            known[list(ancestors(place.path))[len(place.missing)]] = place.parent
+            known[list(_ancestors(place.path))[len(place.missing)]] = place.parent
         directories = _Directories(stack, known)
         try:
             journal.begin(record)
@@ -116,7 +114,7 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[Target], record: Reco
         except BaseException as error:
             _take_back(record, directories.descriptors, directories.made, journal)
             if isinstance(error, Changed | OSError):
-                raise _explained(error) from error
+                raise _as_workspace_error(error) from error
             raise
         try:
             yield warnings
@@ -137,7 +135,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
     state, record = last
     with ExitStack() as stack:
         paths = (*(step.path for step in record.steps), *record.made, *record.emptied)
-        directories = _known(tree, map(above, paths), stack)
+        directories = _open_known(tree, map(_above, paths), stack)
         if state == BEGUN:
             return Recovery("old", _take_back(record, directories, record.made, journal))
         with suppress(OSError):
@@ -155,11 +153,11 @@ class _Directories:
 
     def __getitem__(self, path: str) -> int:
         """The one in which something lies."""
-        return self.descriptors[above(path)]
+        return self.descriptors[_above(path)]
 
     def make(self, path: str) -> None:
         """Make one in one that is known."""
-        name, parent = native(path), self[path]
+        name, parent = _native(path), self[path]
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
             self.made.append(path)
@@ -172,7 +170,7 @@ class _Directories:
         self.descriptors[path] = descriptor
 
 
-def _write(record: Record, targets: Sequence[Target], directories: _Directories) -> list[str]:
+def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Directories) -> list[str]:
     """Everything that can go wrong."""
     for path in record.made:
         directories.make(path)
@@ -182,33 +180,33 @@ def _write(record: Record, targets: Sequence[Target], directories: _Directories)
         if target.content is not None:
             directory = directories[step.path]
             attributes = target.kept or Attributes.fresh(directory)
-            lost = steps.prepare(directory, step, target.content, attributes)
+            lost = file_swap.prepare(directory, step, target.content, attributes)
             warnings += (f"{step.path}: {what} could not be kept" for what in lost)
     for target in targets:
         place, status = target.place, target.before.status if target.before else None
-        exists = above(place.path) in directories.descriptors  # a name that stays unused may lie where nothing is made
-        if exists and not steps.unchanged(directories[place.path], place.name, status):
+        exists = _above(place.path) in directories.descriptors  # a name that stays unused may lie where nothing is made
+        if exists and not file_swap.is_unchanged(directories[place.path], place.name, status):
             raise Changed(place.path)
     for target, step in changing:
-        steps.swap(directories[step.path], target.place.name, step)
+        file_swap.swap(directories[step.path], target.place.name, step)
     if not record.simple:
-        for path in {above(path) for path in (*(step.path for step in record.steps), *record.made)}:
+        for path in {_above(path) for path in (*(step.path for step in record.steps), *record.made)}:
             os.fsync(directories.descriptors[path])
     return warnings
 
 
 def _take_back(
-    record: Record, directories: Mapping[str, int], made: Sequence[str], journal: Journal
+    record: CommitRecord, directories: Mapping[str, int], made: Sequence[str], journal: Journal
 ) -> tuple[str, ...]:
     """Everything as it was; the files that are not, because somebody else wrote them."""
     left = []
     try:
         for step in reversed(record.steps):
-            directory = directories.get(above(step.path))
+            directory = directories.get(_above(step.path))
             if directory is None:
-                moved = above(step.path) not in record.made  # else it was not made yet
+                moved = _above(step.path) not in record.made  # else it was not made yet
             else:
-                moved = not steps.back(directory, native(step.path), step)
+                moved = not file_swap.take_back(directory, _native(step.path), step)
             if moved:
                 left.append(step.path)
         _remove_empty(tuple(reversed(made)), directories)
@@ -218,32 +216,32 @@ def _take_back(
             "PATCH_ROLLBACK_FAILED",
             f"what was written could not be taken back: {error.strerror}",
             hint="put that right; the next change tries again first",
-            details={"recovery_backups": [f"{above(step.path)}/{step.hidden}" for step in record.steps]},
+            details={"recovery_backups": [f"{_above(step.path)}/{step.hidden}" for step in record.steps]},
         ) from error
     return tuple(left)
 
 
-def _clear(record: Record, directories: Mapping[str, int], journal: Journal) -> None:
+def _clear(record: CommitRecord, directories: Mapping[str, int], journal: Journal) -> None:
     """The change is there; what is hidden goes."""
     for step in record.steps:
-        if (directory := directories.get(above(step.path))) is not None:
-            steps.clear(directory, step)
+        if (directory := directories.get(_above(step.path))) is not None:
+            file_swap.clear(directory, step)
     _remove_empty(record.emptied, directories)
     journal.end(DONE)
 
 
 def _remove_empty(paths: Sequence[str], directories: Mapping[str, int]) -> None:
     for path in paths:
-        if (parent := directories.get(above(path))) is not None:
+        if (parent := directories.get(_above(path))) is not None:
             with suppress(OSError):  # something is in it, or it is gone
-                os.rmdir(native(path), dir_fd=parent)
+                os.rmdir(_native(path), dir_fd=parent)
 
 
-def _known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]:
+def _open_known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]:
     """Descriptors of those directories that are still the very ones: by their paths, with no link on the way."""
     known: dict[str, int] = {}
     for directory in {*paths}:
-        path = f"{directory}/{_hidden()}".removeprefix("./")
+        path = f"{directory}/{_hidden_name()}".removeprefix("./")
         with suppress(WorkspaceError):
             place = stack.enter_context(tree.place(path))
             if not place.missing and place.path == path:
@@ -251,22 +249,22 @@ def _known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]
     return known
 
 
-def _step(target: Target) -> Step:
+def _step(target: StagedFile) -> FileStep:
     before = target.before
-    return Step(
+    return FileStep(
         path=target.place.path,
-        hidden=_hidden(),
+        hidden=_hidden_name(),
         before=revision(before.content) if before else None,
         after=revision(target.content) if target.content is not None else None,
         inode=before.status.st_ino if before else None,
     )
 
 
-def _hidden() -> str:
+def _hidden_name() -> str:
     return HIDDEN + secrets.token_hex(16)
 
 
-def _explained(error: Changed | OSError) -> WorkspaceError:
+def _as_workspace_error(error: Changed | OSError) -> WorkspaceError:
     if isinstance(error, Changed):
         return conflict(error.path)
     return WorkspaceError(
@@ -274,3 +272,20 @@ def _explained(error: Changed | OSError) -> WorkspaceError:
         f"the files can't be written: {error.strerror}; nothing was",
         hint="see to the space on the disk, and to the permissions of the workspace",
     )
+
+
+def _above(path: str) -> str:
+    """The path of the directory in which something lies; "." is the root."""
+    return path.rpartition("/")[0] or "."
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """All directories above a path, the innermost first; the root is the last."""
+    while path != ".":
+        path = _above(path)
+        yield path
+
+
+def _native(path: str) -> str:
+    """The last part of a path, as functions of ``os`` take it."""
+    return os.fsdecode(raw(path.rpartition("/")[2]))

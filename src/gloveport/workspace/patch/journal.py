@@ -12,14 +12,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.seal import sealed, unsealed
-from gloveport.workspace.patch.steps import Step
+from gloveport.workspace.patch.file_swap import FileStep
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,7 +28,19 @@ State: TypeAlias = bytes
 BEGUN, COMMITTED, TAKEN_BACK, DONE = b"b", b"c", b"t", b"d"
 
 
-class Record(BaseModel):
+def seal(text: bytes) -> bytes:
+    """A text without line breaks as a line with its checksum: what a kill or a power cut has torn is seen to be."""
+    return b"%s %s\n" % (sha256(text).hexdigest().encode(), text)
+
+
+def unseal(content: bytes) -> bytes | None:
+    """The text of the first line, if it is whole."""
+    line, ending, _ = content.partition(b"\n")
+    digest, _, text = line.partition(b" ")
+    return text if ending and digest == sha256(text).hexdigest().encode() else None
+
+
+class CommitRecord(BaseModel):
     """One commit.
 
     Attributes:
@@ -40,7 +52,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    steps: tuple[Step, ...]
+    steps: tuple[FileStep, ...]
     made: tuple[str, ...]
     emptied: tuple[str, ...]
     undo: tuple[int, int]
@@ -65,7 +77,7 @@ class Journal:
 
     @classmethod
     @contextmanager
-    def locked(cls, path: Path, *, waits: bool = True) -> Iterator["Journal"]:
+    def lock(cls, path: Path, *, waits: bool = True) -> Iterator["Journal"]:
         """Wait until nobody else writes. Make the directory where it is not there.
 
         Raises:
@@ -73,7 +85,7 @@ class Journal:
             WorkspaceError: RUNTIME_DIR_UNWRITABLE where it can't be made, or is not ours alone.
         """
         try:
-            directory, file = _opened(path)
+            directory, file = _open(path)
         except OSError as error:
             raise WorkspaceError(
                 "RUNTIME_DIR_UNWRITABLE", f"{path} can't be used: {error.strerror}", hint="name another directory"
@@ -85,26 +97,26 @@ class Journal:
             os.close(file)
             os.close(directory)
 
-    def last(self) -> tuple[State, Record] | None:
+    def last(self) -> tuple[State, CommitRecord] | None:
         """How far the last commit came, and what it was; None where there was none, or it never began."""
         content = os.pread(self.file, os.fstat(self.file).st_size, 0)
-        text = unsealed(content[1:])
-        return None if text is None else (content[:1], Record.model_validate_json(text))
+        text = unseal(content[1:])
+        return None if text is None else (content[:1], CommitRecord.model_validate_json(text))
 
-    def begin(self, record: Record) -> None:
+    def begin(self, record: CommitRecord) -> None:
         """Write down, and have on the disk, what is about to be done.
 
         With a single name the disk may learn it later, or never: a power cut then may leave a hidden file, which
-        nobody removes, and a journal that is older than the tree (``restoring.latest``).
+        nobody removes, and a journal that is older than the tree (``undo.find_latest``).
         """
-        content = memoryview(BEGUN + sealed(record.model_dump_json().encode()))
+        content = memoryview(BEGUN + seal(record.model_dump_json().encode()))
         written = 0
         while written < len(content):
             written += os.pwrite(self.file, content[written:], written)
         if not record.simple:
             os.fdatasync(self.file)
 
-    def commit(self, record: Record) -> None:
+    def commit(self, record: CommitRecord) -> None:
         """Write down that all names are changed.
 
         What is hidden must not be gone from the disk before this is there, and names must be changed there before it.
@@ -120,7 +132,7 @@ class Journal:
         os.pwrite(self.file, state, 0)
 
 
-def _opened(path: Path) -> tuple[int, int]:
+def _open(path: Path) -> tuple[int, int]:
     try:
         directory = os.open(path, _DIRECTORY)
     except FileNotFoundError:

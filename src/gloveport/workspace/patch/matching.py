@@ -9,54 +9,64 @@ interpreter does in linear time. What all searches of a patch cost together is b
 100,000 hunks, and a file a million lines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Final
+from os.path import commonprefix
+from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.grammar import Hunk, Mark
-from gloveport.workspace.patch.likeness import BLANKS, GRADES, Grade, Index, Shift, like, shift_between, shifted
+from gloveport.workspace.patch.parsing import Hunk, Mark
 from gloveport.workspace.patch.text import Splice
+
+Grade: TypeAlias = Literal["exact", "trailing_ws", "indent"]
+GRADES: Final[Mapping[Grade, str]] = {
+    "exact": "",
+    "trailing_ws": "blanks at the ends of lines differ",
+    "indent": "the indentation differs, and was adapted",
+}
+_Shift: TypeAlias = tuple[str, str]
+"""What the indentation of the patch has in front, and what the file's has there instead."""
+_LineIndex: TypeAlias = tuple[dict[str, str], str]
+"""The character that stands for each line, alike ones for the same, and a file's lines as a text of these."""
 
 EFFORT: Final = 300_000_000
 """How many lines are passed by all searches of one file: about a second."""
 
 _COSTLY: Final = 1000
 """How much more than a search it takes to compare the indentation of a line."""
+_BLANKS: Final = " \t"
+_DEEPEST: Final = 1000
+"""Blanks that are compared one by one: nobody indents deeper, and a hostile line has millions."""
 _NEARBY_LINES, _NEARBY_BYTES = 6, 800
 _CANDIDATES: Final = 8
 _VOTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedHunks:
     """What a file's hunks come to.
 
     Attributes:
         splices: In order, not overlapping; one for each group of lines that change together.
         grade: The least strict that was needed.
-        additions: Lines that are added.
-        removals: Lines that are taken away.
         warnings: For people, one a fact.
     """
 
     splices: tuple[Splice, ...]
     grade: Grade
-    additions: int
-    removals: int
     warnings: tuple[str, ...]
 
 
-def place(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Placed:
+def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> PlacedHunks:
     """Find all hunks.
 
     Raises:
         WorkspaceError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where it takes too long.
     """
-    search = _Search(lines, path)
+    search = _HunkSearch(lines, path)
     splices: list[Splice] = []
     appended: list[str] = []
     warnings: list[str] = []
@@ -73,17 +83,11 @@ def place(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Placed:
             warnings.append(f"{path}: hunk {number} is there already and was skipped")
     if appended:
         splices.append(Splice(len(lines), len(lines), tuple(appended)))
-    return Placed(
-        tuple(_joined(splices)),
-        max(grades, key=list(GRADES).index),
-        sum(len(splice.lines) for splice in splices),
-        sum(splice.end - splice.start for splice in splices),
-        tuple(warnings),
-    )
+    return PlacedHunks(tuple(_join_touching(splices)), max(grades, key=list(GRADES).index), tuple(warnings))
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _HunkMatch:
     """One hunk's part; no grade where the file has it already."""
 
     grade: Grade | None
@@ -92,25 +96,25 @@ class _Found:
 
 
 @dataclass(slots=True)
-class _Search:
+class _HunkSearch:
     """The search for one file's hunks, which only moves forward."""
 
     lines: Sequence[str]
     path: str
     cursor: int = 0
     passed: int = 0
-    indexes: dict[Grade, Index] = field(default_factory=dict)
+    indexes: dict[Grade, _LineIndex] = field(default_factory=dict)
 
-    def find(self, number: int, hunk: Hunk) -> _Found:
+    def find(self, number: int, hunk: Hunk) -> _HunkMatch:
         for anchor in hunk.anchors:
             self.cursor = self._anchor(number, hunk, anchor) + 1
-        trimmed = _trimmed(hunk.lines)
+        trimmed = _trim(hunk.lines)
         if all(mark == "+" for mark, _ in trimmed):
-            return _Found("exact", appended=tuple(text for _, text in trimmed))
+            return _HunkMatch("exact", appended=tuple(text for _, text in trimmed))
         for lines in (hunk.lines, trimmed):
             if found := self._context(number, hunk, lines) or self._there_already(lines):
                 return found
-        raise self._lost(number, hunk)
+        raise self._not_found(number, hunk)
 
     def _anchor(self, number: int, hunk: Hunk, anchor: str) -> int:
         for grade in GRADES:
@@ -128,7 +132,7 @@ class _Search:
             },
         )
 
-    def _context(self, number: int, hunk: Hunk, lines: Sequence[tuple[Mark, str]]) -> _Found | None:
+    def _context(self, number: int, hunk: Hunk, lines: Sequence[tuple[Mark, str]]) -> _HunkMatch | None:
         block = tuple(text for mark, text in lines if mark != "+")
         for grade in GRADES:
             candidates = self._candidates(block, grade, hunk)
@@ -138,10 +142,10 @@ class _Search:
             if first:
                 start, shift = first
                 self.cursor = start + len(block)
-                return _Found(grade, tuple(_splices(lines, start, shift)))
+                return _HunkMatch(grade, tuple(_splices(lines, start, shift)))
         return None
 
-    def _candidates(self, block: Sequence[str], grade: Grade, hunk: Hunk) -> Iterator[tuple[int, Shift]]:
+    def _candidates(self, block: Sequence[str], grade: Grade, hunk: Hunk) -> Iterator[tuple[int, _Shift]]:
         """Where the block fits, and by what the indentation differs there. A hunk of the end goes there if it can."""
         last = len(self.lines) - len(block)
         found = self._fitting(block, grade, self._positions(block, grade))
@@ -150,40 +154,40 @@ class _Search:
             found = iter(at_end) if at_end else found
         return found
 
-    def _fitting(self, block: Sequence[str], grade: Grade, positions: Iterator[int]) -> Iterator[tuple[int, Shift]]:
+    def _fitting(self, block: Sequence[str], grade: Grade, positions: Iterator[int]) -> Iterator[tuple[int, _Shift]]:
         for position in positions:
             if grade != "indent":
                 yield position, ("", "")
                 continue
             self._pass(len(block) * _COSTLY)
-            if shift := shift_between(block, self.lines[position : position + len(block)]):
+            if shift := _find_shift(block, self.lines[position : position + len(block)]):
                 yield position, shift
 
-    def _there_already(self, lines: Sequence[tuple[Mark, str]]) -> _Found | None:
+    def _there_already(self, lines: Sequence[tuple[Mark, str]]) -> _HunkMatch | None:
         """Whether what the hunk makes stands in the file, once. A single line with nothing around it proves nothing."""
         old = [text for mark, text in lines if mark != "+"]
         new = [text for mark, text in lines if mark != "-"]
         meant = len(new) > 1 or any(mark in {" ", ""} for mark, _ in lines)
-        if old == new or not meant or not any(text.strip(BLANKS) for text in new):
+        if old == new or not meant or not any(text.strip(_BLANKS) for text in new):
             return None
         for grade in islice(GRADES, 2):
             positions = list(islice(self._positions(new, grade), 2))
             if len(positions) == 1:
                 self.cursor = positions[0] + len(new)
-                return _Found(None)
+                return _HunkMatch(None)
         return None
 
     def _positions(self, block: Sequence[str], grade: Grade, start: int | None = None) -> Iterator[int]:
         """All positions from ``start``, or the cursor, on at which lines like the block's stand."""
         if grade not in self.indexes:
-            self.indexes[grade] = Index.of(self.lines, grade)
-        index = self.indexes[grade]
-        wanted = [index.characters.get(like(line, grade)) for line in block]
+            self.indexes[grade] = _index(self.lines, grade)
+        characters, text = self.indexes[grade]
+        wanted = [characters.get(_normalize(line, grade)) for line in block]
         needle = "".join(character for character in wanted if character is not None)
         position = (self.cursor if start is None else start) - 1
         while len(needle) == len(block):
-            before, position = position, index.text.find(needle, position + 1)
-            self._pass((len(index.text) if position < 0 else position) - before + len(block))
+            before, position = position, text.find(needle, position + 1)
+            self._pass((len(text) if position < 0 else position) - before + len(block))
             if position < 0:
                 return
             yield position
@@ -213,7 +217,7 @@ class _Search:
             },
         )
 
-    def _lost(self, number: int, hunk: Hunk) -> WorkspaceError:
+    def _not_found(self, number: int, hunk: Hunk) -> WorkspaceError:
         nearest, agreeing = self._nearest([text for mark, text in hunk.lines if mark != "+"])
         return WorkspaceError(
             "PATCH_CONTEXT_NOT_FOUND",
@@ -231,7 +235,7 @@ class _Search:
         """Where most lines of a block stand as in the file, blanks aside; and how many. Each line votes for a place."""
         votes: dict[int, int] = {}
         for offset, line in enumerate(block[:_VOTERS]):
-            if line.strip(BLANKS):
+            if line.strip(_BLANKS):
                 for position in islice(self._positions((line,), "indent", 0), _CANDIDATES):
                     votes[position - offset] = votes.get(position - offset, 0) + 1
         if not votes:
@@ -258,17 +262,17 @@ class _Search:
         return text.encode()[:_NEARBY_BYTES].decode(errors="ignore")
 
 
-def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: Shift) -> Iterator[Splice]:
+def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: _Shift) -> Iterator[Splice]:
     """The groups of lines that change, when the hunk's first line is at ``start``."""
     for changing, group in groupby(lines, key=lambda line: line[0] in {"+", "-"}):
         members = list(group)
         end = start + sum(mark != "+" for mark, _ in members)
         if changing:
-            yield Splice(start, end, tuple(shifted(text, shift) for mark, text in members if mark == "+"))
+            yield Splice(start, end, tuple(_shift_line(text, shift) for mark, text in members if mark == "+"))
         start = end
 
 
-def _trimmed(lines: tuple[tuple[Mark, str], ...]) -> tuple[tuple[Mark, str], ...]:
+def _trim(lines: tuple[tuple[Mark, str], ...]) -> tuple[tuple[Mark, str], ...]:
     """Without the empty lines at the end that have no mark: mostly layout before the next operation."""
     end = len(lines)
     while end and not lines[end - 1][0]:
@@ -276,15 +280,53 @@ def _trimmed(lines: tuple[tuple[Mark, str], ...]) -> tuple[tuple[Mark, str], ...
     return lines[:end]
 
 
-def _joined(splices: Sequence[Splice]) -> Iterator[Splice]:
+def _join_touching(splices: Sequence[Splice]) -> list[Splice]:
     """The same with neighbours that touch as one: the last hunk's, and what is added at the end."""
-    pending: Splice | None = None
+    joined: list[Splice] = []
     for splice in splices:
-        if pending and pending.end == splice.start:
-            pending = Splice(pending.start, splice.end, pending.lines + splice.lines)
-            continue
-        if pending:
-            yield pending
-        pending = splice
-    if pending:
-        yield pending
+        if joined and joined[-1].end == splice.start:
+            joined[-1] = Splice(joined[-1].start, splice.end, joined[-1].lines + splice.lines)
+        else:
+            joined.append(splice)
+    return joined
+
+
+def _index(lines: Sequence[str], grade: Grade) -> _LineIndex:
+    """The index of a file's lines, at most ``text.MAX_LINES``: there are as many characters as that."""
+    characters: dict[str, str] = {}
+    text = "".join([characters.setdefault(_normalize(line, grade), chr(len(characters))) for line in lines])
+    return characters, text
+
+
+def _normalize(line: str, grade: Grade) -> str:
+    """What of a line counts."""
+    match grade:
+        case "exact":
+            return line
+        case "trailing_ws":
+            return line.rstrip(_BLANKS)
+        case "indent":
+            return line.strip(_BLANKS)
+
+
+def _find_shift(block: Sequence[str], lines: Sequence[str]) -> _Shift | None:
+    """By what the indentation differs, if it is the same for all lines; of two spellings what they end with alike."""
+    pairs = [(_indent(ours), _indent(theirs)) for ours, theirs in zip(block, lines, strict=True) if ours.strip(_BLANKS)]
+    shifts = set()
+    for ours, theirs in pairs:
+        ends = [indent[: -_DEEPEST - 1 : -1] for indent in (ours, theirs)]
+        alike = len(commonprefix(ends))  # noqa: RUF071 - characters are meant
+        shifts.add((ours[: len(ours) - alike], theirs[: len(theirs) - alike]))
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(_BLANKS))]
+
+
+def _shift_line(line: str, shift: _Shift) -> str:
+    """A line that is added, indented as the file is. One that is indented less than all others is left alone."""
+    ours, theirs = shift
+    if not line.strip(_BLANKS) or not line.startswith(ours):
+        return line
+    return theirs + line.removeprefix(ours)

@@ -1,18 +1,19 @@
-"""The operations of a patch, and the changes of ``apply_changes``, on staged files."""
+"""Stages the operations of a patch, and the changes of ``apply_changes``."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+
+from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.edits import Change, splices
-from gloveport.workspace.patch.grammar import Add, Delete, Operation, Update
-from gloveport.workspace.patch.likeness import Grade
-from gloveport.workspace.patch.matching import place
-from gloveport.workspace.patch.staging import Staging, demand_revision, mismatch
-from gloveport.workspace.patch.target import Target
-from gloveport.workspace.patch.text import Range, Text, count, difference, ranges
+from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.patch.matching import Grade, place_hunks
+from gloveport.workspace.patch.parsing import Add, Change, Delete, Edit, Operation, Update
+from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch
+from gloveport.workspace.patch.text import FileText, Range, Splice, difference, ranges
 
 
-def patch(staging: Staging, operations: Sequence[Operation]) -> None:
+def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
     """Stage the operations of a patch, in their order.
 
     Raises:
@@ -32,14 +33,16 @@ def patch(staging: Staging, operations: Sequence[Operation]) -> None:
         first[path] = number
         match operation:
             case Add(_, lines):
-                _add(staging, target, "".join(f"{line}\n" for line in lines).encode())
+                old, new = target.content or b"", "".join(f"{line}\n" for line in lines).encode()
+                counts = count_lines(new), count_lines(old)
+                _put(staging, target, "add", new, difference(old, new), counts=counts)
             case Delete():
                 _delete(staging, *staging.existing(operation.path))
             case Update():
                 _update(staging, operation)
 
 
-def change(staging: Staging, changes: Sequence[Change]) -> None:
+def stage_changes(staging: Staging, changes: Sequence[Change]) -> None:
     """Stage changes, which are checked, in their order.
 
     Raises:
@@ -70,16 +73,13 @@ def _change(staging: Staging, change: Change, where: str) -> None:
     if change.action == "delete":
         _delete(staging, target, content)
     elif change.action == "edit":
-        text = Text.decoded(content, target.place.path)
-        found = splices(change.edits or (), len(text.pieces), target.place.path)
-        added = sum(len(splice.lines) for splice in found)
-        removed = sum(splice.end - splice.start for splice in found)
-        _put(staging, target, "edit", text.spliced(found), ranges(found), added, removed)
+        text = FileText.decode(content, target.place.path)
+        found = find_splices(change.edits or (), len(text.pieces), target.place.path)
+        _put(staging, target, "edit", text.apply(found), ranges(found))
     else:
         destination = staging.target(change.destination or "")
         _demand_absent(destination, change.action)
-        staging.report.counted(count(content), 0)
-        _carry(staging, change.action, target, destination, content)
+        _carry(staging, change.action, target, destination, content, (count_lines(content), 0))
 
 
 def _write(staging: Staging, change: Change, where: str) -> None:
@@ -91,13 +91,10 @@ def _write(staging: Staging, change: Change, where: str) -> None:
         demand_revision(target, target.content, change.revision, where)
     elif change.revision is not None:
         raise mismatch(target.place.path, change.revision, None)
-    old = target.content or b""
-    changed = difference(old, new)
-    added, removed = (changed[0]["added_lines"], changed[0]["removed_lines"]) if changed else (0, 0)
-    _put(staging, target, change.action, new, changed, added, removed)
+    _put(staging, target, change.action, new, difference(target.content or b"", new))
 
 
-def _demand_absent(target: Target, action: str) -> None:
+def _demand_absent(target: StagedFile, action: str) -> None:
     if target.content is not None:
         raise WorkspaceError(
             "PATCH_FAILED",
@@ -107,66 +104,108 @@ def _demand_absent(target: Target, action: str) -> None:
         )
 
 
-def _add(staging: Staging, target: Target, new: bytes) -> None:
-    old = target.content or b""
-    _put(staging, target, "add", new, difference(old, new), count(new), count(old))
-
-
-def _delete(staging: Staging, target: Target, content: bytes) -> None:
+def _delete(staging: Staging, target: StagedFile, content: bytes) -> None:
     staging.put(target, None)
-    staging.report.counted(0, count(content))
-    staging.report.tell(target.place.path, "delete", None)
-    staging.report.summarise("delete", target.place.path)
+    staging.report.describe(target.place.path, "delete", None)
+    staging.report.summarise("delete", target.place.path, 0, count_lines(content))
 
 
 def _update(staging: Staging, update: Update) -> None:
     target, content = staging.existing(update.path)
     grade: Grade = "exact"
     changed: list[Range] = []
-    new, added, removed = content, 0, 0
+    new = content
     if update.hunks:
-        text = Text.decoded(content, target.place.path)
-        placed = place(update.hunks, text.lines(), target.place.path)
-        grade, added, removed = placed.grade, placed.additions, placed.removals
-        new, changed = text.spliced(placed.splices), ranges(placed.splices)
+        text = FileText.decode(content, target.place.path)
+        placed = place_hunks(update.hunks, text.lines(), target.place.path)
+        grade, new, changed = placed.grade, text.apply(placed.splices), ranges(placed.splices)
         staging.report.warnings += placed.warnings
     if update.destination is None:
-        _put(staging, target, "update", new, changed, added, removed, grade)
-        return
-    staging.report.counted(added, removed)
-    _carry(staging, "move", target, staging.target(update.destination), new, grade)
+        _put(staging, target, "update", new, changed, grade=grade)
+    else:
+        _carry(staging, "move", target, staging.target(update.destination), new, _count(changed), grade)
 
 
 def _put(
     staging: Staging,
-    target: Target,
+    target: StagedFile,
     operation: str,
     new: bytes,
     changed: Sequence[Range],
-    added: int,
-    removed: int,
+    *,
+    counts: tuple[int, int] | None = None,
     grade: Grade | None = None,
 ) -> None:
     """Let a file have a new content where it is."""
+    counts = counts or _count(changed)
     if new == target.content:
-        operation, changed, added, removed = "unchanged", (), 0, 0
+        operation, changed, counts = "unchanged", (), (0, 0)
     staging.put(target, new)
-    staging.report.counted(added, removed)
-    staging.report.tell(target.place.path, operation, new, changed, grade=grade)
-    staging.report.summarise(operation, target.place.path)
+    staging.report.describe(target.place.path, operation, new, changed, grade=grade)
+    staging.report.summarise(operation, target.place.path, *counts)
 
 
 def _carry(
-    staging: Staging, operation: str, target: Target, destination: Target, new: bytes, grade: Grade | None = None
+    staging: Staging,
+    operation: str,
+    target: StagedFile,
+    destination: StagedFile,
+    new: bytes,
+    counts: tuple[int, int],
+    grade: Grade | None = None,
 ) -> None:
     """Let another name have a content, with what the file has besides."""
     source, there = target.place.path, destination.place.path
     changed = difference(destination.before.content if destination.before else b"", new)
     attributes = target.kept
-    if operation == "move" and target is not destination:
+    moves = operation == "move" and target is not destination
+    if moves:
         staging.put(target, None)
     staging.put(destination, new, attributes)
-    staging.report.tell(there, operation, new, changed, source, grade)
-    if operation == "move" and target is not destination:
-        staging.report.tell(source, "delete", None)
-    staging.report.summarise(operation, source, there)
+    staging.report.describe(there, operation, new, changed, source, grade)
+    if moves:
+        staging.report.describe(source, "delete", None)
+    staging.report.summarise(operation, f"{source} -> {there}", *counts)
+
+
+def _count(changed: Sequence[Range]) -> tuple[int, int]:
+    """Lines that come and go."""
+    return sum(each["added_lines"] for each in changed), sum(each["removed_lines"] for each in changed)
+
+
+def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:
+    """What edits, which are checked, do to a file of ``total`` lines; in the order of its lines.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT where a line is behind the end, PATCH_HUNKS_OVERLAP.
+    """
+    numbered = sorted(
+        ((_splice(edit), number) for number, edit in enumerate(edits)), key=lambda each: (each[0].start, each[0].end)
+    )
+    for splice, number in numbered:
+        if splice.end > total or splice.start < 0:
+            raise WorkspaceError(
+                "INVALID_ARGUMENT",
+                f"edit {number} names a line that {path}, which has {total} lines, does not have",
+                hint="read the file and take the numbers from there",
+                retryable=True,
+                details={"path": path, "total_lines": total, "edit_index": number, "operation": edits[number].op},
+            )
+    for (first, one), (second, other) in pairwise(numbered):
+        if first.end > second.start or (first.start, first.end) == (second.start, second.end):
+            indexes: list[JsonValue] = [*sorted((one, other))]
+            raise WorkspaceError(
+                "PATCH_HUNKS_OVERLAP",
+                f"edits {indexes[0]} and {indexes[1]} are about the same lines of {path}",
+                hint="make one edit of them",
+                details={"path": path, "edit_indexes": indexes},
+            )
+    return tuple(splice for splice, _ in numbered)
+
+
+def _splice(edit: Edit) -> Splice:
+    lines = tuple(edit.content.replace("\r\n", "\n").split("\n")) if edit.content else ()
+    if edit.start_line is not None:
+        return Splice(edit.start_line - 1, edit.end_line or edit.start_line, lines)
+    start = (edit.line or 0) - (edit.op == "insert_before")
+    return Splice(start, start, lines)

@@ -1,9 +1,10 @@
-"""Files as they would be after a change, in memory: nothing is written here.
+"""Files as they would be after a change, in memory, and what is told of them: nothing is written here.
 
 Each name is read once, by descriptor, and what later operations see of it is what earlier ones made of it.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,18 +12,117 @@ from typing import Final
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch.attributes import PERMISSIONS, Attributes
-from gloveport.workspace.patch.report import Report
-from gloveport.workspace.patch.steps import MAX_BYTES
-from gloveport.workspace.patch.target import Original, Target
-from gloveport.workspace.patch.text import count, revision
+from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.files.tree import Tree, WriteLocation
+from gloveport.workspace.patch.file_swap import MAX_BYTES, PERMISSIONS, Attributes
+from gloveport.workspace.patch.matching import Grade
+from gloveport.workspace.patch.text import Range, revision
 
 MAX_TOTAL_BYTES: Final = 64 << 20
 """Of all old and new contents of one change."""
 
 MAX_FILES: Final = 200
 """Each holds a descriptor open until the change is written."""
+
+_LETTERS: Final = {
+    "add": "A",
+    "create": "A",
+    "update": "M",
+    "write": "M",
+    "edit": "M",
+    "delete": "D",
+    "unchanged": "=",
+    "move": "R",
+    "copy": "C",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalFile:
+    """A file as it was read: all of it, its status when it was opened, and what it had besides."""
+
+    content: bytes
+    status: os.stat_result
+    attributes: Attributes
+
+
+@dataclass(slots=True)
+class StagedFile:
+    """One name, what it means, and what it shall mean.
+
+    Attributes:
+        place: Held open.
+        before: None where nothing is.
+        content: None where nothing shall be.
+        attributes: Of what shall be there; None: those of what is, or of a new file.
+    """
+
+    place: WriteLocation
+    before: OriginalFile | None
+    content: bytes | None
+    attributes: Attributes | None = None
+
+    @property
+    def kept(self) -> Attributes | None:
+        """What the content has besides; None of a new file."""
+        return self.attributes or (self.before.attributes if self.before else None)
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return self.content != (self.before.content if self.before else None)
+
+
+@dataclass(slots=True)
+class ChangeReport:
+    """What a change did, or would do: the answer, in the fields that clients know. Grows with each operation."""
+
+    files: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    """By path. What is told of a file last is what stands."""
+    summary: list[str] = field(default_factory=list)
+    additions: int = 0
+    removals: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def describe(
+        self,
+        path: str,
+        operation: str,
+        content: bytes | None,
+        changed: Sequence[Range] = (),
+        old_path: str | None = None,
+        grade: Grade | None = None,
+    ) -> None:
+        """Of one file: what was done, and what it holds afterwards."""
+        facts: dict[str, JsonValue] = {"path": path, "operation": operation}
+        if content is not None:
+            facts["revision"] = revision(content)
+        facts |= {"total_lines": count_lines(content or b""), "changed_ranges": [{**each} for each in changed]}
+        if old_path is not None:
+            facts["old_path"] = old_path
+        if grade is not None:
+            facts["match_quality"] = grade
+        self.files[path] = facts
+
+    def summarise(self, operation: str, path: str, added: int = 0, removed: int = 0) -> None:
+        """One line for people and models, and how many lines come and go."""
+        self.summary.append(f"{_LETTERS[operation]} {path}")
+        self.additions += added
+        self.removals += removed
+
+    def answer(self, *, dry_run: bool, already_applied: bool) -> dict[str, JsonValue]:
+        """The wire's fields."""
+        return {
+            "dry_run": dry_run,
+            "clean": True,
+            "already_applied": already_applied,
+            "revision_algorithm": "sha256",
+            "summary": "\n".join(self.summary),
+            "affected_files": [*self.files.values()],
+            "additions": self.additions,
+            "removals": self.removals,
+            "warnings": [*self.warnings],
+        }
 
 
 @dataclass(slots=True)
@@ -39,25 +139,25 @@ class Staging:
 
     tree: Tree
     stack: ExitStack
-    targets: dict[str, Target] = field(default_factory=dict)
-    report: Report = field(default_factory=Report)
+    targets: dict[str, StagedFile] = field(default_factory=dict)
+    report: ChangeReport = field(default_factory=ChangeReport)
     most_bytes: int = MAX_TOTAL_BYTES
-    _asked: dict[str, Target] = field(default_factory=dict, init=False)
-    """By the name that was given, which may lead through a link."""
+    _by_given_name: dict[str, StagedFile] = field(default_factory=dict, init=False)
+    """The name may lead through a link."""
 
     _bytes: int = field(default=0, init=False)
 
-    def target(self, path: str) -> Target:
+    def target(self, path: str) -> StagedFile:
         """The file of a name, found and read when it is asked for first.
 
         Raises:
             WorkspaceError: As ``Tree.place`` and ``Tree.file``; PATCH_FAILED for what is too large or too much.
         """
-        if path not in self._asked:
-            self._asked[path] = self._found(path)
-        return self._asked[path]
+        if path not in self._by_given_name:
+            self._by_given_name[path] = self._find(path)
+        return self._by_given_name[path]
 
-    def _found(self, path: str) -> Target:
+    def _find(self, path: str) -> StagedFile:
         with ExitStack() as held:
             place = held.enter_context(self.tree.place(path))
             if place.path in self.targets:
@@ -67,12 +167,12 @@ class Staging:
             before = self._read(place.path) if place.status else None
             if before and place.status and before.status.st_ino != place.status.st_ino:
                 raise conflict(place.path)
-            target = Target(place, before, before.content if before else None)
+            target = StagedFile(place, before, before.content if before else None)
             self.targets[place.path] = target
             self.stack.push(held.pop_all())
             return target
 
-    def existing(self, path: str) -> tuple[Target, bytes]:
+    def existing(self, path: str) -> tuple[StagedFile, bytes]:
         """A file that is there, and its content.
 
         Raises:
@@ -83,7 +183,7 @@ class Staging:
             raise WorkspaceError("NOT_FOUND", f"{path} does not exist", details={"path": target.place.path})
         return target, target.content
 
-    def put(self, target: Target, content: bytes | None, attributes: Attributes | None = None) -> None:
+    def put(self, target: StagedFile, content: bytes | None, attributes: Attributes | None = None) -> None:
         """Let a name have a content, or none.
 
         Raises:
@@ -93,7 +193,7 @@ class Staging:
             self._weigh(target.place.path, len(content))
         target.content, target.attributes = content, attributes
 
-    def settled(self) -> list[Target]:
+    def finish(self) -> list[StagedFile]:
         """All files, and warnings about what replacing some of them entails."""
         for target in self.targets.values():
             if not target.changes or target.content is None:
@@ -108,12 +208,14 @@ class Staging:
                 self.report.warnings.append(f"{path}: set-user-id, set-group-id and sticky bits are not kept")
         return list(self.targets.values())
 
-    def _read(self, path: str) -> Original:
+    def _read(self, path: str) -> OriginalFile:
         try:
             with self.tree.file(path) as opened:
                 self._weigh(path, opened.status.st_size)
-                content = _content(opened.descriptor, path)
-                return Original(content, opened.status, Attributes.of(opened.descriptor, opened.status))
+                content = opened.read(MAX_BYTES)
+                if content is None:  # it grows while it is read
+                    raise conflict(path)
+                return OriginalFile(content, opened.status, Attributes.of(opened.descriptor, opened.status))
         except WorkspaceError as error:
             if error.code in {"NOT_FOUND", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}:
                 raise conflict(path) from error  # it was there a moment ago
@@ -141,7 +243,7 @@ def conflict(path: str) -> WorkspaceError:
     )
 
 
-def demand_revision(target: Target, content: bytes, given: str | None, where: str) -> None:
+def demand_revision(target: StagedFile, content: bytes, given: str | None, where: str) -> None:
     """See that a change was made for the file as it is.
 
     Raises:
@@ -166,29 +268,10 @@ def mismatch(path: str, expected: str | None, content: bytes | None) -> Workspac
         return WorkspaceError(
             "REVISION_MISMATCH", f"{path} does not exist, and had a revision", details={**details, "exists": False}
         )
-    return WorkspaceError(
-        "REVISION_MISMATCH",
-        f"{path} is not what it was",
-        hint="read it again, and make the change for what it is now",
-        details={
-            **details,
-            "current_revision": revision(content),
-            "total_lines": count(content),
-            **_look_again(path),
-        },
-    )
+    details |= {"current_revision": revision(content), "total_lines": count_lines(content), **_look_again(path)}
+    hint = "read it again, and make the change for what it is now"
+    return WorkspaceError("REVISION_MISMATCH", f"{path} is not what it was", hint=hint, details=details)
 
 
 def _look_again(path: str) -> dict[str, JsonValue]:
     return {"revision_algorithm": "sha256", "next_action": {"tool": "read_file", "arguments": {"path": path}}}
-
-
-def _content(descriptor: int, path: str) -> bytes:
-    """All of a file, which may grow while it is read."""
-    pieces, size = [], 0
-    while piece := os.read(descriptor, 1 << 18):
-        size += len(piece)
-        if size > MAX_BYTES:
-            raise conflict(path)
-        pieces.append(piece)
-    return b"".join(pieces)

@@ -30,7 +30,7 @@ class Splice:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class FileText:
     """What a file holds.
 
     Attributes:
@@ -46,7 +46,7 @@ class Text:
     ended: bool
 
     @classmethod
-    def decoded(cls, content: bytes, path: str) -> "Text":
+    def decode(cls, content: bytes, path: str) -> "FileText":
         """Read a file's bytes.
 
         Raises:
@@ -75,7 +75,7 @@ class Text:
         lines = [piece.removesuffix("\r") for piece in self.pieces]
         return tuple(lines if self.ended else [*lines[:-1], self.pieces[-1]])
 
-    def spliced(self, splices: Sequence[Splice]) -> bytes:
+    def apply(self, splices: Sequence[Splice]) -> bytes:
         """The file's bytes after splices, which are in order and do not overlap."""
         carriage = "\r" if self.crlf else ""
         old = self.pieces if self.ended else (*self.pieces[:-1], self.pieces[-1] + carriage)
@@ -123,11 +123,6 @@ def difference(before: bytes, after: bytes) -> list[Range]:
             "removed_lines": len(old) - tail - head,
         }
     ]
-
-
-def count(content: bytes) -> int:
-    """How many lines a content has, with the last one that has no ending."""
-    return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
 def revision(content: bytes) -> str:

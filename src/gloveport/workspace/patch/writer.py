@@ -4,28 +4,34 @@ Each call waits for the others, also of other processes with the same state dire
 end, stages in memory, and commits.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from json import dumps
 from pathlib import Path
+from typing import Final
 
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch import edits, grammar, undo
-from gloveport.workspace.patch import operations as applying
-from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, planned, recover, undoable
-from gloveport.workspace.patch.edits import Change
-from gloveport.workspace.patch.idempotency import Slots
+from gloveport.workspace.patch import undo
+from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, last_undoable, plan_commit, recover
 from gloveport.workspace.patch.journal import Journal
-from gloveport.workspace.patch.restoring import Operation, caught_up, latest, operation, restore
+from gloveport.workspace.patch.operations import stage_changes, stage_patch
+from gloveport.workspace.patch.parsing import Change, Operation, check_changes, demand_unicode, parse_patch
 from gloveport.workspace.patch.staging import Staging
+from gloveport.workspace.patch.undo import UndoOperation
+
+MAX_KEYS: Final = 64
+MAX_KEY_CHARACTERS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WriteOptions:
     """How a change is to be made.
 
     Attributes:
@@ -38,7 +44,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteResult:
     """What was done.
 
     Attributes:
@@ -65,24 +71,22 @@ class Writer:
 
     tree: Tree
     journal: Path
-    _slots: Slots[Outcome] = field(default_factory=Slots)
+    _keys: OrderedDict[tuple[str, str], tuple[str, WriteResult]] = field(default_factory=OrderedDict)
+    """Those used last of each tool, with a digest of the request's other arguments, and what became of it."""
+    _keys_lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply_patch(self, patch: str, order: Order = Order()) -> Outcome:
+    def apply_patch(self, patch: str, options: WriteOptions = WriteOptions()) -> WriteResult:
         """Apply a patch in the V4A dialect, all or nothing.
 
         Raises:
             WorkspaceError: What is wrong with it, or why it does not fit.
         """
-        grammar.demand_unicode(patch)
-        return self._once(
-            "apply_patch",
-            {"patch": patch, "dry_run": order.dry_run},
-            order,
-            lambda staging: applying.patch(staging, grammar.parse(patch)),
-        )
+        demand_unicode(patch)
+        arguments: dict[str, JsonValue] = {"patch": patch, "dry_run": options.dry_run}
+        return self._once("apply_patch", arguments, options, lambda staging: stage_patch(staging, parse_patch(patch)))
 
     @contextmanager
-    def staged_now(self, operations: Sequence[grammar.Operation], most_bytes: int) -> Iterator[Callable[[], Outcome]]:
+    def stage_at_once(self, operations: Sequence[Operation], most_bytes: int) -> Iterator[Callable[[], WriteResult]]:
         """What applies a patch that fits; it waits for nobody. Nobody else writes until this is left.
 
         Raises:
@@ -90,14 +94,14 @@ class Writer:
             WorkspaceError: It does not fit; it is about more bytes, before and after, than ``most_bytes``; or about
                 what lies in another mount than the root.
         """
-        with Journal.locked(self.journal, waits=False) as journal, ExitStack() as stack:
+        with Journal.lock(self.journal, waits=False) as journal, ExitStack() as stack:
             if is_interrupted(journal):  # that may have been in another mount
                 raise BlockingIOError
             staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes)
-            applying.patch(staging, operations)
-            yield lambda: self._committed(journal, staging, Order(), stack)
+            stage_patch(staging, operations)
+            yield lambda: self._commit(journal, staging, WriteOptions(), stack)
 
-    def apply_changes(self, changes: Sequence[Change], order: Order = Order()) -> Outcome:
+    def apply_changes(self, changes: Sequence[Change], options: WriteOptions = WriteOptions()) -> WriteResult:
         """Make changes that name lines by number, all or nothing.
 
         Raises:
@@ -105,44 +109,44 @@ class Writer:
         """
 
         def stage(staging: Staging) -> None:
-            edits.check(changes)
-            applying.change(staging, changes)
+            check_changes(changes)
+            stage_changes(staging, changes)
 
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
-        grammar.demand_unicode(dumps(plain, ensure_ascii=False))
-        return self._once("apply_changes", {"changes": plain, "dry_run": order.dry_run}, order, stage)
+        demand_unicode(dumps(plain, ensure_ascii=False))
+        return self._once("apply_changes", {"changes": plain, "dry_run": options.dry_run}, options, stage)
 
-    def undo(self) -> Outcome:
+    def undo(self) -> WriteResult:
         """Take the last change back that was not taken back yet, if its files are as it left them.
 
         Raises:
             WorkspaceError: NOT_FOUND where there is none, REVISION_MISMATCH where a file was changed since.
         """
-        with Journal.locked(self.journal) as journal, ExitStack() as stack:
+        with Journal.lock(self.journal) as journal, ExitStack() as stack:
             recover(self.tree, journal)
-            last = latest(self.tree, journal)
-            entry = undo.entry(journal.directory, last)
+            last = undo.find_latest(self.tree, journal)
+            entry = undo.load_entry(journal.directory, last)
             if entry is None:
                 raise WorkspaceError("NOT_FOUND", "there is no change that could be taken back")
             staging = Staging(self.tree, stack)
             for kept, content in entry.files:
-                restore(staging, kept, content)
-            targets = staging.settled()
-            record = planned(targets, (last, last - 1), tuple(reversed(entry.made)))
+                undo.restore_file(staging, kept, content)
+            targets = staging.finish()
+            record = plan_commit(targets, (last, last - 1), tuple(reversed(entry.made)))
             staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
-            undo.forget(journal.directory, last)
-            return _outcome(staging, Order())
+            undo.forget_entry(journal.directory, last)
+            return _outcome(staging, WriteOptions())
 
-    def undoing(self) -> list[tuple[Operation, str]]:
+    def describe_undo(self) -> list[tuple[UndoOperation, str]]:
         """What ``undo`` would do now to which path, if these files are as the change left them; [] where there is none.
 
         Raises:
             WorkspaceError: PATCH_ROLLBACK_FAILED, RUNTIME_DIR_UNWRITABLE.
         """
-        with Journal.locked(self.journal) as journal:
+        with Journal.lock(self.journal) as journal:
             recover(self.tree, journal)
-            entry = undo.entry(journal.directory, latest(self.tree, journal))
-        return [(operation(kept), kept.path) for kept, _ in entry.files] if entry else []
+            entry = undo.load_entry(journal.directory, undo.find_latest(self.tree, journal))
+        return [(undo.undo_operation(kept), kept.path) for kept, _ in entry.files] if entry else []
 
     def adopt(self, number: int, revisions: Mapping[str, str]) -> None:
         """Let what hooks have made of a change's files, their revisions by path, be part of it: undo takes it back too.
@@ -150,9 +154,9 @@ class Writer:
         Raises:
             OSError: There is no space. Then it can't be taken back.
         """
-        with Journal.locked(self.journal) as journal:
-            if undoable(journal) == number:
-                undo.adopt(journal.directory, number, revisions)
+        with Journal.lock(self.journal) as journal:
+            if last_undoable(journal) == number:
+                undo.adopt_revisions(journal.directory, number, revisions)
 
     def recover(self) -> Recovery:
         """Bring what was interrupted by a crash to its beginning or its end. Each change does so first.
@@ -162,52 +166,71 @@ class Writer:
         Raises:
             WorkspaceError: PATCH_ROLLBACK_FAILED, RUNTIME_DIR_UNWRITABLE.
         """
-        with Journal.locked(self.journal) as journal:
+        with Journal.lock(self.journal) as journal:
             recovery = recover(self.tree, journal)
-            caught_up(self.tree, journal)
+            undo.catch_up(self.tree, journal)
             return recovery
 
     def _once(
-        self, tool: str, arguments: dict[str, JsonValue], order: Order, stage: Callable[[Staging], None]
-    ) -> Outcome:
-        if order.idempotency_key is None:
-            return self._write(order, stage)
-        outcome, replayed = self._slots.once(
-            tool, order.idempotency_key, arguments, lambda: self._write(order, stage), lambda _: not order.dry_run
-        )
-        return Outcome({**outcome.answer, "idempotent_replay": True}, ()) if replayed else outcome
+        self, tool: str, arguments: dict[str, JsonValue], options: WriteOptions, stage: Callable[[Staging], None]
+    ) -> WriteResult:
+        """Write. Callers with the same key wait for each other: the first that succeeds leaves them its answer."""
+        key = options.idempotency_key
+        if key is None:
+            return self._write(options, stage)
+        if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
+            raise WorkspaceError("INVALID_ARGUMENT", f"idempotency_key has 1 to {MAX_KEY_CHARACTERS} characters")
+        mark = sha256(dumps(arguments, sort_keys=True).encode()).hexdigest()
+        with self._keys_lock:  # one for all keys: writing takes turns anyway
+            if (tool, key) not in self._keys:
+                result = self._write(options, stage)
+                if not options.dry_run:
+                    self._keys[tool, key] = mark, result
+                    if len(self._keys) > MAX_KEYS:
+                        self._keys.popitem(last=False)
+                return result
+            self._keys.move_to_end((tool, key))
+            first_mark, result = self._keys[tool, key]
+        if first_mark != mark:
+            raise WorkspaceError(
+                "IDEMPOTENCY_KEY_REUSED",
+                f"the key {key} was used by {tool} with other arguments",
+                hint="repeat the first request as it was, or choose another key",
+                details={"tool": tool, "idempotency_key": key},
+            )
+        return WriteResult({**result.answer, "idempotent_replay": True}, ())
 
-    def _write(self, order: Order, stage: Callable[[Staging], None]) -> Outcome:
-        with Journal.locked(self.journal) as journal, ExitStack() as stack:
+    def _write(self, options: WriteOptions, stage: Callable[[Staging], None]) -> WriteResult:
+        with Journal.lock(self.journal) as journal, ExitStack() as stack:
             recover(self.tree, journal)
             staging = Staging(self.tree, stack)
             stage(staging)
-            return self._committed(journal, staging, order, stack)
+            return self._commit(journal, staging, options, stack)
 
-    def _committed(self, journal: Journal, staging: Staging, order: Order, stack: ExitStack) -> Outcome:
-        targets = staging.settled()
-        last = undoable(journal)
-        record = planned(targets, (last, last + 1))
-        if record.steps and not order.dry_run:
+    def _commit(self, journal: Journal, staging: Staging, options: WriteOptions, stack: ExitStack) -> WriteResult:
+        targets = staging.finish()
+        last = last_undoable(journal)
+        record = plan_commit(targets, (last, last + 1))
+        if record.steps and not options.dry_run:
             changing = [target for target in targets if target.changes]
             try:
-                undo.keep(journal.directory, last + 1, changing, record.made)
+                undo.save_entry(journal.directory, last + 1, changing, record.made)
             except OSError as error:
                 staging.report.warnings.append(f"this change can't be taken back: {error.strerror}")
             try:
                 staging.report.warnings += stack.enter_context(commit(staging.tree, journal, targets, record))
             except BaseException:
-                undo.forget(journal.directory, last + 1)
+                undo.forget_entry(journal.directory, last + 1)
                 raise
-            return replace(_outcome(staging, order), number=last + 1)
-        return _outcome(staging, order)
+            return replace(_outcome(staging, options), number=last + 1)
+        return _outcome(staging, options)
 
 
-def _outcome(staging: Staging, order: Order) -> Outcome:
+def _outcome(staging: Staging, options: WriteOptions) -> WriteResult:
     changed = [target for target in staging.targets.values() if target.changes]
-    answer = staging.report.answer(dry_run=order.dry_run, already_applied=not changed)
-    done = () if order.dry_run else changed
-    return Outcome(
+    answer = staging.report.answer(dry_run=options.dry_run, already_applied=not changed)
+    done = () if options.dry_run else changed
+    return WriteResult(
         answer,
         written=tuple(each.place.path for each in done if each.content is not None),
         deleted=tuple(each.place.path for each in done if each.content is None),

@@ -3,7 +3,7 @@
 import pytest
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.grammar import Add, Delete, Hunk, Update, parse
+from gloveport.workspace.patch.parsing import Add, Delete, Hunk, Update, parse_patch
 
 
 def patch(*lines: str) -> str:
@@ -11,7 +11,7 @@ def patch(*lines: str) -> str:
 
 
 def test_every_kind_of_operation_is_read():
-    assert parse(
+    assert parse_patch(
         patch(
             "*** Add File: a b.txt",
             "+one",
@@ -50,11 +50,12 @@ def test_every_kind_of_operation_is_read():
 
 def test_a_patch_with_windows_line_ends_and_blank_lines_around_is_the_same_patch():
     plain = patch("*** Add File: a", "+x")
-    assert parse("\r\n \r\n" + plain.replace("\n", "\r\n") + "\r\n\r\n") == parse(plain) == (Add("a", ("x",)),)
+    windows = "\r\n \r\n" + plain.replace("\n", "\r\n") + "\r\n\r\n"
+    assert parse_patch(windows) == parse_patch(plain) == (Add("a", ("x",)),)
 
 
 def test_the_first_hunk_needs_no_mark_and_an_update_needs_no_hunk():
-    assert parse(patch("*** Update File: a", "-x", "*** Update File: b")) == (
+    assert parse_patch(patch("*** Update File: a", "-x", "*** Update File: b")) == (
         Update("a", None, (Hunk((), (("-", "x"),), at_end=False),)),
         Update("b", None, ()),
     )
@@ -86,11 +87,11 @@ def test_the_first_hunk_needs_no_mark_and_an_update_needs_no_hunk():
 )
 def test_what_the_grammar_has_no_place_for_is_refused(text):
     with pytest.raises(WorkspaceError) as refusal:
-        parse(text)
+        parse_patch(text)
     assert refusal.value.code == "PATCH_FAILED"
 
 
 def test_a_refusal_names_the_line():
     with pytest.raises(WorkspaceError) as refusal:
-        parse(patch("*** Add File: a", "+x", "*** Update File: b", "@@", " a", "oops"))
+        parse_patch(patch("*** Add File: a", "+x", "*** Update File: b", "@@", " a", "oops"))
     assert refusal.value.details["line"] == 7

@@ -5,12 +5,11 @@ import threading
 import pytest
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.edits import Change
-from gloveport.workspace.patch.idempotency import CAPACITY, Slots
-from gloveport.workspace.patch.writer import Order, Writer
+from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.writer import MAX_KEYS, WriteOptions, Writer
 
 APPEND = "*** Begin Patch\n*** Update File: a\n@@\n+x\n*** End Patch"
-KEY = Order(idempotency_key="k")
+KEY = WriteOptions(idempotency_key="k")
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def test_the_second_request_gets_the_answer_of_the_first(root, writer):
 
 def test_other_arguments_with_the_same_key_are_refused(writer):
     writer.apply_patch(APPEND, KEY)
-    for patch, order in ((APPEND.replace("x", "y"), KEY), (APPEND, Order(dry_run=True, idempotency_key="k"))):
+    for patch, order in ((APPEND.replace("x", "y"), KEY), (APPEND, WriteOptions(dry_run=True, idempotency_key="k"))):
         with pytest.raises(WorkspaceError) as refusal:
             writer.apply_patch(patch, order)
         assert refusal.value.code == "IDEMPOTENCY_KEY_REUSED"
@@ -42,7 +41,7 @@ def test_each_tool_has_keys_of_its_own(root, writer):
 
 
 def test_a_dry_run_and_a_failure_leave_the_key_free(root, writer):
-    writer.apply_patch(APPEND, Order(dry_run=True, idempotency_key="k"))
+    writer.apply_patch(APPEND, WriteOptions(dry_run=True, idempotency_key="k"))
     with pytest.raises(WorkspaceError):
         writer.apply_patch(APPEND.replace("File: a", "File: z"), KEY)
     assert "idempotent_replay" not in writer.apply_patch(APPEND, KEY).answer
@@ -63,45 +62,20 @@ def test_callers_with_one_key_wait_and_one_of_them_acts(root, writer):
     assert (root / "a").read_text() == "1\nx\n"
 
 
-def test_the_keys_used_last_are_kept():
-    slots: Slots[int] = Slots()
-    acted = []
+def test_the_keys_used_last_are_kept(root, writer):
+    def is_done_once_more(number: int) -> bool:
+        patch = f"*** Begin Patch\n*** Add File: n\n+{number}\n*** End Patch"
+        return "idempotent_replay" not in writer.apply_patch(patch, WriteOptions(idempotency_key=str(number))).answer
 
-    def call(number: int) -> None:
-        slots.once("t", str(number), {}, lambda: acted.append(number) or number, lambda _: True)
-
-    for number in range(CAPACITY):
-        call(number)
-    call(0)
-    call(CAPACITY)  # the one that was used least lately is 1
-    assert len(acted) == CAPACITY + 1
-    call(0)
-    assert len(acted) == CAPACITY + 1
-    call(1)
-    assert len(acted) == CAPACITY + 2
-
-
-def test_a_slot_that_somebody_waits_for_stays():
-    slots: Slots[int] = Slots()
-    inside, leave = threading.Event(), threading.Event()
-
-    def act() -> int:
-        inside.set()
-        leave.wait(10)
-        return 1
-
-    held = threading.Thread(target=slots.once, args=("t", "held", {}, act, lambda _: True), daemon=True)
-    held.start()
-    inside.wait(10)
-    for number in range(CAPACITY + 5):
-        slots.once("t", str(number), {}, lambda: 0, lambda _: True)
-    leave.set()
-    held.join()
-    assert slots.once("t", "held", {}, lambda: 2, lambda _: True) == (1, True)
+    assert all(is_done_once_more(number) for number in range(MAX_KEYS))
+    assert not is_done_once_more(0)
+    assert is_done_once_more(MAX_KEYS)  # the one that was used least lately is 1
+    assert not is_done_once_more(0)
+    assert is_done_once_more(1)
 
 
 @pytest.mark.parametrize("key", ["", "k" * 129])
 def test_a_key_has_bounds(writer, key):
     with pytest.raises(WorkspaceError) as refusal:
-        writer.apply_patch(APPEND, Order(idempotency_key=key))
+        writer.apply_patch(APPEND, WriteOptions(idempotency_key=key))
     assert refusal.value.code == "INVALID_ARGUMENT"

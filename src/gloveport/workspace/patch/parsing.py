@@ -1,28 +1,41 @@
-"""A patch in the V4A dialect becomes operations. Pure; knows no file.
+"""Reads what ``apply_patch`` and ``apply_changes`` are asked: a patch in the V4A dialect, or a list of changes. Pure.
 
 patch := "*** Begin Patch" operation* "*** End Patch"
 operation := "*** Add File: " path ("+" text)*
            | "*** Delete File: " path
            | "*** Update File: " path ["*** Move to: " path] hunk*
 hunk := ("@@" [anchor] ["@@"])* (" " text | "-" text | "+" text | "")* ["*** End of File"]
+
+A change names lines by number, all of them as the file was read. Its content is whole lines: "" is none, "x" and a line
+break are two.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from gloveport.workspace.errors import WorkspaceError
 
-MAX_CHARACTERS: Final = 2 << 20
+MAX_PATCH_CHARACTERS: Final = 2 << 20
 MAX_OPERATIONS: Final = 200
+MAX_CHANGES: Final = 100
+MAX_EDITS: Final = 200
 
+Action: TypeAlias = Literal["create", "write", "edit", "delete", "move", "copy"]
+Op: TypeAlias = Literal["replace", "delete", "insert_after", "insert_before"]
 Mark: TypeAlias = Literal[" ", "-", "+", ""]
 """How a line of a hunk begins. The last: an empty line, which is a context line as well or mere layout."""
 
 _BEGIN, _END, _MOVE, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** Move to: ", "*** End of File"
 _OPERATION: Final = re.compile(r"\*\*\* (Add|Delete|Update) File: (.*)")
 _UNIFIED: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*")
+_Words: TypeAlias = Annotated[str, Field(min_length=1)]
+_FROM_ONE: Final = Field(default=None, ge=1)
+_FROM_ZERO: Final = Field(default=None, ge=0)
 _HINT: Final = "the lines of an update begin with a blank, - or +, those of an added file with +"
 
 
@@ -80,7 +93,7 @@ def demand_unicode(text: str) -> None:
         raise WorkspaceError("INVALID_ARGUMENT", "the text holds half of a surrogate pair") from error
 
 
-def parse(patch: str) -> tuple[Operation, ...]:
+def parse_patch(patch: str) -> tuple[Operation, ...]:
     """Read a patch.
 
     Raises:
@@ -88,8 +101,10 @@ def parse(patch: str) -> tuple[Operation, ...]:
             INVALID_ARGUMENT: no Unicode.
     """
     demand_unicode(patch)
-    if len(patch) > MAX_CHARACTERS:
-        raise WorkspaceError("PATCH_FAILED", f"the patch is longer than {MAX_CHARACTERS} characters", hint="split it")
+    if len(patch) > MAX_PATCH_CHARACTERS:
+        raise WorkspaceError(
+            "PATCH_FAILED", f"the patch is longer than {MAX_PATCH_CHARACTERS} characters", hint="split it"
+        )
     lines = patch.replace("\r\n", "\n").strip("\n \t").split("\n")
     if len(lines) < 2 or lines[0].rstrip() != _BEGIN or lines[-1].rstrip() != _END:
         raise WorkspaceError(
@@ -122,7 +137,7 @@ def _operations(lines: Sequence[str]) -> Iterator[Operation]:
 def _header(line: str, number: int) -> tuple[str, str]:
     found = _OPERATION.fullmatch(line)
     if not found or not found[2].strip():
-        raise _unexpected(line, number, 'an operation begins with "*** Add File: ", "*** Delete File: " or so')
+        raise _not_understood(line, number, 'an operation begins with "*** Add File: ", "*** Delete File: " or so')
     return found[1], found[2].strip()
 
 
@@ -138,7 +153,7 @@ def _operation(kind: str, path: str, body: Sequence[str], number: int) -> Operat
         body = body[:-1]
     for offset, line in enumerate(body):
         if kind == "Delete" or not line.startswith("+"):
-            raise _unexpected(line, number + offset, _HINT)
+            raise _not_understood(line, number + offset, _HINT)
     return Delete(path) if kind == "Delete" else Add(path, tuple(line[1:] for line in body))
 
 
@@ -179,11 +194,82 @@ def _line(line: str, number: int) -> tuple[Mark, str]:
         case " " | "-" | "+" | "" as mark:
             return mark, line[1:]
         case _:
-            raise _unexpected(line, number, _HINT)
+            raise _not_understood(line, number, _HINT)
 
 
-def _unexpected(line: str, number: int, hint: str) -> WorkspaceError:
+def _not_understood(line: str, number: int, hint: str) -> WorkspaceError:
     where = number + 2  # counted from one, behind the line that begins the patch
     return WorkspaceError(
         "PATCH_FAILED", f"line {where} of the patch is not understood: {line[:80]}", hint=hint, details={"line": where}
     )
+
+
+class Edit(BaseModel):
+    """One edit of lines: ``replace`` and ``delete`` name a range, the other two one line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    op: Op
+    start_line: int | None = _FROM_ONE
+    end_line: int | None = _FROM_ONE
+    line: int | None = _FROM_ZERO
+    content: str | None = None
+
+
+class Change(BaseModel):
+    """One change of one file; which fields an action takes, ``check_changes`` tells."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    action: Action
+    path: _Words
+    revision: _Words | None = None
+    content: str | None = None
+    destination: _Words | None = None
+    edits: tuple[Edit, ...] | None = Field(default=None, min_length=1, max_length=MAX_EDITS, strict=False)
+
+
+_FIELDS: Final[Mapping[Action | Op, tuple[AbstractSet[str], AbstractSet[str]]]] = {
+    "create": ({"content"}, set()),
+    "write": ({"content"}, {"revision"}),
+    "edit": ({"edits"}, {"revision"}),
+    "move": ({"destination"}, {"revision"}),
+    "copy": ({"destination"}, {"revision"}),
+    "replace": ({"start_line", "content"}, {"end_line"}),
+    "insert_after": ({"line", "content"}, set()),
+    "insert_before": ({"line", "content"}, set()),
+}
+"""What each needs, and what it takes besides."""
+_DELETE: Final[Mapping[type[BaseModel], tuple[AbstractSet[str], AbstractSet[str]]]] = {
+    Change: (set(), {"revision"}),
+    Edit: ({"start_line"}, {"end_line"}),
+}
+
+
+def check_changes(changes: Sequence[Change]) -> None:
+    """See that each change, and each edit, has what its action needs and nothing else.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT; PATCH_FAILED where there is nothing to do.
+    """
+    if not changes:
+        raise WorkspaceError("PATCH_FAILED", "changes is empty", hint="name a file to change")
+    if len(changes) > MAX_CHANGES:
+        raise WorkspaceError("INVALID_ARGUMENT", f"changes has more than {MAX_CHANGES} parts", hint="split the call")
+    for number, change in enumerate(changes):
+        _check_fields(f"changes[{number}]", change.action, change)
+        for place, edit in enumerate(change.edits or ()):
+            where = f"changes[{number}].edits[{place}]"
+            _check_fields(where, edit.op, edit)
+            if edit.end_line is not None and edit.end_line < (edit.start_line or 0):
+                raise WorkspaceError("INVALID_ARGUMENT", f"{where}.end_line is less than start_line")
+
+
+def _check_fields(where: str, word: Action | Op, given: Change | Edit) -> None:
+    needed, taken = _DELETE[type(given)] if word == "delete" else _FIELDS[word]
+    for name in type(given).model_fields.keys() - {"action", "path", "op"}:
+        there = getattr(given, name) is not None
+        if name in needed and not there:
+            raise WorkspaceError("INVALID_ARGUMENT", f"{where}.{name} is needed for {word}")
+        if there and name not in needed | taken:
+            raise WorkspaceError("INVALID_ARGUMENT", f"{where}.{name} means nothing for {word}", hint="leave it out")

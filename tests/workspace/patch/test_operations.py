@@ -4,12 +4,13 @@ import pytest
 from pydantic import ValidationError
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.edits import Change, Edit, check, splices
+from gloveport.workspace.patch.operations import find_splices
+from gloveport.workspace.patch.parsing import Change, Edit, check_changes
 
 
 def result(lines: str, *edits: dict) -> str:
     after = list(lines)
-    for splice in reversed(splices([Edit(**edit) for edit in edits], len(lines), "f")):
+    for splice in reversed(find_splices([Edit(**edit) for edit in edits], len(lines), "f")):
         after[splice.start : splice.end] = splice.lines
     return ",".join(after)
 
@@ -108,7 +109,7 @@ def edit(**fields) -> dict:
 )
 def test_each_action_takes_its_own_fields(change):
     with pytest.raises(WorkspaceError) as refusal:
-        check([Change.model_validate(change)])
+        check_changes([Change.model_validate(change)])
     assert refusal.value.code == "INVALID_ARGUMENT"
 
 
@@ -124,7 +125,7 @@ def test_each_action_takes_its_own_fields(change):
     ],
 )
 def test_what_an_action_needs_is_enough(change):
-    check([Change.model_validate(change)])
+    check_changes([Change.model_validate(change)])
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,6 @@ def test_the_shape_has_bounds(change):
 
 def test_a_call_without_changes_or_with_too_many_is_refused():
     with pytest.raises(WorkspaceError, match="empty"):
-        check([])
+        check_changes([])
     with pytest.raises(WorkspaceError, match="more than 100"):
-        check([Change(action="delete", path="f")] * 101)
+        check_changes([Change(action="delete", path="f")] * 101)
