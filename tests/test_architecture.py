@@ -22,6 +22,11 @@ FLOORS = [
 ]
 # Package → what it holds, subpackages and modules, layer by layer: each may import what is in those before its own.
 SUBPACKAGES = {
+    "workspace": [
+        {"errors", "program"},
+        {"files"},
+        {"protected", "images", "search", "git", "patch", "commands"},
+    ],
     "sandbox": [
         {"clock", "console", "plan", "seccomp", "reaper"},
         {"base", "cgroups"},
