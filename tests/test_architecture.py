@@ -35,6 +35,34 @@ SUBPACKAGES = {
         {"pool"},
         {"detection"},
     ],
+    "hub": [
+        {"definition", "names", "network"},
+        {"results", "catalog", "pins"},
+        {"stubs"},
+        {"schema_size"},
+        {"arguments"},
+        {"hub"},
+        {"connection", "credentials"},
+        {"connect"},
+        {"calls"},
+        {"discovery"},
+    ],
+    "hub/connection": [
+        {"breaker", "command", "launch", "unreadable"},
+        {"wire"},
+        {"listing", "http", "stdio"},
+        {"link"},
+        {"upstream"},
+    ],
+    "hub/credentials": [
+        {"logins", "loopback", "references", "tokens"},
+        {"oauth"},
+        {"auth"},
+        {"login"},
+    ],
+    "hub/stubs": [{"shapes"}, {"interface"}, {"python", "typescript"}],
+    "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "scan"}, {"verify"}],
+    "approvals": [{"database", "patterns", "process", "question"}, {"store"}, {"desk"}],
 }
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in ROOT.rglob("*.py") if "guest" not in path.relative_to(ROOT).parts)

@@ -83,7 +83,7 @@ def transaction(directory: Path) -> Iterator[sqlite3.Connection]:
     try:
         _require_private(directory, stat.S_IFDIR)
         _require_private(path, stat.S_IFREG)
-        with contextlib.closing(_connected(path)) as database:
+        with contextlib.closing(_connect(path)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
             database.execute("PRAGMA secure_delete = ON")  # arguments of calls stand in it
             database.execute("BEGIN IMMEDIATE")
@@ -97,19 +97,19 @@ def transaction(directory: Path) -> Iterator[sqlite3.Connection]:
                 raise
     except sqlite3.OperationalError as error:
         if error.sqlite_errorname == "SQLITE_ERROR":  # no such table, and the like
-            raise _damaged(path, error) from error
+            raise _damage_error(path, error) from error
         raise ConfigError(
             f"{path} can't be used: {error}", hint="see `fuser` on it, and whether the disk is full"
         ) from error
     except (sqlite3.DatabaseError, ValueError) as error:  # a ValueError: what is in it has another shape
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     except OSError as error:
         raise ConfigError(
             f"{path} can't be opened: {error.strerror}", hint="run as the user whose server asks the questions"
         ) from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     place = f"file:{quote(str(path))}?mode=rw"
     return sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
 
@@ -129,7 +129,7 @@ def _is_empty(database: sqlite3.Connection) -> bool:
     return database.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
 
 
-def _damaged(path: Path, error: Exception) -> ConfigError:
+def _damage_error(path: Path, error: Exception) -> ConfigError:
     return ConfigError(f"{path} is damaged: {error}", hint=_BEGIN_ANEW)
 
 

@@ -193,7 +193,7 @@ class Desk:
     async def _verdict(self, pending: Pending) -> Verdict:
         question = pending.question
         _, patterns = await self._in_thread(partial(self.store.news, ()))
-        if (known := _remembered(patterns, question)) is not None:
+        if (known := _find_remembered(patterns, question)) is not None:
             return known
         try:
             await self._in_thread(partial(self.store.put, question, in_queue="queue" in self.channels))
@@ -202,21 +202,23 @@ class Desk:
             await self._wait(pending)
         except BaseException:  # the run is over
             with anyio.CancelScope(shield=True), contextlib.suppress(ConfigError):
-                await self._settled(pending, "cancelled", _CANCELLED)
+                await self._write_outcome(pending, "cancelled", _CANCELLED)
             raise
         if pending.verdict is None:
             _settle(pending, _TIMEOUT)
             pending.asker.gave_up = True
-            stands = await self._settled(pending, "expired", _TIMEOUT)
+            stands = await self._write_outcome(pending, "expired", _TIMEOUT)
         else:
-            stands = await self._settled(pending, "allowed" if pending.verdict.allowed else "denied", pending.verdict)
+            stands = await self._write_outcome(
+                pending, "allowed" if pending.verdict.allowed else "denied", pending.verdict
+            )
         if stands.allowed:
             self._remember(pending, stands)
         elif stands != _REFUSED:
             self._refuse(pending)
         return stands
 
-    async def _settled(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
+    async def _write_outcome(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
         """Write down how a question has ended. Somebody may have been faster: their verdict stands."""
         return await self._in_thread(partial(self.store.settle, pending.question.id, status, verdict))
 
@@ -238,7 +240,7 @@ class Desk:
                 except ConfigError:
                     verdicts, patterns = dict.fromkeys(asked, _UNAVAILABLE), ()
                 for one in self._open():
-                    verdict = verdicts.get(one.question.id) or _remembered(patterns, one.question)
+                    verdict = verdicts.get(one.question.id) or _find_remembered(patterns, one.question)
                     if verdict is not None and one.shown:
                         _settle(one, verdict)
 
@@ -298,6 +300,6 @@ def _settle(pending: Pending, verdict: Verdict) -> None:
         pending.asker.changed()
 
 
-def _remembered(patterns: Iterable[str], question: Question) -> Verdict | None:
+def _find_remembered(patterns: Iterable[str], question: Question) -> Verdict | None:
     found = (pattern for pattern in patterns if means(pattern, question.subject))
     return next((Verdict(allowed=True, by=f"remembered: {pattern}") for pattern in found), None)

@@ -193,7 +193,7 @@ class AuditLog:
             if _identity(self._head.file, status) == self._log_file and status.st_size == self._head.size:
                 return
         self._seen = b""
-        head = self._found() if data == b"" else parse_head(data)
+        head = self._create_log() if data == b"" else parse_head(data)
         if head is None:
             raise AuditError("the head file of the audit log is damaged", hint=VERIFY_HINT)
         self._adopt(self._open_file(head.file, os.O_RDWR), head.file)
@@ -210,12 +210,12 @@ class AuditLog:
             return
         opened, opened_head = os.fstat(self._directory_fd), os.fstat(self._head_fd)
         if not (os.path.samestat(opened, directory) and os.path.samestat(opened_head, head)):
-            raise _replaced()
+            raise _replacement_error()
         _require_log_file(head, HEAD_NAME)
         require_private(directory, f"the audit directory {self._directory}")
         self._in_place = in_place
 
-    def _found(self) -> Head:
+    def _create_log(self) -> Head:
         """Begin a log where there is none; without a head, files that hold anything are no beginning."""
         for number in file_numbers(self._directory_fd):
             if os.stat(file_name(number), dir_fd=self._directory_fd, follow_symlinks=False).st_size:
@@ -239,7 +239,7 @@ class AuditLog:
         before, file = self._log_fd, _identity(number, os.fstat(opened))
         if number == self._log_file[0] and file != self._log_file:
             os.close(opened)
-            raise _replaced()
+            raise _replacement_error()
         self._log_fd, self._log_file, self._log_name = opened, file, file_name(number)
         if before >= 0:
             os.close(before)
@@ -364,7 +364,7 @@ def _unwritable(directory: Path, error: OSError) -> AuditError:
     )
 
 
-def _replaced() -> AuditError:
+def _replacement_error() -> AuditError:
     return AuditError("the audit log was replaced while it was open", hint=f"{VERIFY_HINT}; then restart")
 
 

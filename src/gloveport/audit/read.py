@@ -74,7 +74,7 @@ def records(directory: Path) -> Iterator[Entry]:
     Raises:
         AuditError: The directory or a file in it can't be read.
     """
-    with _opened(directory) as descriptor:
+    with _open_log(directory) as descriptor:
         numbers = file_numbers(descriptor)
         for number in numbers:
             start = 0
@@ -114,7 +114,7 @@ class Follower:
         self._directory = directory
         self._number = 1
         self._offset = 0
-        with _opened(directory) as descriptor:
+        with _open_log(directory) as descriptor:
             self._entries = self._last(descriptor, last)
 
     def poll(self) -> list[Entry]:
@@ -124,16 +124,16 @@ class Follower:
             AuditError: The log can't be read, or is shorter than it was.
         """
         entries, self._entries = self._entries, []
-        with _opened(self._directory) as descriptor:
+        with _open_log(self._directory) as descriptor:
             # Listed before reading: a file that has a follower is never written to again.
             numbers = [number for number in file_numbers(descriptor) if number >= self._number]
             for number in numbers:
                 if number != self._number:
                     self._number, self._offset = number, 0
-                entries += self._added(descriptor)
+                entries += self._read_added(descriptor)
         return entries
 
-    def _added(self, descriptor: int) -> list[Entry]:
+    def _read_added(self, descriptor: int) -> list[Entry]:
         opened = open_file(self._number, descriptor)
         size = os.fstat(opened).st_size
         os.close(opened)
@@ -185,7 +185,7 @@ def _entry(line: bytes, number: int, offset: int) -> Entry:
 
 
 @contextmanager
-def _opened(directory: Path) -> Iterator[int]:
+def _open_log(directory: Path) -> Iterator[int]:
     descriptor = open_directory(directory)
     try:
         yield descriptor

@@ -95,7 +95,7 @@ def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES
         name = min(RESERVED & fields.keys())
         raise AuditError(f"an audit record can't have a field named {name!r}", hint="choose another name")
     try:
-        return _encoded(kind, fields, min(most, MAX_LINE_BYTES) - _FRAME - len(kind))
+        return _encode(kind, fields, min(most, MAX_LINE_BYTES) - _FRAME - len(kind))
     except (ValueError, TypeError) as error:
         raise AuditError(
             f"a field of the audit record {kind!r} is no JSON value: {error}", hint="log a digest or a text instead"
@@ -156,18 +156,18 @@ def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     return members
 
 
-def _encoded(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
+def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
     try:
         text = _ENCODER.encode(fields)[1:-1]
     except RecursionError:
-        return _shortened(kind, fields, room)
+        return _shorten(kind, fields, room)
     # As many brackets as levels at least: the exact count is made only where it can matter.
     if len(text) >= room or text.count("[") + text.count("{") > MAX_NESTING:
-        return _shortened(kind, fields, room)
+        return _shorten(kind, fields, room)
     return Draft(kind=kind, fields=dict(fields), members=f",{text}" if text else "")
 
 
-def _shortened(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
+def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
     """Replace what nests too deeply, then the largest fields, until the record fits."""
     kept = {name: shallow(value) for name, value in fields.items()}
     texts = {name: _ENCODER.encode(value) for name, value in kept.items()}

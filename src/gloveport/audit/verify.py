@@ -99,7 +99,7 @@ def verify(directory: Path) -> Verification:
     """
     found = scan(directory)
     parts = _genuine(found)
-    archived = _archived(found, parts)
+    archived = _find_archived(found, parts)
     moved, problems = _left_over(found, parts, archived)
     problems += _gaps(found, parts, moved, archived)
     problems += _rewritten(found, parts, archived)
@@ -115,7 +115,7 @@ def verify(directory: Path) -> Verification:
     )
 
 
-def _archived(found: Scan, parts: list[_Part]) -> Archived | None:
+def _find_archived(found: Scan, parts: list[_Part]) -> Archived | None:
     """What the genuine order says was removed, where it is no more there."""
     genuine = {part.index: part.last for part in parts}
     told = [until for seq, index, until in found.archives if seq <= genuine.get(index, 0)]
@@ -195,7 +195,7 @@ def _gaps(found: Scan, parts: list[_Part], moved: set[int], archived: Archived |
         start, end = (bisect_left(found.broken, bounds[gap + i], key=lambda line: line.runs_before) for i in (0, 1))
         broken = found.broken[start:end]
         taken = set(ordered[bisect_left(ordered, first) : bisect_left(ordered, last + 1)])
-        for line, seq in _numbered(broken, first, last, taken):
+        for line, seq in _number_lines(broken, first, last, taken):
             detail = "it has no newline" if line.cut else "its bytes do not match its hash"
             if seq is None:
                 detail = "it is no record and no record is missing here"
@@ -207,7 +207,7 @@ def _gaps(found: Scan, parts: list[_Part], moved: set[int], archived: Archived |
     return problems
 
 
-def _numbered(broken: list[Broken], first: int, last: int, taken: set[int]) -> list[tuple[Broken, int | None]]:
+def _number_lines(broken: list[Broken], first: int, last: int, taken: set[int]) -> list[tuple[Broken, int | None]]:
     """Give each broken line the missing number it claims, or the lowest that is left; add those to ``taken``."""
     numbers: dict[Place, int] = {}
     for line in broken:

@@ -174,8 +174,8 @@ def _render_error(
             choices: list[Any] = options
             near = guesses.near(got, (choice for choice in choices if isinstance(choice, str)))
             meant = f"; did you mean {quote(near)}?" if near else ""
-            listed = ", ".join(_shown(choice) for choice in choices[:_FAULTS])
-            yield f"{_path(where)}: {_shown(got)} is none of {listed}{meant}"
+            listed = ", ".join(_render_value(choice) for choice in choices[:_FAULTS])
+            yield f"{_path(where)}: {_render_value(got)} is none of {listed}{meant}"
         case Kind.AnyOf() | Kind.OneOfNotValid():
             yield f"{_path(where)}: expected {_type(root, schema)}, got {_kind(got)}"
         case kind:
@@ -207,8 +207,14 @@ def _conversion(types: Sequence[str], got: JsonValue) -> str:
     match got:
         case None:
             return "leave it out"
-        case str() if len(got) <= _FAULT_CHARACTERS and (meant := _parsed(got)) is not None and _kind(meant) in types:
-            return f"try {_shown(meant)}" if isinstance(meant, bool | int | float) else "pass it as it is, not as text"
+        case str() if (
+            len(got) <= _FAULT_CHARACTERS and (meant := _parse_json(got)) is not None and _kind(meant) in types
+        ):
+            return (
+                f"try {_render_value(meant)}"
+                if isinstance(meant, bool | int | float)
+                else "pass it as it is, not as text"
+            )
         case bool() | int() | float() if "string" in types:
             return f"try {quote(json.dumps(got))}"
         case str() | bool() | int() | float() | dict() if (
@@ -218,7 +224,7 @@ def _conversion(types: Sequence[str], got: JsonValue) -> str:
     return ""
 
 
-def _parsed(text: str) -> JsonValue:
+def _parse_json(text: str) -> JsonValue:
     try:
         parsed: JsonValue = json.loads(text)
     except (ValueError, RecursionError):
@@ -230,7 +236,7 @@ def _kind(value: JsonValue) -> str:
     return _KINDS[type(value)]
 
 
-def _shown(value: JsonValue) -> str:
+def _render_value(value: JsonValue) -> str:
     if isinstance(value, dict | list):
         return f"an {_kind(value)}"
     text = json.dumps(value, ensure_ascii=False)

@@ -164,10 +164,10 @@ class Calls:
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         data = pydantic_core.to_json(arguments)
         sent, digest = len(data), await compute(len(data), _sha256, data)
-        definition, action = await self._prepared(server, tool, arguments, sent, digest)
+        definition, action = await self._prepare(server, tool, arguments, sent, digest)
         async with self.guard.admit(action) as ending:
             await self._confirm(action, sent, ending)
-            result, size = await self._made(definition, arguments, sent, ending)
+            result, size = await self._perform(definition, arguments, sent, ending)
         clean = self._cleaner(definition, arguments)
         if result.is_error:  # out here: what a server says goes into no log
             text = await compute(size, lambda: clean(error_text(result)))
@@ -186,7 +186,7 @@ class Calls:
 
         return clean
 
-    async def _prepared(
+    async def _prepare(
         self, server: str, tool: str, arguments: Mapping[str, JsonValue], sent: int, digest: str
     ) -> tuple[Definition, CallTool]:
         """What is to be called, and the action that it would be. What is refused before that is written down too."""
@@ -216,10 +216,10 @@ class Calls:
             addresses={},
         )
         while hosts := await compute(sent, hosts_to_look_up, self.guard.grant.toolbox, action):
-            action = await self._looked_up(action, hosts)
+            action = await self._look_up_hosts(action, hosts)
         return definition, action
 
-    async def _looked_up(self, action: CallTool, hosts: frozenset[str]) -> CallTool:
+    async def _look_up_hosts(self, action: CallTool, hosts: frozenset[str]) -> CallTool:
         found = {host: await self.look_up(host) for host in sorted(hosts)}
         return action.model_copy(update={"addresses": {**action.addresses, **found}})
 
@@ -232,7 +232,7 @@ class Calls:
         hosts = await compute(sent, hosts_to_confirm, self.guard.grant.toolbox, action)
         if not hosts:
             return
-        known = await self._looked_up(action, hosts)
+        known = await self._look_up_hosts(action, hosts)
         ending.fields["addresses"] = {host: list(addresses) for host, addresses in known.addresses.items()}
         match await compute(sent, decide, self.guard.grant, known):
             case Deny(code=code, reason=reason, hint=hint):
@@ -243,7 +243,7 @@ class Calls:
     def _facts(self, server: str, tool: str) -> dict[str, JsonValue]:
         return {"server": shown_name(self.clean(server)), "tool": shown_name(self.clean(tool))}
 
-    async def _made(
+    async def _perform(
         self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int, ending: Ending
     ) -> tuple[wire.CallToolResult, int]:
         """The result, and its size in bytes."""

@@ -58,9 +58,14 @@ class Catalog:
             definitions: Its tools.
         """
         tools = dict(sorted({tool.name: tool for tool in reversed(definitions)}.items()))
-        about = _indexed([server, description])
+        about = _index_text([server, description])
         told = [
-            (_indexed([tool.name]), about, _indexed(_parameters(tool)), _indexed([tool.title, tool.description]))
+            (
+                _index_text([tool.name]),
+                about,
+                _index_text(_parameters(tool)),
+                _index_text([tool.title, tool.description]),
+            )
             for tool in tools.values()
         ]
         with self._turn:
@@ -89,11 +94,11 @@ class Catalog:
             The best ones, and how many there are.
         """
         with self._turn:
-            ranked = self._ranked(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS])
+            ranked = self._rank(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS])
         found = [tool for tool in ranked if visible(tool)]
         return found[:limit], len(found)
 
-    def _ranked(self, words: Sequence[str]) -> list[Definition]:
+    def _rank(self, words: Sequence[str]) -> list[Definition]:
         if not words:
             return [self._tools[row] for row in self._order]
         # In quotes, a word is a word, also AND and NEAR; what words are made of holds no quote.
@@ -112,7 +117,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _indexed(texts: Iterable[str]) -> str:
+def _index_text(texts: Iterable[str]) -> str:
     return " ".join(word for text in texts for word in _words(text[:_INDEXED_CHARACTERS]))
 
 

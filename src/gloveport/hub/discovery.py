@@ -68,11 +68,11 @@ async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> Found:
         limit: How many are wanted.
     """
     missing = await hub.learn([*toolbox.servers], LEARNING_SECONDS)
-    tools, total = await to_thread.run_sync(_found, hub, toolbox, query, limit)
+    tools, total = await to_thread.run_sync(_search_catalog, hub, toolbox, query, limit)
     return Found(tools=tools, total=total, missing=missing)
 
 
-def _found(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> tuple[Sequence[Definition], int]:
+def _search_catalog(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> tuple[Sequence[Definition], int]:
     return hub.catalog.search(query, limit, lambda tool: _is_visible(toolbox, tool))
 
 
@@ -94,13 +94,13 @@ class Discovery:
         """What can be asked on the door."""
         return {
             "call": self.calls.call,
-            "search": self._bounded(self.search),
-            "tree": self._bounded(self.tree),
-            "describe": self._bounded(self.describe),
-            "stubs": self._bounded(self.stubs),
+            "search": self._limit(self.search),
+            "tree": self._limit(self.tree),
+            "describe": self._limit(self.describe),
+            "stubs": self._limit(self.stubs),
         }
 
-    def _bounded(self, handler: Handler) -> Handler:
+    def _limit(self, handler: Handler) -> Handler:
         """The same, as often as it may be asked, without secrets in whatever comes of it."""
 
         async def handle(asked: Asked) -> JsonValue:
@@ -146,7 +146,7 @@ class Discovery:
         missing: JsonValue = [{"server": server, "reason": reason} for server, reason in sorted(unasked.items())]
 
         def answer() -> JsonValue:
-            tools, total = _found(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
+            tools, total = _search_catalog(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
             return {"tools": [*told(self.hub, tools, detail)], "total": total, "missing": missing}
 
         return await self._in_thread(answer)

@@ -263,7 +263,7 @@ class Hub:
 
     async def _take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
         shelf, identity = self.shelves[name], identity_of(self.shelves[name].server)
-        offered = await compute(_OFFER_BYTES, self._cleaned, offered)
+        offered = await compute(_OFFER_BYTES, self._scrub_offer, offered)
         try:
             accepted = await compute(_OFFER_BYTES, self._pins.load, name, identity)
             if accepted is None:
@@ -295,7 +295,7 @@ class Hub:
         shelf.reported = digests
         self._show(shelf, name, offer.known, names, held)
 
-    def _cleaned(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:
+    def _scrub_offer(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:
         """The same without secrets; their digests are known then."""
         clean = tuple(map(self._without_secrets, offered))
         for tool in clean:

@@ -27,11 +27,11 @@ _UNDERSCORES = re.compile(r"^_+")
 def exposed_names(originals: Iterable[str]) -> dict[str, str]:
     """The name that each has in programs → the original, in the order of the originals. No two have the same."""
     every = sorted(set(originals))
-    taken = {name for name in every if _exposed(name) == name}
+    taken = {name for name in every if _expose_name(name) == name}
     exposed = {}
     last: dict[str, int] = {}
     for original in every:
-        wanted = name = _exposed(original)
+        wanted = name = _expose_name(original)
         if wanted != original:
             while name in taken:
                 last[wanted] = last.get(wanted, 1) + 1
@@ -52,7 +52,7 @@ def split_legacy(name: str) -> tuple[tuple[str, str], ...]:
     return tuple((rest[:at], rest[at + 2 :]) for at in range(1, len(rest) - 2) if rest.startswith("__", at))
 
 
-def _exposed(original: str) -> str:
+def _expose_name(original: str) -> str:
     name = _UNDERSCORES.sub("_", _OTHER.sub("_", original[:_NAME_CHARACTERS])) or "_"
     if name[0].isdigit():
         name = f"_{name}"

@@ -135,8 +135,8 @@ class Pins:
         path = self.path(server)
         try:
             with (
-                _opened(self._directory, os.O_DIRECTORY),
-                _opened(path, 0) as descriptor,
+                _open_private(self._directory, os.O_DIRECTORY),
+                _open_private(path, 0) as descriptor,
                 open(descriptor, "rb", closefd=False) as file,
             ):
                 content = file.read(_MOST_BYTES + 1)
@@ -164,7 +164,7 @@ class Pins:
         """The directory, alone for this process until the end of a change."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _opened(self._directory, os.O_DIRECTORY) as directory:
+            with _open_private(self._directory, os.O_DIRECTORY) as directory:
                 fcntl.flock(directory, fcntl.LOCK_EX)
                 yield
         except OSError as error:
@@ -236,10 +236,10 @@ def _aspects(tool: Definition | None) -> list[list[str]]:
     schemas = (None if schema is None else dict(schema) for schema in (tool.input_schema, tool.output_schema))
     told = [json.dumps(schema, ensure_ascii=False, indent=2, sort_keys=True) for schema in schemas]
     texts = [text.replace("\\", "\\\\") for text in (tool.title, tool.description)]
-    return [_wrapped(text) for text in (*texts, *told, str(tool.read_only), str(tool.destructive))]
+    return [_wrap_lines(text) for text in (*texts, *told, str(tool.read_only), str(tool.destructive))]
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap_lines(text: str) -> list[str]:
     """Printable lines of a bounded width: nothing may stand beyond the edge of a screen."""
     lines = (printable(line) for line in text.split("\n"))
     return [line[at : at + _WIDTH] for line in lines for at in range(0, len(line) or 1, _WIDTH)] if text else []
@@ -268,7 +268,7 @@ def _by_name(tools: Sequence[Definition]) -> tuple[Definition, ...]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
+def _open_private(path: Path, flags: int) -> Iterator[int]:
     """Open what nobody but this user, or root, could have put there, or could change."""
     # O_NONBLOCK: a FIFO planted under the name must not hang anything.
     flags |= os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY

@@ -165,7 +165,7 @@ class Link:
         try:
             answer = await self._session.send_request(wire.CallToolRequest(params=params), _ANSWER)
         except MCPError as error:
-            raise await self._refused(error) from error
+            raise await self._explain_refusal(error) from error
         except ValidationError as error:
             (first,) = first_faults(error)
             where = self._target.quoted(".".join(map(str, first["loc"])))
@@ -198,7 +198,7 @@ class Link:
     async def _hold(self, connect: Connect, mode: str) -> None:
         self._stop = anyio.Event()
         ourselves = wire.Implementation(name="gloveport", version=importlib.metadata.version("gloveport"))
-        async with Client(self._wired(connect), mode=mode, cache=None, client_info=ourselves) as client:
+        async with Client(self._open_wire(connect), mode=mode, cache=None, client_info=ourselves) as client:
             await self._list(client)
             self.mode = mode
             self._session = client.session
@@ -210,7 +210,7 @@ class Link:
             raise self._target.error("server_gone", "has ended the connection")
 
     @contextlib.asynccontextmanager
-    async def _wired(self, connect: Connect) -> AsyncIterator[tuple[Wire, Wire]]:
+    async def _open_wire(self, connect: Connect) -> AsyncIterator[tuple[Wire, Wire]]:
         async with connect() as (reading, writing):
             self._wire = Wire(
                 name=self._target.name,
@@ -260,7 +260,7 @@ class Link:
                 self._changed.set()  # it may have changed meanwhile
             await anyio.sleep(_LISTEN_SECONDS)
 
-    async def _refused(self, error: MCPError) -> UpstreamError:
+    async def _explain_refusal(self, error: MCPError) -> UpstreamError:
         """What it means that there is an error in the place of an answer."""
         if error.code == wire.CONNECTION_CLOSED and self._stop.is_set():
             await self.over.wait()

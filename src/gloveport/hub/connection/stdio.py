@@ -79,7 +79,7 @@ async def connect(
     try:
         sent = _Sent(_pipe(process.stdin))
         async with (
-            _received(process, name, said, int(server.answer_bytes)) as received,
+            _open_reader(process, name, said, int(server.answer_bytes)) as received,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(said.read, _pipe(process.stderr))
@@ -132,7 +132,7 @@ def _pipe(pipe: IO[bytes] | None) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _received(
+async def _open_reader(
     process: "subprocess.Popen[bytes]", name: str, said: "_Said", most: int
 ) -> "AsyncIterator[_Received]":
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)  # it holds a few times that

@@ -37,7 +37,7 @@ def read_message(line: bytes) -> SessionMessage | ValueError:
             return SessionMessage(jsonrpc_message_adapter.validate_json(mended, by_name=False))
         except ValueError:
             pass
-    number, problem = _answered(mended)
+    number, problem = _find_request(mended)
     return fault if number is None else SessionMessage(bad_answer(number, problem))
 
 
@@ -64,7 +64,7 @@ def _whole(escape: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if escape["lone"] else escape[0]
 
 
-def _answered(line: bytes) -> tuple[RequestId | None, str]:
+def _find_request(line: bytes) -> tuple[RequestId | None, str]:
     """Which request a message answers that is none, and what is wrong with it."""
     try:
         message = pydantic_core.from_json(line)

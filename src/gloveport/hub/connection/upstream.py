@@ -88,7 +88,7 @@ class Upstream:
         Raises:
             UpstreamError: It can't be connected, or breaks the protocol.
         """
-        await self._connected()
+        await self._connect()
         return self.offered or ()
 
     async def call(
@@ -110,11 +110,11 @@ class Upstream:
                 ``tool_timeout``, ``server_gone``, ``answer_too_large`` (all three: it may have had an effect),
                 ``server_error``, ``bad_answer`` or ``input_required``; or one that the way to connect has given.
         """
-        link = await self._connected()
+        link = await self._connect()
         with anyio.move_on_after(self._target.server.call_seconds):
             async with self._places:
                 if not link.usable:
-                    link = await self._connected()
+                    link = await self._connect()
                 permit()
                 return await self._request(link, tool, arguments)
         raise self._target.error(
@@ -130,7 +130,7 @@ class Upstream:
             self._link.let_go()
             await self._link.over.wait()
 
-    async def _connected(self) -> Link:
+    async def _connect(self) -> Link:
         """A connection that is ready. Who comes while one is being made waits for that."""
         while True:
             link = self._link

@@ -116,18 +116,22 @@ class Wire:
         try:
             while True:
                 item = await self.reading.receive()
-                if not isinstance(item, Exception) and (wanted := await self._wanted(item)) is not None:
+                if not isinstance(item, Exception) and (wanted := await self._filter(item)) is not None:
                     return wanted
                 await self._rest(item)
         except BaseException:
             self.on_end()
             raise
 
-    async def _wanted(self, item: SessionMessage) -> SessionMessage | None:
+    async def _filter(self, item: SessionMessage) -> SessionMessage | None:
         match item.message:
             case JSONRPCResponse(id=number) | JSONRPCError(id=number):
                 method = None if number is None else self._open.pop(coerce_request_id(number), None)
-                return None if number is None or method is None else await _checkable(_unquoted(item, number), method)
+                return (
+                    None
+                    if number is None or method is None
+                    else await _checkable(_hide_quotation(item, number), method)
+                )
             case JSONRPCNotification(method=name):
                 if name == _TOOLS_CHANGED:
                     self.on_change()
@@ -189,7 +193,7 @@ class Wire:
         await self.aclose()
 
 
-def _unquoted(item: SessionMessage, number: RequestId) -> SessionMessage:
+def _hide_quotation(item: SessionMessage, number: RequestId) -> SessionMessage:
     """The same, but where the SDK could not read an answer, and quotes a part of it that was cut before a secret in it
     could be found.
     """

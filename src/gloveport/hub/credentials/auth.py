@@ -147,19 +147,21 @@ class _Keeper:
     def _source(self, label: str, auth: ServerAuth) -> _Source:
         match auth:
             case Bearer():
-                return self._fixed(label, auth.secret, "authorization", lambda secret: f"Bearer {secret}")
+                return self._fixed_source(label, auth.secret, "authorization", lambda secret: f"Bearer {secret}")
             case Basic():
-                return self._fixed(label, auth.secret, "authorization", lambda secret: _basic(auth, secret))
+                return self._fixed_source(label, auth.secret, "authorization", lambda secret: _basic(auth, secret))
             case Header():
-                return self._fixed(label, auth.secret, auth.name.lower(), lambda secret: f"{auth.prefix}{secret}")
+                return self._fixed_source(
+                    label, auth.secret, auth.name.lower(), lambda secret: f"{auth.prefix}{secret}"
+                )
             case Query():
-                return self._fixed(label, auth.secret, f"{_PARAMETER}{auth.name}", lambda secret: secret)
+                return self._fixed_source(label, auth.secret, f"{_PARAMETER}{auth.name}", lambda secret: secret)
             case ClientCredentials():
                 return _bearing(Renewed(self.name, _Granted(keeper=self, label=label, grant=auth).obtain))
             case OAuthLogin():
-                return _bearing(Renewed(self.name, self._stored(label, auth).obtain))
+                return _bearing(Renewed(self.name, self._stored_login(label, auth).obtain))
 
-    def _fixed(self, label: str, ref: Secret, header: str, written: Callable[[str], str]) -> _Source:
+    def _fixed_source(self, label: str, ref: Secret, header: str, written: Callable[[str], str]) -> _Source:
         async def source(refused: str) -> tuple[str, str]:
             if refused:
                 self.vault.forget(ref)
@@ -167,7 +169,7 @@ class _Keeper:
 
         return source
 
-    def _stored(self, label: str, auth: OAuthLogin) -> StoredLogin:
+    def _stored_login(self, label: str, auth: OAuthLogin) -> StoredLogin:
         async def endpoint(login: Login) -> Endpoint:
             if not is_issuer(auth, login.issuer):  # it was made before the owner named another
                 raise login_required(self.name, "the login is to another authorization server than the owner's")

@@ -112,9 +112,9 @@ class LoginDesk:
             await storage.forget()
         if login is None:
             return "nobody"
-        return "revoked" if await self._revoked(name, auth, login) else "forgotten"
+        return "revoked" if await self._revoke(name, auth, login) else "forgotten"
 
-    async def _revoked(self, name: str, auth: OAuthLogin, login: Login) -> bool:
+    async def _revoke(self, name: str, auth: OAuthLogin, login: Login) -> bool:
         if not login.revocation_endpoint or not is_issuer(auth, login.issuer):
             return False
         try:
@@ -159,7 +159,7 @@ class _Flow:
     async def go(self, former_issuer: str) -> Login:
         url = httpx2.URL(self.server.url)
         if not is_private(url):
-            raise _failed("is reached without encryption", hint="write https in its url")
+            raise _login_error("is reached without encryption", hint="write https in its url")
 
         async def redirect(target: str) -> None:
             self._check(provider.context.oauth_metadata, former_issuer)
@@ -181,15 +181,17 @@ class _Flow:
         try:
             status = await self._knock(provider)
         except OAuthFlowError as error:
-            raise _failed(
+            raise _login_error(
                 "leads to no login", hint=f"{_THEIRS}: {one_line(self._clean(str(error)), _MOST_WORDS)}"
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError, ArithmeticError) as error:
-            raise _failed(f"can't be asked ({type(error).__name__})", hint=_THEIRS) from None
+            raise _login_error(f"can't be asked ({type(error).__name__})", hint=_THEIRS) from None
         if self.tokens is None:
-            raise _failed(f"asks for no login: it answers with status {status}", hint='take its kind = "oauth" away')
+            raise _login_error(
+                f"asks for no login: it answers with status {status}", hint='take its kind = "oauth" away'
+            )
         if status in {401, 403}:
-            raise _failed(f"refuses, with status {status}, the token that the login has brought", hint=_THEIRS)
+            raise _login_error(f"refuses, with status {status}, the token that the login has brought", hint=_THEIRS)
         return self._login(provider.context, self.tokens)
 
     def _clean(self, text: str) -> str:
@@ -244,13 +246,13 @@ class _Flow:
         """Only a server on this very host may lead to others on it, without encryption."""
         url, server = httpx2.URL(target), httpx2.URL(self.server.url)
         if url.scheme != "https" and not (server.scheme == "http" and is_private(url)):
-            raise _failed(f"leads to {one_line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
+            raise _login_error(f"leads to {one_line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
 
     async def _take(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise _failed("compresses an answer, though it was not asked to", hint=_THEIRS)
+            raise _login_error("compresses an answer, though it was not asked to", hint=_THEIRS)
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - of an asynchronous client
-        response.stream = _Bounded(response.stream)
+        response.stream = _BoundedStream(response.stream)
         if response.status_code == 401 and self.auth.scopes:
             # The SDK asks for the scopes of the challenge, and has no other place for those of the owner.
             challenge = response.headers.get("www-authenticate", "Bearer")
@@ -258,9 +260,9 @@ class _Flow:
 
     def _check(self, metadata: OAuthMetadata | None, former_issuer: str) -> None:
         if metadata is None:
-            raise _failed("does not say where its authorization server is", hint=_THEIRS)
+            raise _login_error("does not say where its authorization server is", hint=_THEIRS)
         if "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise _failed("has an authorization server without PKCE, which is not safe", hint=_THEIRS)
+            raise _login_error("has an authorization server without PKCE, which is not safe", hint=_THEIRS)
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.revocation_endpoint):
             if endpoint is not None:
                 self._require(str(endpoint))
@@ -310,10 +312,10 @@ class _Flow:
                 expires=None if tokens.expires_in is None else now + lifetime(tokens.expires_in),
             )
         except ValueError:  # whose text would quote the tokens
-            raise _failed("leads to tokens that can't be sent", hint=_THEIRS) from None
+            raise _login_error("leads to tokens that can't be sent", hint=_THEIRS) from None
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """An answer that may have so many bytes, and no more."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
@@ -324,7 +326,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for piece in self._stream:
             size += len(piece)
             if size > _MOST_BYTES:
-                raise _failed(f"leads to an answer of more than {_MOST_BYTES} bytes", hint=_THEIRS)
+                raise _login_error(f"leads to an answer of more than {_MOST_BYTES} bytes", hint=_THEIRS)
             yield piece
 
     async def aclose(self) -> None:
@@ -342,5 +344,5 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-def _failed(problem: str, *, hint: str) -> UpstreamError:
+def _login_error(problem: str, *, hint: str) -> UpstreamError:
     return UpstreamError("login_failed", f"The server {problem}.", hint=hint)

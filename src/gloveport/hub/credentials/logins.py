@@ -104,19 +104,19 @@ class Logins:
     def of(self, name: str, url: str, kind: Literal["keyring", "file"]) -> Storage:
         """Where the login to a server is kept."""
         key = hashlib.sha256(f"{name}\0{url}".encode()).hexdigest()
-        file = _File(self.directory, key)
+        file = _LoginFile(self.directory, key)
         return file if kind == "file" else _Keyring(file, key, self.environ)
 
 
 @dataclass(frozen=True)
-class _File:
+class _LoginFile:
     directory: Path
     key: str
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        with _opened(self.directory) as directory:
-            with _told(self.directory):
+        with _open_directory(self.directory) as directory:
+            with _explain_errors(self.directory):
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 descriptor = os.open(f"{self.key}.lock", flags, 0o600, dir_fd=directory)
             try:
@@ -134,7 +134,7 @@ class _File:
 
     async def forget(self) -> None:
         path = self.directory / f"{self.key}.json"
-        with _told(path), contextlib.suppress(FileNotFoundError):
+        with _explain_errors(path), contextlib.suppress(FileNotFoundError):
             path.unlink()
 
 
@@ -142,7 +142,7 @@ class _File:
 class _Keyring:
     """The system's keyring, asked in processes of their own: a backend may hang, or ask a person."""
 
-    lock: _File
+    lock: _LoginFile
     key: str
     environ: Mapping[str, str]
 
@@ -205,7 +205,7 @@ def _read(path: Path) -> Login | None:
 
 def _write(parent: Path, name: str, content: bytes) -> None:
     """Write a file whole or not at all, so that it lasts: a refresh token that is lost is a login that is lost."""
-    with _opened(parent), _told(parent / name):
+    with _open_directory(parent), _explain_errors(parent / name):
         replace_file(parent / name, content)
 
 
@@ -223,9 +223,9 @@ async def _lock(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _opened(directory: Path) -> Iterator[int]:
+def _open_directory(directory: Path) -> Iterator[int]:
     """A descriptor of the directory, which is this user's alone."""
-    with _told(directory):
+    with _explain_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -237,7 +237,7 @@ def _opened(directory: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -115,7 +115,7 @@ class StoredLogin:
             if not login.refresh_token:
                 raise login_required(self.name, "the login is over")
             try:
-                renewed = await self._refreshed(login)
+                renewed = await self._refresh(login)
             except UpstreamError as error:
                 if token.access == refused or time.time() >= token.expires:
                     raise
@@ -128,7 +128,7 @@ class StoredLogin:
                 _log.warning("the login to %s is lost when its new token expires: %s", self.name, error)
             return _token_of(renewed)
 
-    async def _refreshed(self, login: Login) -> Login:
+    async def _refresh(self, login: Login) -> Login:
         fields = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "resource": login.resource}
         answer = await (await self.endpoint(login)).token(fields)
         match answer:

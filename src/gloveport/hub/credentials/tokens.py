@@ -104,13 +104,13 @@ class Endpoint:
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
             with anyio.fail_after(_SECONDS):
-                return await self._posted(urlencode(said).encode(), headers)
+                return await self._post(urlencode(said).encode(), headers)
         except TimeoutError:
             raise failed(self.owner, "does not answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise failed(self.owner, f"can't be asked ({type(error).__name__})") from None
 
-    async def _posted(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         http = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
         async with http, http.stream("POST", self.url, headers=headers, content=body) as response:
             if response.headers.get("content-encoding", "identity") != "identity":

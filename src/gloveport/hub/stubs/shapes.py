@@ -147,17 +147,17 @@ def shape_of(schema: object, wish: str, types: Types, *, root: object) -> Shape:
         types: Where named types are added.
         root: What its references lead into.
     """
-    reading = _Reading(root, types)
+    reading = _SchemaReader(root, types)
     return reading.referred("#", wish) if schema is root else reading.shape(schema, wish)
 
 
 def record_of(schema: object, wish: str, types: Types) -> Record | None:
     """The members of the object that a whole schema describes, which gets no name; None if it names no members."""
-    return _Reading(schema, types).members(schema, wish)
+    return _SchemaReader(schema, types).members(schema, wish)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _SchemaReader:
     """One schema while it is read.
 
     Attributes:
@@ -185,7 +185,7 @@ class _Reading:
             return ANYTHING
         self.depth += 1
         try:
-            shape = self._said(schema, wish)
+            shape = self._read_schema(schema, wish)
         finally:
             self.depth -= 1
         return union([shape, Primitive("null")]) if schema.get("nullable") is True else shape
@@ -198,7 +198,7 @@ class _Reading:
         merged = self._object(schema) if isinstance(schema, Mapping) else None
         return None if merged is None else self._record(merged, "", wish)
 
-    def _said(self, schema: Mapping[str, object], wish: str) -> Shape:
+    def _read_schema(self, schema: Mapping[str, object], wish: str) -> Shape:
         if isinstance(reference := schema.get("$ref"), str):
             return self.referred(reference, wish)
         if "const" in schema:
@@ -216,9 +216,9 @@ class _Reading:
                 yield self._union(members, wish)
         if isinstance(parts := schema.get("allOf"), list):
             yield from (self.shape(part, wish) for part in parts[:_MOST_PARTS])
-        yield self._typed(schema, wish)
+        yield self._read_type(schema, wish)
 
-    def _typed(self, schema: Mapping[str, object], wish: str) -> Shape:
+    def _read_type(self, schema: Mapping[str, object], wish: str) -> Shape:
         kinds = schema.get("type")
         if isinstance(kinds, list):
             return union([self._of_kind(kind, schema, wish) for kind in kinds[:_MOST_MEMBERS]]) if kinds else ANYTHING

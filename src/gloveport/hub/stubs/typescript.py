@@ -121,7 +121,9 @@ def spelt(shape: Shape) -> str:
         case Primitive(kind):
             return _PRIMITIVES[kind]
         case Values(values):
-            return " | ".join(_quoted(value) if isinstance(value, str) else json.dumps(value) for _, value in values)
+            return " | ".join(
+                _quote_name(value) if isinstance(value, str) else json.dumps(value) for _, value in values
+            )
         case Array(first, rest):
             more = "" if rest is None else f"{_element(rest)}[]"
             return f"[{', '.join([*map(spelt, first), *([f'...{more}'] if more else [])])}]" if first else more
@@ -143,10 +145,10 @@ def _key(field: Field) -> str:
 
 
 def _name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else _quoted(name)
+    return name if _PLAIN.fullmatch(name) else _quote_name(name)
 
 
-def _quoted(text: str) -> str:
+def _quote_name(text: str) -> str:
     return printable(json.dumps(text, ensure_ascii=not text.isprintable()))
 
 
