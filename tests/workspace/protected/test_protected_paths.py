@@ -406,7 +406,7 @@ def test_a_name_that_some_file_system_takes_for_a_protected_one_is_one(root, tre
 
 def test_every_protected_name_is_folded_and_documented():
     """W4: and has one reason."""
-    text = (Path(__file__).parents[2] / "docs/workspace.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/workspace.md").read_text()
     for name in (*FILES, *DIRECTORIES, *BELOW):
         assert folded(name) == name
         assert f"`{name}`" in text, name
