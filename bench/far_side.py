@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from gloveport.egress.ca import Authority
+from gloveport.egress.transport.ca import CertificateAuthority
 
 BIG_BYTES = 1 << 30
 _LINE = b'{"id": 1234567, "name": "a line like others", "price": 12.5, "tags": ["one", "two"]}\n'
@@ -45,7 +45,7 @@ _REFUSAL = whole(b"401 Unauthorized", b'{"error": "no key"}')
 class Responder(socketserver.BaseRequestHandler):
     """One connection. It knows no request with a body."""
 
-    authority: ClassVar[Authority] = Authority()
+    authority: ClassVar[CertificateAuthority] = CertificateAuthority()
     name: ClassVar[str]
     key: ClassVar[bytes]
 

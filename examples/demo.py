@@ -24,7 +24,7 @@ import repair
 import upstream
 from mcp import Client, StdioServerParameters
 
-from gloveport.egress.ca import Authority
+from gloveport.egress.transport.ca import CertificateAuthority
 
 EXAMPLES = Path(__file__).parent
 PROGRAMS = [
@@ -82,7 +82,7 @@ def log_in(directory: Path) -> str:
 
 async def main() -> int:
     """See the module."""
-    authority, key = Authority(), f"demo-key-{secrets.token_hex(12)}"
+    authority, key = CertificateAuthority(), f"demo-key-{secrets.token_hex(12)}"
     with (
         tempfile.TemporaryDirectory(prefix="gloveport-demo-", dir="/var/tmp") as directory,
         api.served(authority.context("weather.example"), key) as weather,

@@ -27,6 +27,16 @@ SUBPACKAGES = {
         {"files"},
         {"protected", "images", "search", "git", "patch", "commands"},
     ],
+    "egress": [
+        {"transport", "sandbox_network", "scrubbed_output"},
+        {"http"},
+        {"oauth"},
+        {"credentials"},
+        {"session"},
+        {"tunnel"},
+        {"databases"},
+        {"proxy"},
+    ],
     "sandbox": [
         {"clock", "console", "plan", "seccomp", "reaper"},
         {"base", "cgroups"},

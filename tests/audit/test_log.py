@@ -21,8 +21,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.audit.read import records
 from gloveport.audit.verify import verify
 from gloveport.errors import AuditError
-from gloveport.secrets.scrub import Needles, scrub_text
-from gloveport.secrets.values import scrub_value
+from gloveport.secrets.scrub import Needles, scrub_text, scrub_value
 
 BIG = 1 << 20
 
@@ -491,7 +490,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.audit.verify import verify
 from gloveport.errors import AuditError
 from gloveport.secrets.scrub import Needles, scrub_text
-from gloveport.secrets.values import scrub_value
+from gloveport.secrets.scrub import scrub_value
 place = Path(sys.argv[1])
 place.mkdir()
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)

@@ -16,7 +16,8 @@ from tests.far_side.authority import Authority
 from tests.far_side.listening import Place
 from tests.far_side.web import web
 
-from gloveport.egress.messages import Headers, Outbound, Route
+from gloveport.egress.http.heads import Headers, Outbound
+from gloveport.egress.transport.route import Route
 
 NAME = "api.test"
 

@@ -11,12 +11,12 @@ from gloveport import door
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
 from gloveport.audit.record import Record
-from gloveport.egress.ca import Authority
-from gloveport.egress.inject import Injector
+from gloveport.egress.credentials.inject import Injector
+from gloveport.egress.http.pool import ConnectionPool
 from gloveport.egress.oauth import Tokens
-from gloveport.egress.outlet import Gateway, Outlet
-from gloveport.egress.proxy import answer
-from gloveport.egress.upstream import Upstreams
+from gloveport.egress.proxy.handler import answer
+from gloveport.egress.session import EgressSession, Gateway
+from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress
@@ -33,12 +33,12 @@ class Outside:
     """An execution that is nothing but its way out.
 
     Attributes:
-        outlet: Its way out. All names lead to ``DOOR``.
+        session: Its way out. All names lead to ``DOOR``.
         ca_file: What its programs trust.
         audit: Directory of the log.
     """
 
-    outlet: Outlet
+    session: EgressSession
     ca_file: str
     audit: Path
 
@@ -55,14 +55,14 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
     """Open the doors of an execution that may use these APIs, all of which are at one name."""
     vault = Vault(Sources(secrets))
     egress = Egress(apis={key: Api.model_validate(api) for key, api in apis.items()})
-    authority = Authority()
+    authority = CertificateAuthority()
     (directory / "ca.pem").write_text(authority.certificate)
     with contextlib.ExitStack() as stack:
         log = AuditLog.open(directory / "audit", max_file_bytes=1 << 20, clean=vault.clean_fields)
         audit = stack.enter_context(log)
-        async with Upstreams() as upstreams:
+        async with ConnectionPool() as upstreams:
             injector = Injector(vault, Tokens(vault, upstreams.post))
-            outlet = Outlet(
+            session = EgressSession(
                 gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
                 guard=Guard(grant=Grant(egress=egress), audit=audit, caller="tester", run_id="run-1"),
                 names={DOOR: name},
@@ -73,5 +73,5 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
             for listener in listeners:
                 listener.settimeout(0)
                 stack.callback(listener.close)
-            async with door.opened(listeners, functools.partial(answer, outlet)):
-                yield Outside(outlet, str(directory / "ca.pem"), directory / "audit")
+            async with door.opened(listeners, functools.partial(answer, session)):
+                yield Outside(session, str(directory / "ca.pem"), directory / "audit")

@@ -11,7 +11,7 @@ from tests.egress.attacker import PRELUDE
 from tests.far_side.hostile import hostile, whole
 from tests.far_side.listening import listening
 
-from gloveport.egress.upstream import Upstreams
+from gloveport.egress.http.pool import ConnectionPool
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ def resolving(world_of):
 
     @contextlib.asynccontextmanager
     async def serve(names: Names, **config):
-        async with Upstreams(names.resolve) as upstreams, world_of(**config) as world:
+        async with ConnectionPool(names.resolve) as upstreams, world_of(**config) as world:
             world.engine.gateway = dataclasses.replace(world.engine.gateway, upstreams=upstreams)
             yield world
 

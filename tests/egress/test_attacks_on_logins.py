@@ -247,7 +247,7 @@ async def test_what_a_server_says_of_its_refusal_loses_secrets_is_bounded_and_mo
 
 
 async def test_a_server_that_says_nothing_is_waited_for_only_so_long(attempt, monkeypatch):
-    monkeypatch.setattr("gloveport.egress.database.LOGIN_SECONDS", 0.2)
+    monkeypatch.setattr("gloveport.egress.databases.login.LOGIN_SECONDS", 0.2)
     said, _, served = await attempt(saying())
     assert "to log in to" in said
     assert served.records("connect.ended")[-1].fields["code"] == "upstream_timeout"

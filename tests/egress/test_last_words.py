@@ -8,9 +8,9 @@ import pytest
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import TextMessage
 
+from gloveport.egress.proxy.websocket import WebSocketRelay
+from gloveport.egress.transport.stream import SocketStream
 from gloveport.egress.tunnel import Count, join
-from gloveport.egress.websocket import Relay
-from gloveport.egress.wire import Wire
 from gloveport.secrets.scrub import Needles
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
@@ -35,7 +35,7 @@ def filled(sock):
 
 
 async def by_websocket(near, far):
-    relay = Relay(vault=Vault(Sources({})), redactions=Needles(), own_text=None)
+    relay = WebSocketRelay(vault=Vault(Sources({})), redactions=Needles(), own_text=None)
     await relay.run(near, far, ahead=b"")
     return relay.sent_bytes
 
@@ -76,7 +76,7 @@ async def test_the_last_word_of_a_program_that_hangs_up_on_what_comes_goes_out(p
         sent = []
 
         async def passed():
-            sent.append(await passed_on(Wire(near), Wire(far)))
+            sent.append(await passed_on(SocketStream(near), SocketStream(far)))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(passed)

@@ -11,8 +11,8 @@ from tests.far_side.models import KEY, models
 
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import Sampling
+from gloveport.sampling.model_question import Message, Question
 from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
-from gloveport.sampling.question import Message, Question
 
 pytestmark = pytest.mark.anyio
 

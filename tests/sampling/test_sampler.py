@@ -11,8 +11,8 @@ from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Egress
 from gloveport.model.hub import Sampling
+from gloveport.sampling.model_question import MAX_PROMPT_BYTES, Answer
 from gloveport.sampling.provider import Provider
-from gloveport.sampling.question import MAX_PROMPT_BYTES, Answer
 from gloveport.sampling.sampler import Sampler
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault

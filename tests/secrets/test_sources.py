@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from gloveport.errors import ConfigError
-from gloveport.secrets import files
+from gloveport.secrets import secret_files
 from gloveport.secrets.sources import Sources
 
 pytestmark = pytest.mark.anyio
@@ -368,7 +368,7 @@ def test_who_may_write_to_the_directory_of_a_secret_is_given_no_other_file(tmp_p
             written(own / "key", SECRET)
             os.chown(own / "key", owner, -1)
             with contextlib.suppress(ConfigError):
-                files.replace(str(own / "key"), "another-secret")
+                secret_files.replace(str(own / "key"), "another-secret")
     finally:
         over.set()
         thread.join()

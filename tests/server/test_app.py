@@ -3,7 +3,7 @@
 import pytest
 
 from gloveport.config import Config
-from gloveport.egress.ca import Authority
+from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.sandbox.detection.host import read_most_open_files
@@ -56,7 +56,7 @@ async def test_a_server_that_starts_tries_its_layers_with_the_one_helper_it_has(
     found = await inspect(config, environ)
     monkeypatch.setattr(Launcher, "_start", lambda launcher: (started.append(launcher), start(launcher)))
     with build.open_host(config) as host:
-        checks = await inspect_host(host, config, build.reach_of(config, Authority()).network)
+        checks = await inspect_host(host, config, build.reach_of(config, CertificateAuthority()).network)
     assert started == [host.backend.launcher]
     told = [(check.name, check.state) for check in found if check.name != "audit"]  # details name this process's groups
     assert [(check.name, check.state) for check in checks] == told

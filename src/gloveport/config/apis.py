@@ -32,7 +32,7 @@ from gloveport.model.egress import (
 )
 from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import DEFAULT_PORTS, Place, is_address, parse_pattern
-from gloveport.secrets.files import open_safe
+from gloveport.secrets.secret_files import open_safe
 
 _HOST_HINT = (
     'write "host", "host:port", "*.host", "http://host:port", "postgres://host:port", "redis://host:port" or '

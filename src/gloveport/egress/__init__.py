@@ -1,1 +1,1 @@
-"""The way out over HTTP and granted TCP: answers on an execution's doors, and reaches what its grant allows."""
+"""Outbound HTTP and granted TCP connections: what programs may reach, with the owner's credentials."""

@@ -17,7 +17,8 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import anyio
 
-from gloveport.egress.messages import Headers, Outbound, Route
+from gloveport.egress.http.heads import Headers, Outbound
+from gloveport.egress.transport.route import Route
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.model.egress import Api, ClientCredentials, RefreshToken
 from gloveport.policy.hosts import canonical_host

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import anyio
 
-from gloveport.egress.messages import Route
-from gloveport.egress.outlet import Outlet
-from gloveport.egress.wire import Wire
+from gloveport.egress.session import EgressSession
+from gloveport.egress.transport.route import Route
+from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Ending
 from gloveport.model.egress import Api, Connect
@@ -22,7 +22,7 @@ class Count:
     received: int = 0
 
 
-async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, port: int) -> None:
+async def serve_tunnel(session: EgressSession, wire: SocketStream, name: str, api: Api, host: str, port: int) -> None:
     """Connect a program to a place that ``api`` grants, until both have ended. What can't be reached is closed.
 
     Raises:
@@ -30,17 +30,17 @@ async def tunnel(outlet: Outlet, wire: Wire, name: str, api: Api, host: str, por
         AuditError: It can't be written down.
     """
     with contextlib.suppress(Denied, UpstreamError):
-        async with admit_connection(outlet, name, Connect(host=host, port=port)) as (_, count):
-            route = Route(api=name, scheme="http", host=host, port=port, networks=api.networks, addresses=api.addresses)
-            await join(wire, await outlet.gateway.upstreams.connect(route), count)
+        async with admit_connection(session, name, Connect(host=host, port=port)) as (_, count):
+            route = Route.to(name, api, "http", host, port)
+            await join(wire, await session.gateway.upstreams.dialer.connect(route), count)
 
 
 @contextlib.asynccontextmanager
-async def admit_connection(outlet: Outlet, name: str, action: Connect) -> AsyncIterator[tuple[Ending, Count]]:
+async def admit_connection(session: EgressSession, name: str, action: Connect) -> AsyncIterator[tuple[Ending, Count]]:
     """Let a program have a connection for as long as the context lasts, and tell of it in the log and in its answer.
 
     Args:
-        outlet: The way out of the execution that asks.
+        session: The way out of the execution that asks.
         name: Of the API that it goes to.
         action: What has to be decided.
 
@@ -51,22 +51,22 @@ async def admit_connection(outlet: Outlet, name: str, action: Connect) -> AsyncI
     code = reason = None
     count = Count()
     try:
-        outlet.require_budget()
-        async with outlet.guard.admit(action) as ending:
+        session.require_budget()
+        async with session.guard.admit(action) as ending:
             ending.fields["api"] = name
             try:
                 yield ending, count
             finally:
                 ending.fields.update(sent_bytes=count.sent, received_bytes=count.received)
     except (Denied, UpstreamError) as error:
-        code, reason = error.code, outlet.said(error)
+        code, reason = error.code, session.explain(error)
         raise
     finally:
         url = f"{action.scheme}://{action.host}:{action.port}"
-        outlet.journal.add(method="CONNECT", url=url, code=code, reason=reason)
+        session.journal.add(method="CONNECT", url=url, code=code, reason=reason)
 
 
-async def join(near: Wire, far: Wire, count: Count) -> None:
+async def join(near: SocketStream, far: SocketStream, count: Count) -> None:
     """Pass on what each end sends, until both have ended, or one has broken and what it had sent before is passed on.
 
     Args:
@@ -77,7 +77,7 @@ async def join(near: Wire, far: Wire, count: Count) -> None:
 
     async def send() -> None:
         with contextlib.suppress(OSError):
-            async for size in _passed(near, far):
+            async for size in _pass_on(near, far):
                 count.sent += size
             return
         tasks.cancel_scope.cancel()
@@ -86,13 +86,13 @@ async def join(near: Wire, far: Wire, count: Count) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
             with contextlib.suppress(OSError):
-                async for size in _passed(far, near):
+                async for size in _pass_on(far, near):
                     count.received += size
                 return
             tasks.cancel_scope.cancel()
 
 
-async def _passed(source: Wire, sink: Wire) -> AsyncIterator[int]:
+async def _pass_on(source: SocketStream, sink: SocketStream) -> AsyncIterator[int]:
     """Pass on what a source sends, until it ends or the sink is broken; the size of each piece.
 
     Raises:

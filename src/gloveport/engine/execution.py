@@ -13,9 +13,9 @@ import anyio
 from gloveport import door, rpc
 from gloveport.approvals.desk import Desk
 from gloveport.audit.log import AuditLog
-from gloveport.egress.outlet import Gateway, Journal, Outlet
-from gloveport.egress.output import ScrubbedSink, without_secrets
-from gloveport.egress.proxy import answer
+from gloveport.egress.proxy.handler import answer
+from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
+from gloveport.egress.session import EgressSession, Gateway, RequestJournal
 from gloveport.engine.live import LiveOutput, Streams
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
@@ -214,7 +214,7 @@ class Engine:
     async def _run_in(self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture]) -> Outcome:
         """Run the program in this sandbox, with its way out open."""
         value_bytes = run.guard.grant.limits.output_bytes
-        outlet = Outlet(
+        outlet = EgressSession(
             gateway=self.gateway,
             guard=run.guard,
             names=run.reach.names,
@@ -301,7 +301,7 @@ class _Run:
     guard: Guard
     on_output: OnOutput | None
     company: Company
-    journal: Journal = field(default_factory=Journal)
+    journal: RequestJournal = field(default_factory=RequestJournal)
     ledger: Ledger = field(default_factory=Ledger)
 
 

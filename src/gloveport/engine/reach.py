@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from gloveport.egress.network import names_of, network_of
+from gloveport.egress.sandbox_network import names_of, network_of
 from gloveport.hub.network import with_hub
 from gloveport.model.egress import Egress
 from gloveport.model.hub import Sampling, Server, Toolbox

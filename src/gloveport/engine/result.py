@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypeVar
 import pydantic_core
 from pydantic import JsonValue
 
-from gloveport.egress.outlet import Journal
+from gloveport.egress.session import RequestJournal
 from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
 from gloveport.hub.calls import Ledger
@@ -33,7 +33,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     grant: Grant,
     outcome: Outcome,
     shown: Mapping[Stream, Output],
-    journal: Journal,
+    journal: RequestJournal,
     ledger: Ledger,
     clean: Callable[[str], str],
     packages: str,
@@ -120,7 +120,7 @@ def facts(result: Result) -> dict[str, JsonValue]:
     }
 
 
-def _spent(limits: Limits, journal: Journal, ledger: Ledger) -> tuple[LimitName, ...]:
+def _spent(limits: Limits, journal: RequestJournal, ledger: Ledger) -> tuple[LimitName, ...]:
     """The limits of what a run may do through its doors that it has run into."""
     counted: tuple[tuple[LimitName, int, int], ...] = (
         ("requests", journal.begun, limits.requests),

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from gloveport.engine.live import LiveOutput
 from gloveport.errors import UpstreamError
 from gloveport.model import Language, Result
-from gloveport.sampling.question import Answer, Question
+from gloveport.sampling.model_question import Answer, Question
 from gloveport.task_group import open_task_group
 
 Hear: TypeAlias = Callable[[str, str], None]

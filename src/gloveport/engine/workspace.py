@@ -14,9 +14,9 @@ from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport import door
-from gloveport.egress.outlet import Journal, Outlet
-from gloveport.egress.output import ScrubbedSink
-from gloveport.egress.proxy import answer
+from gloveport.egress.proxy.handler import answer
+from gloveport.egress.scrubbed_output import ScrubbedSink
+from gloveport.egress.session import EgressSession, RequestJournal
 from gloveport.engine.execution import Engine
 from gloveport.engine.prefetch import Spares
 from gloveport.engine.reach import Reach
@@ -221,13 +221,13 @@ class Workspace:
     @contextlib.asynccontextmanager
     async def _way_out(self, child: Confined, guard: Guard) -> AsyncIterator[None]:
         """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
-        outlet = Outlet(
+        outlet = EgressSession(
             gateway=self.engine.gateway,
             guard=guard,
             names=self.reach.names,  # of the addresses that its sandboxes have
             placeholders=child.placeholders,
             redactions=self.engine.reach.redactions,
-            journal=Journal(),
+            journal=RequestJournal(),
         )
         async with door.opened(child.doors, functools.partial(answer, outlet)):
             yield

@@ -24,7 +24,7 @@ from gloveport.model.hub import Toolbox
 from gloveport.policy.tools import is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, shown
 from gloveport.rpc import Asked, Handler
-from gloveport.secrets.values import scrub_value
+from gloveport.secrets.scrub import scrub_value
 
 Detail: TypeAlias = Literal["names", "signatures", "full"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)

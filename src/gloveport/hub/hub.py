@@ -28,7 +28,7 @@ from gloveport.hub.names import exposed_names
 from gloveport.hub.pins import Pins, compare
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
-from gloveport.secrets.values import scrub_value
+from gloveport.secrets.scrub import scrub_value
 from gloveport.task_group import open_task_group
 
 State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]

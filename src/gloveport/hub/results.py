@@ -21,7 +21,7 @@ from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
 from gloveport.limits.values import has_many_values
 from gloveport.policy.wording import shown
-from gloveport.secrets.values import scrub_value
+from gloveport.secrets.scrub import scrub_value
 
 MOST_DEPTH: Final = 100
 """How deep a value may be. A deeper one stays text: not every interpreter could read it."""

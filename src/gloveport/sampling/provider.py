@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import Sampling
 from gloveport.policy.wording import shown
-from gloveport.sampling.question import Answer, Question
+from gloveport.sampling.model_question import Answer, Question
 from gloveport.secrets.scrub import Needles, scrub_text
 
 MAX_ANSWER_BYTES: Final = 4 << 20

@@ -20,8 +20,8 @@ from gloveport.guard import Ending, Guard
 from gloveport.model.hub import Sample, Sampling
 from gloveport.policy.wording import shown
 from gloveport.rpc import Asked
+from gloveport.sampling.model_question import Answer, Question, question_of
 from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
-from gloveport.sampling.question import Answer, Question, question_of
 from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 

@@ -11,20 +11,22 @@ secrets.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+from pydantic import JsonValue
 
+from gloveport.secrets.form_tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, Needle, Tree
 from gloveport.secrets.forms import Forms, spellings
-from gloveport.secrets.tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, Needle, Tree
 
 MIN_SECRET_CHARS = 8
 MIN_LITERAL_CHARS = 4
 MIN_HOLD_BYTES = 512
 HEAD_BYTES = 8
 
+_BETWEEN_TEXTS = "\n\x00\n"
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 LINE_END = re.compile(rb"(?<!%b)(?<!%b\r)\n" % (RUN, RUN))  # that is no fold, so no form goes on behind it
 _LONGEST_FOLD = max(map(len, FOLDS)) + MOST_INDENT
@@ -247,3 +249,50 @@ def scrub_text(needles: Needles, text: str, own: Collection[str] = ()) -> str:
         return clean.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:  # a form in another encoding began or ended within a character
         return clean.decode("utf-8", "replace")
+
+
+def scrub_value(value: JsonValue, clean: Callable[[str], str]) -> JsonValue:
+    """The value, each text in it without secrets, be it a name; the same value where nothing was in it.
+
+    All texts are looked at in one go first: there may be hundreds of thousands, and hardly ever a secret in one.
+
+    Args:
+        value: No deeper than the stack allows; a tuple counts as a list.
+        clean: Takes the secrets out of a text.
+    """
+    whole = _BETWEEN_TEXTS.join(_list_texts(value))
+    return value if clean(whole) == whole else _scrub_member(value, clean)
+
+
+def _list_texts(value: JsonValue) -> Iterator[str]:
+    level: Sequence[JsonValue] = [value]
+    while level:
+        below: list[JsonValue] = []
+        for member in level:
+            if isinstance(member, str):
+                yield member
+            elif isinstance(member, dict):
+                yield from map(str, member)
+                below += member.values()
+            elif isinstance(member, list | tuple):
+                below += member
+            elif isinstance(member, int | float):
+                yield str(member)
+        level = below
+
+
+def _scrub_member(value: JsonValue, clean: Callable[[str], str]) -> JsonValue:
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {clean(str(name)): _scrub_member(member, clean) for name, member in value.items()}
+        case list() | tuple():
+            return [_scrub_member(member, clean) for member in value]
+        case bool():
+            return value
+        case int() | float():  # a secret may be a number
+            told = str(value)
+            return value if len(told) < MIN_SECRET_CHARS or (scrubbed := clean(told)) == told else scrubbed
+        case _:
+            return value

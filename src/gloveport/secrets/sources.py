@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
-from gloveport.secrets import commands, files
+from gloveport.secrets import secret_commands, secret_files
 
 _KEPT_SECONDS: Mapping[str, float] = {
     "env": 0.0,
@@ -99,7 +99,7 @@ class Sources:
         kind, _, where = ref.partition(":")
         if kind == "file":
             try:
-                await to_thread.run_sync(files.replace, where, value)
+                await to_thread.run_sync(secret_files.replace, where, value)
             except ConfigError as error:
                 raise _failure(ref, str(error.args[0]), error.hint) from error
             self._all_kept.pop(ref, None)
@@ -129,15 +129,15 @@ class Sources:
         kind, _, where = ref.partition(":")
         match kind:
             case "file":
-                return await to_thread.run_sync(files.read_text, where, abandon_on_cancel=True)
+                return await to_thread.run_sync(secret_files.read_text, where, abandon_on_cancel=True)
             case "json":
                 path, _, pointer = where.partition("#")
-                return await to_thread.run_sync(files.read_member, path, pointer, abandon_on_cancel=True)
+                return await to_thread.run_sync(secret_files.read_member, path, pointer, abandon_on_cancel=True)
             case "command":
-                return await commands.run_line(where, self._environ)
+                return await secret_commands.run_line(where, self._environ)
             case _:
                 service, _, user = where.partition("/")
-                return await commands.ask_keyring(service, user, self._environ)
+                return await secret_commands.ask_keyring(service, user, self._environ)
 
 
 def _failure(ref: Secret, problem: str, hint: str) -> ConfigError:

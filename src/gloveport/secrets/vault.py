@@ -12,9 +12,8 @@ from pydantic import JsonValue
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
 from gloveport.secrets.forms import Forms
-from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, names_in, scrub_text
+from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, names_in, scrub_text, scrub_value
 from gloveport.secrets.sources import LONGEST_SECRET, Sources
-from gloveport.secrets.values import scrub_value
 
 _MOST_VALUES = 65
 """Values that one name has had, the present one among them."""

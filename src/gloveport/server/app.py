@@ -10,12 +10,12 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory, state_directory
-from gloveport.egress.ca import Authority
-from gloveport.egress.inject import Injector
-from gloveport.egress.lookups import Lookups
+from gloveport.egress.credentials.inject import Injector
+from gloveport.egress.http.pool import ConnectionPool
 from gloveport.egress.oauth import Tokens
-from gloveport.egress.outlet import Gateway
-from gloveport.egress.upstream import Upstreams
+from gloveport.egress.session import Gateway
+from gloveport.egress.transport.ca import CertificateAuthority
+from gloveport.egress.transport.resolver import Resolver
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import running
 from gloveport.errors import ConfigError
@@ -27,7 +27,7 @@ from gloveport.sampling.provider import Provider
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
-from gloveport.secrets.logs import scrubbed_logs
+from gloveport.secrets.log_scrubbing import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
 from gloveport.server.build import Host, audit_bounds, open_host, reach_of, stocks
@@ -87,7 +87,7 @@ async def assemble_on(
             clean=vault.clean_fields,
         )
         stack.enter_context(audit)
-        authority = Authority()
+        authority = CertificateAuthority()
         reach = reach_of(config, authority)
         waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
         pool = Pool(cold=host.backend, stocks=waiting)
@@ -95,7 +95,7 @@ async def assemble_on(
         store.create()
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
         async with (
-            Upstreams() as upstreams,
+            ConnectionPool() as upstreams,
             connected(config, environ, vault, audit) as hub,
             pool.open(),
             running() as runs,
@@ -106,7 +106,7 @@ async def assemble_on(
                 reach=reach,
                 gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
                 hub=hub,
-                look_up=_look_up(Lookups()),
+                look_up=_look_up(Resolver()),
                 runs=runs,
                 desk=desk,
                 provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
@@ -129,7 +129,7 @@ def adopt(engine: Engine, config: Config) -> None:
         pool.restock(stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, network))
 
 
-def _look_up(lookups: Lookups) -> LookUp:
+def _look_up(lookups: Resolver) -> LookUp:
     """The addresses of a host, for the hub, which decides about URLs among arguments."""
 
     async def look_up(host: str) -> tuple[str, ...]:

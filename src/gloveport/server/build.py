@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gloveport.audit.log import Bounds
 from gloveport.config import Config
-from gloveport.egress.ca import Authority
+from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
@@ -108,7 +108,7 @@ def whole_grant(config: Config) -> Grant:
     )
 
 
-def reach_of(config: Config, authority: Authority) -> Reach:
+def reach_of(config: Config, authority: CertificateAuthority) -> Reach:
     """What programs can reach."""
     return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
 

@@ -12,8 +12,8 @@ import anyio.to_thread
 
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, audit_directory
-from gloveport.egress.ca import Authority
-from gloveport.egress.credentials import references_of
+from gloveport.egress.credentials.auth_rules import references_of
+from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
 from gloveport.hub.connection.command import environment, program
 from gloveport.hub.credentials.references import secrets_of
@@ -54,7 +54,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         system = await anyio.to_thread.run_sync(system_of, init, tree)
         runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config, init)
         host = Host(backend=backend, init=init, system=system, runtimes=runtimes, missing=missing)
-        await _try_layers(host, config, reach_of(config, Authority()).network, checks)
+        await _try_layers(host, config, reach_of(config, CertificateAuthority()).network, checks)
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()

@@ -6,7 +6,7 @@ import mcp_types as wire
 from mcp.server.mcpserver import Context
 
 from gloveport.errors import UpstreamError
-from gloveport.sampling.question import Answer, Question
+from gloveport.sampling.model_question import Answer, Question
 
 
 def can_sample(ctx: Context[Any, Any]) -> bool:

@@ -11,7 +11,7 @@ from gloveport.config.clients.reading import Entry
 from gloveport.config.layers import Table
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
-from gloveport.secrets.files import read_text
+from gloveport.secrets.secret_files import read_text
 
 Outcome: TypeAlias = Literal["added", "changed", "same", "skipped"]
 

@@ -13,7 +13,7 @@ from gloveport.config.clients.places import Place
 from gloveport.config.layers import MAX_DEPTH, Table, walk
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
-from gloveport.secrets.files import open_safe
+from gloveport.secrets.secret_files import open_safe
 
 MAX_BYTES: Final = 16 << 20
 """Claude Code keeps more than servers in its file."""

@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.model import Value
-from gloveport.secrets import commands
+from gloveport.secrets import secret_commands
 
 _MOST_BYTES = 1 << 16
 _LOCK_SECONDS = 20.0
@@ -152,7 +152,7 @@ class _Keyring:
     async def load(self) -> Login | None:
         try:
             with anyio.fail_after(_KEYRING_SECONDS):
-                text = await commands.ask_keyring(_SERVICE, self.key, self.environ)
+                text = await secret_commands.ask_keyring(_SERVICE, self.key, self.environ)
         except TimeoutError:
             raise ConfigError("the keyring does not answer", hint="unlock it") from None
         except ConfigError:  # nothing is there, or it is locked: nobody tells which

@@ -24,7 +24,7 @@ from gloveport.policy.grant import reachable
 from gloveport.policy.hosts import parse_pattern
 from gloveport.policy.modes import stance
 from gloveport.policy.wildcards import matches
-from gloveport.secrets.values import scrub_value
+from gloveport.secrets.scrub import scrub_value
 from gloveport.server.caller import Caller, Transport, caller_of
 from gloveport.server.workspace.permissions import Permissions
 from gloveport.server.workspace.replies import Told, refusal

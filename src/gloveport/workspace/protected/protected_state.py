@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from gloveport.model import Value
-from gloveport.secrets import files
+from gloveport.secrets import secret_files
 from gloveport.workspace.files.tree import raw, shown
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.protected_paths import NOTHING, Found
@@ -63,7 +63,7 @@ def save(state: Path, found: Found) -> None:
         made={shown(path): mark for path, mark in found.made.items()},
     )
     (state / _NAME).touch(mode=0o600)
-    files.replace(str(state / _NAME), saved.model_dump_json())
+    secret_files.replace(str(state / _NAME), saved.model_dump_json())
 
 
 def is_same(one: Found, other: Found) -> bool:

@@ -1,0 +1,267 @@
+"""Puts the owner's credentials into a request, after the program's own have been taken out of it.
+
+AuthRules go to an API's own host alone, over TLS alone; which that is, the route tells, never the request.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from gloveport.egress.credentials import sigv4
+from gloveport.egress.credentials.auth_rules import AuthRules, references_of
+from gloveport.egress.credentials.placeholders import DraftRequest, fill_place, find_placeholder, parameter_name
+from gloveport.egress.http.heads import Headers, Outbound, hyphenate
+from gloveport.egress.oauth import Tokens
+from gloveport.egress.transport.route import Route
+from gloveport.errors import Denied
+from gloveport.fairness import compute
+from gloveport.model.egress import (
+    Api,
+    Auth,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Header,
+    Placeholder,
+    Postgres,
+    Query,
+    Redis,
+    RefreshToken,
+    SigV4,
+)
+from gloveport.secrets.vault import Vault
+
+MOST_BODY_BYTES = 8 << 20
+"""The largest body that is read whole."""
+
+_AUTHORIZATION = "authorization"
+_MOST_KNOWN = 1024
+_CONTENT_HASH = b"x-amz-content-sha256"
+_UNSIGNED, _UNSIGNED_CHUNKS = b"UNSIGNED-PAYLOAD", b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+_HASH = re.compile(rb"[0-9a-f]{64}")
+_OPAQUE = re.compile(
+    rb"(?:image|audio|video|font|multipart)/|application/(?:octet-stream|zip|gzip|x-tar|pdf)\b", re.IGNORECASE
+)
+"""Contents in which no placeholder is filled in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Injected:
+    """A request with credentials.
+
+    Attributes:
+        out: The head as it is sent.
+        body: The body as it is sent, where it was read whole.
+        places: Where secrets are now, as ``header:authorization``; and where a placeholder was that is none of its
+            places and where it stays what it is, as ``stray:body``. For the audit log.
+    """
+
+    out: Outbound
+    body: bytes | None
+    places: tuple[str, ...]
+
+
+class Injector:
+    """Knows how each kind of credential is put into a request."""
+
+    def __init__(self, vault: Vault, tokens: Tokens) -> None:
+        self._vault = vault
+        self._tokens = tokens
+        self._known: dict[int, AuthRules] = {}
+
+    def strip(self, api: Api, out: Outbound) -> Outbound:
+        """Take out what a program says of itself where the owner's credentials speak: no attacker's account is used.
+
+        What is a placeholder's place stays for ``apply``. Of the target every other byte stays as it is.
+        """
+        rules = self._rules(api)
+        headers, parameters, filled = rules.headers, rules.parameters, rules.filled
+        return out._replace(
+            target=_without_parameters(out.target, parameters) if parameters else out.target,
+            headers=tuple(
+                (name, value)
+                for name, value in out.headers
+                if name in filled
+                or (hyphenate(name) not in headers and not hyphenate(name).startswith(b"x-forwarded-"))
+            ),
+        )
+
+    def needs_body(self, api: Api, headers: Headers) -> bool:
+        """Whether ``apply`` has to see the body of a request with these headers: at most ``MOST_BODY_BYTES`` of it.
+
+        Not where the protocol signs a request without its body, and not for a content that no placeholder is put into.
+        """
+        rules = self._rules(api)
+        if any(not _can_sign_unseen(auth, headers) for auth in rules.signatures):
+            return True
+        return rules.fills_body and not any(name == b"content-type" and _OPAQUE.match(value) for name, value in headers)
+
+    def declare_unseen(self, api: Api, out: Outbound) -> Outbound:
+        """Say in the head that its body, which is streamed, is not signed, where a program has not said what it is."""
+        if not self._rules(api).signatures or _read_content_hash(out.headers):
+            return out
+        return out._replace(headers=(*out.headers, (_CONTENT_HASH, _UNSIGNED)))
+
+    def _rules(self, api: Api) -> AuthRules:
+        """What follows from an API alone, remembered: it is asked for several times for each request."""
+        known = self._known.get(id(api))
+        if known is None or known.api is not api:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[id(api)] = AuthRules.of(api)
+        return known
+
+    async def apply(
+        self,
+        api_name: str,
+        api: Api,
+        route: Route,
+        out: Outbound,
+        body: bytes | None,
+        placeholders: Mapping[str, str],
+    ) -> Injected:
+        """Put the credentials of an API into a request to it.
+
+        Args:
+            api_name: Under which its secrets are known.
+            api: What is to be put in.
+            route: Where the request goes.
+            out: Its head, stripped.
+            body: Its body where ``needs_body`` says so; None where it is not known or there is none.
+            placeholders: The strings of this execution, by the names of its placeholders, of all APIs.
+
+        Raises:
+            ConfigError: A secret can't be had.
+            Denied: It would leave in clear text, or the request is one that can't be filled in or signed.
+            UpstreamError: No token can be had.
+        """
+        if api.auth and route.scheme != "https":
+            raise Denied(
+                "plain_http_not_granted",
+                f"{route.host} has a credential, which never leaves without encryption.",
+                hint="Use https.",
+            )
+        draft, filled = await self._fill(api_name, api, DraftRequest(out=out, body=body), placeholders)
+        strays = [f"stray:{place}" for string in placeholders.values() for place in find_placeholder(string, draft)]
+        for kind, auth in self._rules(api).named:
+            name = f"{api_name}.{kind}"
+            if not isinstance(auth, Placeholder):
+                out, place = await self._put(name, api, auth, route, draft)
+                draft = DraftRequest(out=out, body=draft.body)
+                filled.append(place)
+        return Injected(out=draft.out, body=draft.body, places=tuple(dict.fromkeys((*filled, *strays))))
+
+    def forget(self, api_name: str, api: Api) -> None:
+        """Fetch the secrets of an API again when they are needed next: it has answered 401."""
+        for kind, auth in self._rules(api).named:
+            name = f"{api_name}.{kind}"
+            for ref in references_of(auth):
+                self._vault.forget(ref)
+            self._tokens.invalidate(name)
+
+    async def _fill(
+        self, api_name: str, api: Api, draft: DraftRequest, placeholders: Mapping[str, str]
+    ) -> tuple[DraftRequest, list[str]]:
+        """Fill the places of placeholders. A secret is fetched only when its placeholder is there."""
+        swaps: dict[str, dict[str, str]] = {}
+        for kind, auth in self._rules(api).named:
+            name = f"{api_name}.{kind}"
+            if isinstance(auth, Placeholder):
+                string = placeholders.get(auth.name)
+                secret = (
+                    await self._vault.get(name, auth.secret) if string and find_placeholder(string, draft) else None
+                )
+                for place in auth.places:
+                    of_place = swaps.setdefault(place.lower() if place.startswith("header:") else place, {})
+                    if string and secret:
+                        of_place[string] = secret
+        filled: list[str] = []
+        for place, of_place in swaps.items():
+            draft, done = await compute(len(draft.body or b""), fill_place, place, draft, of_place)
+            if done:
+                filled.append(place)
+        return draft, filled
+
+    async def _put(self, name: str, api: Api, auth: Auth, route: Route, draft: DraftRequest) -> tuple[Outbound, str]:
+        """The head with one credential in it, and where it is."""
+        match auth:
+            case Query():
+                return _with_parameter(draft.out, auth.name, await self._vault.get(name, auth.secret))
+            case SigV4():
+                return await self._sign(name, auth, route, draft), "header:authorization"
+            case Header():
+                return _with_header(draft.out, auth.name, f"{auth.prefix}{await self._vault.get(name, auth.secret)}")
+            case Bearer():
+                return _with_header(draft.out, _AUTHORIZATION, f"Bearer {await self._vault.get(name, auth.secret)}")
+            case ClientCredentials() | RefreshToken():
+                return _with_header(draft.out, _AUTHORIZATION, f"Bearer {await self._tokens.get(name, api, auth)}")
+            case Basic():
+                secret = await self._vault.get(name, auth.secret)
+                halves = (secret, auth.username) if auth.secret_is == "username" else (auth.username, secret)  # noqa: S105 - which half it is
+                pair = base64.b64encode(":".join(halves).encode()).decode()
+                return _with_header(draft.out, _AUTHORIZATION, f"Basic {pair}")
+            case Placeholder() | Postgres() | Redis():
+                raise AssertionError("a placeholder is filled in, and a database is no request")
+
+    async def _sign(self, name: str, auth: SigV4, route: Route, draft: DraftRequest) -> Outbound:
+        token = auth.session_token
+        key = sigv4.SigningKey(
+            access_key_id=await self._vault.get(f"{name}.id", auth.access_key_id),
+            secret_access_key=await self._vault.get(f"{name}.key", auth.secret_access_key),
+            session_token=None if token is None else await self._vault.get(f"{name}.token", token),
+            region=auth.region,
+            service=auth.service,
+        )
+        digest = await compute(len(draft.body or b""), _payload_hash, draft)
+        return sigv4.sign(draft.out, route.authority, digest, key, datetime.now(UTC))
+
+
+def _read_content_hash(headers: Headers) -> bytes:
+    return next((value for name, value in headers if name == _CONTENT_HASH), b"")
+
+
+def _can_sign_unseen(auth: SigV4, headers: Headers) -> bool:
+    """Whether a request is signed without a look at its body: S3 takes that over TLS, all take the program's word for
+    what its hash is, which they compare.
+    """
+    declared = _read_content_hash(headers)
+    if _HASH.fullmatch(declared) or declared in {_UNSIGNED, _UNSIGNED_CHUNKS}:
+        return True
+    return auth.service == "s3" and not declared
+
+
+def _payload_hash(draft: DraftRequest) -> str:
+    declared = _read_content_hash(draft.out.headers)
+    if draft.body is None and (_HASH.fullmatch(declared) or declared == _UNSIGNED):
+        return declared.decode()
+    if declared == _UNSIGNED_CHUNKS:  # the body's own framing says where its trailer begins, and no chunk is signed
+        return declared.decode()
+    if declared.startswith(b"STREAMING-"):
+        raise Denied(
+            "chunks_are_signed",
+            "The chunks of the body are signed with a key that is not the owner's.",
+            hint="Turn signed chunks off in the AWS client, or send the body in one piece.",
+        )
+    return hashlib.sha256(draft.body or b"").hexdigest()
+
+
+def _without_parameters(target: str, names: frozenset[str]) -> str:
+    path, mark, query = target.partition("?")
+    kept = "&".join(parameter for parameter in query.split("&") if parameter_name(parameter) not in names)
+    return f"{path}{mark}{kept}" if kept else path
+
+
+def _with_header(out: Outbound, name: str, value: str) -> tuple[Outbound, str]:
+    key = name.lower().encode()
+    others = (header for header in out.headers if header[0] != key)
+    return out._replace(headers=(*others, (key, value.encode()))), f"header:{name.lower()}"
+
+
+def _with_parameter(out: Outbound, name: str, value: str) -> tuple[Outbound, str]:
+    mark = "&" if "?" in out.target else "?"
+    target = f"{out.target}{mark}{quote(name, safe='')}={quote(value, safe='')}"
+    return out._replace(target=target), f"query:{name}"

@@ -1,0 +1,1 @@
+"""Logins to databases for programs that know no password: PostgreSQL and Redis."""

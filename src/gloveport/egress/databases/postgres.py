@@ -1,0 +1,188 @@
+"""Serves PostgreSQL clients: answers the start-up, logs in to the server for them, and then passes on the bytes.
+
+Programs are asked for no password. They may open TLS to us, as their connection strings often demand. A query is
+cancelled only where its session is one of the run's own.
+"""
+
+import contextlib
+import struct
+from collections.abc import Mapping
+
+import anyio
+
+from gloveport.egress.databases.login import (
+    LOGIN_SECONDS,
+    DatabaseServer,
+    LoginRejectedError,
+    fetch_password,
+    hang_up,
+    limit_login,
+    read_exactly,
+    route_to,
+)
+from gloveport.egress.databases.postgres_login import log_in, pack, pack_error, pack_texts, read_message
+from gloveport.egress.databases.postgres_startup import (
+    EXTENSION,
+    allow_parameters,
+    choose_database,
+    malformed_start,
+    parse_parameters,
+)
+from gloveport.egress.session import EgressSession
+from gloveport.egress.transport.route import Route
+from gloveport.egress.transport.stream import SocketStream
+from gloveport.egress.tunnel import admit_connection, join
+from gloveport.errors import Denied, UpstreamError
+from gloveport.model.egress import Api, Connect, Postgres
+from gloveport.policy.wording import FINAL
+
+_SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
+_VERSION_3_0, _LATEST_VERSION_3 = 3 << 16, (4 << 16) - 1
+_MOST_NEGOTIATIONS = 2
+_LONGEST_START = 10_000  # as servers have it
+_KEY_BYTES = 8
+_MOST_SETTINGS = 256
+"""That a server may tell between its yes and the first query."""
+
+_NOT_ALLOWED, _NO_SERVER, _MALFORMED = "28000", "08001", "08P01"  # SQLSTATE
+
+
+async def serve_postgres(session: EgressSession, wire: SocketStream, name: str, api: Api, host: str, port: int) -> None:
+    """Answer a PostgreSQL client until it or the server has ended. Why there is no session is told as servers do.
+
+    Raises:
+        OSError: The program's end broke, or says nothing.
+        AuditError: It can't be written down.
+    """
+    try:
+        with anyio.fail_after(LOGIN_SECONDS):
+            code, body = await _read_start(session, wire, host)
+        asked = {} if code == _CANCEL else parse_parameters(body)
+    except TimeoutError as error:
+        raise OSError("it takes too long to say what it wants") from error
+    except Denied as denial:
+        session.deny(denial, method="CONNECT", url=f"postgres://{host}:{port}")
+        await hang_up(wire, _make_error(session, denial, _MALFORMED))
+        return
+    (auth,) = (auth for auth in api.auth if isinstance(auth, Postgres))
+    route = route_to(name, api, auth, host, port)
+    if code == _CANCEL:
+        with contextlib.suppress(Denied, UpstreamError):  # to which servers answer nothing either
+            await _cancel(session, route, body)
+        return
+    try:
+        await _serve_session(session, wire, route, auth, asked, code)
+    except LoginRejectedError as error:
+        await hang_up(wire, error.answer)
+    except (Denied, UpstreamError) as error:
+        await hang_up(wire, _make_error(session, error, _NOT_ALLOWED if isinstance(error, Denied) else _NO_SERVER))
+
+
+async def _serve_session(
+    session: EgressSession, wire: SocketStream, route: Route, auth: Postgres, asked: Mapping[str, str], version: int
+) -> None:
+    database = choose_database(auth, asked)
+    action = Connect(scheme="postgres", host=route.host, port=route.port, database=database)
+    async with admit_connection(session, route.api, action) as (ending, count), contextlib.AsyncExitStack() as stack:
+        ending.fields["user"] = auth.username
+        parameters = {"database": database, **allow_parameters(asked)}
+        password = await fetch_password(session, route.api, auth, ending)
+        async with limit_login(route):
+            server = stack.enter_context(contextlib.closing(await _connect(session, route)))
+            try:
+                await log_in(session, server, auth, password, parameters)
+            except LoginRejectedError:
+                session.gateway.vault.forget(auth.secret)
+                raise
+            await wire.send(_welcome(asked, version))
+            opened = (route.host, route.port, await _pass_settings(session, wire, server))
+        session.sessions.add(opened)
+        stack.callback(session.sessions.discard, opened)
+        await join(wire, server.wire, count)
+
+
+async def _pass_settings(session: EgressSession, wire: SocketStream, server: DatabaseServer) -> bytes:
+    """Pass on what a server tells about a session until it is ready for queries: the key by which those are cancelled.
+
+    Raises:
+        OSError: The program's end broke.
+        UpstreamError: The server does not get there.
+    """
+    key = b""
+    for _ in range(_MOST_SETTINGS):
+        kind, body = await read_message(session, server)
+        if kind not in {b"S", b"N", b"K", b"Z"} or (kind == b"K" and len(body) != _KEY_BYTES):
+            break
+        key = body if kind == b"K" else key
+        await wire.send(pack(kind, body))
+        if kind == b"Z":
+            return key
+    raise server.refuse("does not become ready for queries as PostgreSQL does.")
+
+
+async def _cancel(session: EgressSession, route: Route, key: bytes) -> None:
+    """Ask for the end of a query of the run's own. Others' keys are short enough to be guessed."""
+    if not key or (route.host, route.port, key) not in session.sessions:
+        denial = Denied("no_such_session", "No session of this run can be cancelled by that key.", hint=FINAL)
+        session.deny(denial, method="CONNECT", url=f"postgres://{route.host}:{route.port}")
+        return
+    action = Connect(scheme="postgres", host=route.host, port=route.port)
+    async with admit_connection(session, route.api, action) as (ending, _), limit_login(route):
+        ending.fields["cancels"] = True
+        with contextlib.closing(await _connect(session, route)) as server:
+            await server.send(struct.pack("!II", 8 + len(key), _CANCEL) + key)
+            with contextlib.suppress(OSError):
+                await server.wire.receive()  # it ends when that is done
+
+
+async def _connect(session: EgressSession, route: Route) -> DatabaseServer:
+    server = await DatabaseServer.connect(session, route)
+    if route.scheme == "https":
+        try:
+            await _ask_for_tls(server)
+            await server.secure(session, ("postgresql",))
+        except BaseException:
+            server.close()
+            raise
+    return server
+
+
+async def _ask_for_tls(server: DatabaseServer) -> None:
+    await server.send(struct.pack("!II", 8, _SSL))
+    # One byte and no more: what may follow it unencrypted is no handshake to TLS.
+    if await server.read(1) != b"S":
+        hint = "The owner has to turn it on there; `tls = false` is for private addresses."
+        raise UpstreamError("tls_failed", f"{server.route.host}:{server.route.port} does not offer TLS.", hint=hint)
+
+
+async def _read_start(session: EgressSession, wire: SocketStream, host: str) -> tuple[int, bytes]:
+    """Read the first message that is no question for encryption: its code, and what stands behind it.
+
+    Nothing is read ahead: what a program sends unencrypted behind its question for TLS is no handshake to TLS.
+    """
+    for _ in range(_MOST_NEGOTIATIONS + 1):
+        length, code = struct.unpack("!II", await read_exactly(wire, 8))
+        if (length, code) == (8, _SSL):
+            await wire.send(b"S")
+            await wire.answer_tls(session.gateway.authority.context(host))
+        elif (length, code) == (8, _GSS):
+            await wire.send(b"N")
+        elif 8 <= length <= _LONGEST_START and (code == _CANCEL or _VERSION_3_0 <= code <= _LATEST_VERSION_3):
+            return code, await read_exactly(wire, length - 8)
+        else:
+            break
+    raise malformed_start("it does not begin as version 3 of the protocol does")
+
+
+def _welcome(asked: Mapping[str, str], version: int) -> bytes:
+    """Say that the program is logged in, and by which protocol."""
+    extensions = [key for key in asked if key.startswith(EXTENSION)]
+    welcome = pack(b"R", bytes(4))
+    if version == _VERSION_3_0 and not extensions:
+        return welcome
+    unknown = struct.pack("!II", _VERSION_3_0, len(extensions)) + pack_texts(*extensions)
+    return pack(b"v", unknown) + welcome
+
+
+def _make_error(session: EgressSession, error: Denied | UpstreamError, sqlstate: str) -> bytes:
+    return pack_error(sqlstate, session.message(error), f"Gloveport: {error.code}.", session.hint(error))

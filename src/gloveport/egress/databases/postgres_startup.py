@@ -1,0 +1,101 @@
+"""Parses the start-up message of a PostgreSQL client, strictly, and decides what of it is passed on. Pure.
+
+The user is the owner's, and ``options``, by which poolers are told to whom a login goes, are taken apart.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from gloveport.errors import Denied
+from gloveport.model.egress import Postgres
+from gloveport.policy.wording import FINAL, listed, shown
+
+EXTENSION: Final = "_pq_."
+"""With which the names of extensions of the protocol begin. There are none that we speak."""
+
+_LONGEST_NAME = 63  # of servers, in bytes
+_PARAMETERS: Final = {
+    name.lower(): name
+    for name in (
+        *("application_name", "bytea_output", "client_encoding", "client_min_messages", "DateStyle", "IntervalStyle"),
+        *("default_transaction_isolation", "default_transaction_read_only", "extra_float_digits", "jit", "search_path"),
+        *("idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout", "TimeZone"),
+    )
+}
+"""With what a session may begin, besides a database. All of it can be set by SQL as well."""
+
+_WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
+_OPTION = re.compile(r"(--)?([A-Za-z_-]+)=(.*)", re.DOTALL)
+
+
+def parse_parameters(body: bytes) -> dict[str, str]:
+    """Read names and values, each ended by a null character, and all of them by another one.
+
+    Raises:
+        Denied: It is something else.
+    """
+    fields = body[:-1].split(b"\0")
+    if not body.endswith(b"\0") or fields.pop() or len(fields) % 2:
+        raise malformed_start("its parameters are no list of names and values")
+    try:
+        texts = [field.decode() for field in fields]
+    except UnicodeDecodeError:
+        raise malformed_start("its parameters are not in UTF-8") from None
+    names = texts[::2]
+    parameters = dict(zip(names, texts[1::2], strict=True))
+    if not all(names) or len(parameters) < len(names):
+        raise malformed_start("its parameters have no name, or one twice")
+    if len(parameters.get("database", "").encode()) > _LONGEST_NAME:
+        raise malformed_start("the name of its database is too long")
+    return parameters
+
+
+def malformed_start(what: str) -> Denied:
+    """Make the refusal of what is no start of a session."""
+    return Denied("bad_request", f"This is no start of a session: {what}.", hint="Use a client of PostgreSQL.")
+
+
+def choose_database(auth: Postgres, asked: Mapping[str, str]) -> str:
+    """The database that is meant. Where a program names none, clients name the one of the user's name."""
+    database = asked.get("database", "")
+    if auth.databases and database not in auth.databases and database in {"", asked.get("user")}:
+        return auth.databases[0]
+    return database or auth.username
+
+
+def allow_parameters(asked: Mapping[str, str]) -> dict[str, str]:
+    """What of a start is passed on, besides the database.
+
+    Raises:
+        Denied: There is more than is allowed.
+    """
+    options = _parse_options(asked.get("options", ""))
+    passed = {key: text for key, text in asked.items() if key not in {"user", "database", "options"}} | options
+    parameters = {}
+    for key, text in passed.items():
+        if key.startswith(EXTENSION):
+            continue
+        if key.lower() not in _PARAMETERS:
+            hint = f"Use SET after connecting. It can begin with: {listed(_PARAMETERS.values())}. {FINAL}"
+            raise Denied("parameter_not_allowed", f"A session can't begin with {shown(key)}.", hint=hint)
+        parameters[_PARAMETERS[key.lower()]] = text
+    return parameters
+
+
+def _parse_options(text: str) -> dict[str, str]:
+    """Take ``-c name=value --name=value`` apart as servers do: to poolers other words say whose server is meant.
+
+    Raises:
+        Denied: It holds something else.
+    """
+    options = {}
+    words = iter(_WORD.findall(text))
+    for word in words:
+        option = next(words, "") if word == "-c" else word.removeprefix("-c")
+        found = _OPTION.fullmatch(re.sub(r"\\(.)", r"\1", option, flags=re.DOTALL))
+        if found is None or bool(found[1]) == word.startswith("-c"):
+            hint = f'Write options as "-c name=value", or use SET after connecting. {FINAL}'
+            raise Denied("parameter_not_allowed", f"A session can't begin with {shown(word)}.", hint=hint)
+        options[found[2].replace("-", "_")] = found[3]
+    return options

@@ -1,0 +1,119 @@
+"""Reads bodies of HTTP/1.1 messages from what comes on a connection, and writes chunks. Pure."""
+
+import re
+from dataclasses import dataclass, field
+
+from gloveport.egress.http.heads import Framing, Headers, Malformed, read_trailers
+from gloveport.egress.transport.stream import CHUNK_BYTES
+
+_LINE_BYTES, _TRAILER_BYTES = 1024, 1 << 14
+_CHUNKS_AT_ONCE = 256
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e]*)?\r\n")
+_END_OF_TRAILERS = b"\r\n\r\n"
+
+
+@dataclass(kw_only=True, slots=True)
+class BodyReader:
+    """One body that comes.
+
+    Attributes:
+        framing: Where it ends; without a length and chunks, where the connection ends.
+        ended: Whether all of it has been taken.
+        trailers: What came after its last chunk.
+    """
+
+    framing: Framing
+    ended: bool = False
+    trailers: Headers = ()
+    _left: int = field(init=False)
+    """Bytes that are still to come, of it or of the present chunk with its line end."""
+
+    def __post_init__(self) -> None:
+        self._left = self.framing.length or 0
+        self.ended = self.framing.length == 0
+
+    def take(self, buffer: bytearray) -> bytes:
+        """Take what is there of it, at most some 64 KiB; nothing where more has to come first.
+
+        Raises:
+            Malformed: It is framed wrongly.
+        """
+        if self.ended:
+            return b""
+        if self.framing.chunked:
+            return self._take_chunks(buffer)
+        if self.framing.length is None:
+            return _cut(buffer, CHUNK_BYTES)
+        piece = _cut(buffer, min(self._left, CHUNK_BYTES))
+        self._left -= len(piece)
+        self.ended = not self._left
+        return piece
+
+    def finish(self) -> bool:
+        """Nothing more comes on the connection. Tell whether that is where it ends."""
+        self.ended = self.ended or self.framing == (None, False)
+        return self.ended
+
+    def _take_chunks(self, buffer: bytearray) -> bytes:
+        """What has come at once goes on at once: chunks may have a byte each."""
+        pieces: list[bytes] = []
+        size = 0
+        while len(pieces) < _CHUNKS_AT_ONCE and size < CHUNK_BYTES and not self.ended:
+            if not self._left and not self._begin_chunk(buffer):
+                break
+            if self._left > 2:
+                piece = _cut(buffer, min(self._left - 2, CHUNK_BYTES))
+                if not piece:
+                    break
+                self._left -= len(piece)
+                size += len(piece)
+                pieces.append(piece)
+            if self._left == 2 and not self._end_chunk(buffer):
+                break
+        return b"".join(pieces)
+
+    def _begin_chunk(self, buffer: bytearray) -> bool:
+        """Read a chunk's size, or, after the last chunk, the trailers. Tell whether there is one now."""
+        line = _CHUNK.match(buffer)
+        if line is None:
+            if b"\n" in buffer or len(buffer) > _LINE_BYTES:
+                raise Malformed("a chunk of its body has no size")
+            return False
+        size = int(line[1], 16)
+        if size:
+            self._left = size + 2
+            del buffer[: line.end()]
+            return True
+        return self._take_trailers(buffer, line.end())
+
+    def _take_trailers(self, buffer: bytearray, start: int) -> bool:
+        end = buffer.find(_END_OF_TRAILERS, start - 2)
+        if end < 0:
+            if len(buffer) > _TRAILER_BYTES:
+                raise Malformed("the headers after its body are too large")
+            return False
+        end += len(_END_OF_TRAILERS)
+        self.trailers = read_trailers(bytes(buffer[start:end]))
+        del buffer[:end]
+        self.ended = True
+        return True
+
+    def _end_chunk(self, buffer: bytearray) -> bool:
+        if len(buffer) < 2:
+            return False
+        if buffer[:2] != b"\r\n":
+            raise Malformed("a chunk of its body is longer than it said")
+        del buffer[:2]
+        self._left = 0
+        return True
+
+
+def encode_chunk(data: bytes) -> bytes:
+    """A piece of a body as a chunk. Not of nothing, which would be the last one."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+def _cut(buffer: bytearray, size: int) -> bytes:
+    piece = bytes(buffer[:size])
+    del buffer[:size]
+    return piece

@@ -1,0 +1,205 @@
+"""Parses and writes heads of HTTP/1.1 messages, strictly (RFC 9112). Pure.
+
+What two readers could read in two ways is refused: folded lines, a line end that is no CR LF, control characters,
+spaces around a name, two lengths. Whatever is accepted here h11 reads in the same way, which a test tries.
+"""
+
+import re
+from typing import NamedTuple, TypeAlias
+
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+"""Names in lower case, in the order in which they came: a repeated header is there as often as it came."""
+
+HEAD_BYTES = 1 << 16
+"""The largest head."""
+
+WITHOUT_BODY = frozenset({204, 304})
+"""Statuses of answers after which no body comes, whatever they say of one."""
+
+HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"}
+    | {b"te", b"upgrade", b"content-length", b"transfer-encoding", b"trailer", b"host"}
+)
+"""What each connection says for itself (RFC 9110, 7.6.1), the framing with it."""
+
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_TEXT = rb"[\t\x20-\x7e\x80-\xff]*"
+_FIELDS = re.compile(rb"(?:" + _TOKEN + rb":" + _TEXT + rb"\r\n)*")
+_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/(?P<version>1\.[01])\r\n")
+_STATUS_LINE = re.compile(rb"HTTP/(?P<version>1\.[01]) ([1-9][0-9]{2})(?: (" + _TEXT + rb"))?\r\n")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_UNREADABLE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00|\A[^!-~]")
+_END = b"\r\n\r\n"
+
+
+class Malformed(Exception):  # noqa: N818 - the far end's fault, which is told to it
+    """What came is no HTTP/1.1, or too much of it.
+
+    Attributes:
+        status: What a server answers to that.
+    """
+
+    def __init__(self, problem: str, *, status: int = 400) -> None:
+        super().__init__(problem)
+        self.status = status
+
+
+class Framing(NamedTuple):
+    """Where a body ends: after ``length`` bytes, after the last chunk, or, with neither, where nothing was said."""
+
+    length: int | None
+    chunked: bool
+
+
+class Outbound(NamedTuple):
+    """The head of a request to be sent.
+
+    Attributes:
+        target: Path and query, in ASCII, as they are sent.
+        headers: Without ``host``, which is the route's, and without framing, which the connection makes.
+    """
+
+    method: str
+    target: str
+    headers: Headers
+
+
+class RequestHead(NamedTuple):
+    """The head of a request. Names of headers are in lower case, none is left out; ``framing`` is what they say."""
+
+    method: str
+    target: str
+    version: bytes
+    headers: Headers
+    framing: Framing
+
+
+class ResponseHead(NamedTuple):
+    """The head of an answer, as above."""
+
+    version: bytes
+    status: int
+    reason: bytes
+    headers: Headers
+    framing: Framing
+
+
+def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
+    """Where the head that ``data`` begins with ends; 0 where it is not whole yet.
+
+    Args:
+        data: What has come.
+        most_lines: How many lines a head may have.
+        seen: How much of it was looked at before. Who sends a byte at a time shall not have it all looked at each time.
+
+    Raises:
+        Malformed: It is too large, or what is there is no beginning of a head.
+    """
+    end = data.find(_END, max(0, seen - len(_END)), HEAD_BYTES)
+    head = data if end < 0 else data[: end + len(_END)]
+    if end < 0 and len(data) >= HEAD_BYTES:
+        raise Malformed(f"its head is larger than {HEAD_BYTES} bytes", status=431)
+    if head.count(b"\n") > most_lines:
+        raise Malformed(f"its head has more than {most_lines} lines", status=431)
+    if _UNREADABLE.search(head, max(0, seen - 1)):
+        raise Malformed("its head has a NUL, or a line that does not end in CR LF")
+    return 0 if end < 0 else end + len(_END)
+
+
+def may_be_request(data: bytearray) -> bool:
+    """Whether a head that is not whole can still become that of a request."""
+    return b"\r\n" not in data or _REQUEST_LINE.match(data) is not None
+
+
+def read_request(head: bytes) -> RequestHead:
+    """Read a whole head.
+
+    Raises:
+        Malformed: It is none of HTTP/1.1 or HTTP/1.0, or says more than once, or in a way that is not known, where the
+            body after it ends.
+    """
+    (method, target, version), headers, framing = _read(head, _REQUEST_LINE, "request")
+    return RequestHead(method.decode("ascii"), target.decode("ascii"), version, headers, framing)
+
+
+def read_response(head: bytes) -> ResponseHead:
+    """Read a whole head. Raises as above."""
+    (version, status, reason), headers, framing = _read(head, _STATUS_LINE, "status")
+    return ResponseHead(version, int(status), reason or b"", headers, framing)
+
+
+def read_trailers(lines: bytes) -> Headers:
+    """Read the headers after a body, which end in an empty line. Raises as above."""
+    return _fields(lines, 0)
+
+
+def hyphenate(name: bytes) -> bytes:
+    """The name of a header as many servers read it: what turns names into variables takes ``_`` and ``-`` for one."""
+    return name.replace(b"_", b"-")
+
+
+def join_values(headers: Headers, name: bytes) -> bytes:
+    """All values of a header, joined by commas."""
+    return b",".join([value for key, value in headers if key == name])
+
+
+def options_of(headers: Headers) -> frozenset[bytes]:
+    """What ``connection`` says, in lower case."""
+    return frozenset(map(bytes.strip, join_values(headers, b"connection").lower().split(b",")))
+
+
+def write_request(method: str, target: str, headers: Headers) -> bytes:
+    """The head of a request. Raises as below."""
+    try:
+        line = f"{method} {target} HTTP/1.1".encode("ascii")
+    except UnicodeEncodeError:
+        line = b""
+    if _REQUEST_LINE.fullmatch(line + b"\r\n") is None:
+        raise ValueError("a request has characters that HTTP does not allow")
+    return write_head(line, headers)
+
+
+def write_head(line: bytes, headers: Headers) -> bytes:
+    """A head: the bytes of its first line, and its headers.
+
+    Raises:
+        ValueError: It would not be read as it is meant. The message holds nothing of it.
+    """
+    fields = b"".join([b"%b: %b\r\n" % header for header in headers])
+    if b"\r" in line or b"\n" in line or _FIELDS.fullmatch(fields) is None or fields.count(b"\n") != len(headers):
+        raise ValueError("a head has characters that HTTP does not allow")
+    return b"%b\r\n%b\r\n" % (line, fields)
+
+
+def _read(head: bytes, first_line: re.Pattern[bytes], what: str) -> tuple[tuple[bytes, ...], Headers, Framing]:
+    line = first_line.match(head)
+    if line is None:
+        raise Malformed(f"it does not begin with a {what} of HTTP/1.1")
+    headers = _fields(head, line.end())
+    return line.groups(), headers, _framing(headers, line["version"])
+
+
+def _fields(head: bytes, start: int) -> Headers:
+    end = len(head) - 2
+    if _FIELDS.fullmatch(head, start, end) is None or head[end:] != b"\r\n":
+        raise Malformed("one of its headers is none")
+    fields = (line.partition(b":") for line in head[start:end].split(b"\r\n")[:-1])
+    return tuple([(name.lower(), value.strip(b" \t")) for name, _, value in fields])
+
+
+def _framing(headers: Headers, version: bytes) -> Framing:
+    said = [header for header in headers if header[0] in {b"content-length", b"transfer-encoding"}]
+    if not said:
+        return Framing(None, chunked=False)
+    if len(said) > 1:
+        raise Malformed("it says more than once where its body ends")
+    ((name, value),) = said
+    if name == b"content-length":
+        if _LENGTH.fullmatch(value) is None:
+            raise Malformed("its content-length is no number")
+        return Framing(int(value), chunked=False)
+    if version != b"1.1":
+        raise Malformed("HTTP/1.0 has no transfer coding")
+    if value.lower() != b"chunked":
+        raise Malformed("its transfer coding is unknown", status=501)
+    return Framing(None, chunked=True)

@@ -1,0 +1,1 @@
+"""The proxy of an execution: answers its connections, decides requests, and scrubs what comes back."""

@@ -1,0 +1,107 @@
+"""Answers connections on the doors of an execution: where each leads, and which protocol is spoken on it.
+
+At the proxy door a program says where it wants to go. Everywhere else it is known from the address that it has
+connected to, which stands for a granted name inside. Where TLS is spoken it ends here.
+"""
+
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from gloveport.egress.databases.postgres import serve_postgres
+from gloveport.egress.databases.redis import serve_redis
+from gloveport.egress.http.heads import Malformed, RequestHead
+from gloveport.egress.http.server import ServerConnection
+from gloveport.egress.proxy.exchange import serve_request
+from gloveport.egress.proxy.request import Site, parse_authority, refuse_malformed
+from gloveport.egress.sandbox_network import PROXY
+from gloveport.egress.session import EgressSession
+from gloveport.egress.transport.stream import SocketStream
+from gloveport.egress.tunnel import serve_tunnel
+from gloveport.errors import Denied
+from gloveport.model.egress import Api, ConnectionScheme
+from gloveport.policy.hosts import canonical_host, find
+
+_HANDSHAKE = b"\x16"  # TLS record type
+_Serve: TypeAlias = Callable[[EgressSession, SocketStream, str, Api, str, int], Awaitable[None]]
+_SERVE: Mapping[ConnectionScheme, _Serve] = {
+    "tcp": serve_tunnel,
+    "postgres": serve_postgres,
+    "redis": serve_redis,
+}
+
+
+async def answer(session: EgressSession, sock: socket.socket) -> None:
+    """Answer on one connection until it is over, and close it.
+
+    Raises:
+        OSError: It broke.
+        AuditError: What is asked can't be written down.
+    """
+    wire = SocketStream(sock)
+    with contextlib.closing(wire):
+        session.require_connection()
+        address, port = wire.local_address
+        if (address, port) == PROXY:
+            await _serve_http(session, wire, None)
+        else:
+            await _serve_place(session, wire, session.names.get(address, address), port)
+
+
+async def _serve_place(session: EgressSession, wire: SocketStream, host: str, port: int) -> None:
+    """A connection that leads to one place: a database, or passed on unseen where that is granted, else HTTP."""
+    for scheme, serve in _SERVE.items():
+        if found := find(session.guard.grant.egress, scheme, host, port):
+            await serve(session, wire, *found, host, port)
+            return
+    first = await wire.peek()
+    if first != _HANDSHAKE:
+        await _serve_http(session, wire, Site("http", host, port))
+        return
+    await wire.answer_tls(session.gateway.authority.context(host))
+    if _names_another(wire.asked_name, host):
+        denial = Denied("names_disagree", f"The connection leads to {host}, and TLS names another place.")
+        session.deny(denial, url=f"https://{host}:{port}")
+        return
+    await _serve_http(session, wire, Site("https", host, port))
+
+
+def _names_another(asked: str | None, host: str) -> bool:
+    """Whether a client wants somebody else. One that names nobody is content with whoever it reaches."""
+    try:
+        return asked is not None and canonical_host(asked) != host
+    except ValueError:
+        return True
+
+
+async def _serve_http(session: EgressSession, wire: SocketStream, site: Site | None) -> None:
+    connection = ServerConnection(wire)
+    try:
+        while (request := await connection.next_request()) is not None:
+            if request.method == "CONNECT":
+                await _open_tunnel(session, wire, connection, request, site)
+                break
+            await serve_request(session, wire, connection, request, site)
+    except Malformed as error:
+        denial = refuse_malformed(str(error))
+        session.deny(denial)
+        if not connection.answered:
+            await connection.refuse(error.status, denial.code, denial.reason, denial.hint)
+    await connection.linger()
+
+
+async def _open_tunnel(
+    session: EgressSession, wire: SocketStream, connection: ServerConnection, request: RequestHead, site: Site | None
+) -> None:
+    """A tunnel. Whether it may be is judged by what is sent through it: only there can a refusal be read."""
+    try:
+        if site is not None:
+            raise refuse_malformed("there is no proxy behind this one")
+        host, port = parse_authority(request.target, None)
+    except Denied as denial:
+        session.deny(denial, method="CONNECT")
+        await connection.refuse(400, denial.code, denial.reason, denial.hint)
+        return
+    await connection.accept_tunnel()
+    await _serve_place(session, wire, host, port)

@@ -1,0 +1,182 @@
+"""Relays a WebSocket: each message is redacted on its way to the server and scrubbed on its way back.
+
+A message may come in any number of frames; a secret is found across them, and what is held back goes with the last.
+Across messages it is not, since each has to be passed on when it is whole: what a program makes of them is scrubbed
+once more when it prints.
+"""
+
+import contextlib
+import time
+from codecs import IncrementalDecoder, getincrementaldecoder
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import anyio
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from gloveport.egress.session import OwnText
+from gloveport.egress.transport.stream import SocketStream
+from gloveport.fairness import Pace
+from gloveport.secrets.scrub import Finder, Needles, Scrubber, scrub
+from gloveport.secrets.vault import Vault
+
+_UTF8 = getincrementaldecoder("utf-8")
+_CLOSING_SECONDS = 5.0
+_MOST_OF_A_REASON = 120  # bytes: what a control frame holds, less the code
+
+
+@dataclass(kw_only=True)
+class WebSocketRelay:
+    """One WebSocket.
+
+    Attributes:
+        vault: What must not come in, and what is resolved meanwhile must not either.
+        redactions: What must not go out.
+        own_text: What the program has itself sent, which stays when it comes back; None where all is scrubbed.
+        sent_bytes, received_bytes: Bytes of messages that went out and came in.
+        found: Names of the secrets that came.
+    """
+
+    vault: Vault
+    redactions: Needles
+    own_text: OwnText | None
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    found: set[str] = field(default_factory=set)
+
+    async def run(self, near: SocketStream, far: SocketStream, ahead: bytes) -> None:
+        """Pass on messages until one end has closed or broken.
+
+        Args:
+            near: The program's end.
+            far: The far side's; closed here.
+            ahead: What it has sent already.
+        """
+        program, server = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
+        server.receive_data(ahead)
+        own = self.own_text
+        outward = _Direction(
+            barred=lambda: self.redactions,
+            source=near,
+            incoming=program,
+            sink=far,
+            outgoing=server,
+            finder=own.finder if own is not None and self.vault.needles else None,
+        )
+        inward = _Direction(
+            barred=lambda: self.vault.needles,
+            source=far,
+            incoming=server,
+            sink=near,
+            outgoing=program,
+            own=(lambda: own.names) if own is not None else tuple,
+        )
+        ended: list[_Direction] = []
+
+        async def pass_on(direction: _Direction) -> None:
+            await direction.pass_on()
+            ended.append(direction)
+            if direction.at_sink and len(ended) == 1:  # there shall be time for what comes the other way
+                tasks.cancel_scope.deadline = anyio.current_time() + _CLOSING_SECONDS
+            else:
+                tasks.cancel_scope.cancel()
+
+        try:
+            with contextlib.closing(far):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(pass_on, outward)
+                    tasks.start_soon(pass_on, inward)
+        finally:
+            self.sent_bytes, self.received_bytes, self.found = outward.passed_bytes, inward.passed_bytes, inward.found
+
+
+@dataclass(kw_only=True)
+class _Direction:
+    """What goes one way.
+
+    Attributes:
+        barred: What must not go that way, as it is by then.
+        own: Names of secrets that may all the same.
+        finder: Makes what has to see each message before it is passed on.
+        at_sink: Whether it has ended at the sink, which may still have said something: closed as a WebSocket shall, or
+            broken.
+    """
+
+    barred: Callable[[], Needles]
+    source: SocketStream
+    incoming: Connection
+    sink: SocketStream
+    outgoing: Connection
+    own: Callable[[], Collection[str]] = tuple
+    finder: Callable[[], Finder] | None = None
+    passed_bytes: int = 0
+    found: set[str] = field(default_factory=set)
+    at_sink: bool = False
+    _scrubber: Scrubber | None = None
+    _decoder: IncrementalDecoder = field(default_factory=_UTF8)
+    _finder: Finder | None = None
+
+    async def pass_on(self) -> None:
+        """Pass on what the source sends, until it closes, or either end is broken."""
+        pace = Pace()
+        with contextlib.suppress(OSError, LocalProtocolError, RemoteProtocolError):
+            while True:
+                began = time.monotonic()
+                for event in self.incoming.events():
+                    data = self.outgoing.send(self._scrub_event(event))
+                    await pace.rest(began)
+                    self.at_sink = True
+                    await self.sink.send(data)
+                    self.at_sink = isinstance(event, CloseConnection)
+                    if self.at_sink:
+                        return
+                    began = time.monotonic()
+                data = await self.source.receive()
+                if not data:
+                    return
+                self.incoming.receive_data(data)
+
+    def _scrub_event(self, event: Event) -> Event:
+        """What is passed on of an event."""
+        if isinstance(event, TextMessage):
+            data = event.data.encode()
+            self.passed_bytes += len(data)
+            text = self._decoder.decode(self._scrub_part(data, event.message_finished), final=event.message_finished)
+            return TextMessage(data=text, message_finished=event.message_finished)
+        if isinstance(event, BytesMessage):
+            self.passed_bytes += len(event.data)
+            part = self._scrub_part(bytes(event.data), event.message_finished)
+            return BytesMessage(data=part, message_finished=event.message_finished)
+        if isinstance(event, Ping | Pong):
+            return type(event)(payload=self._clean(bytes(event.payload))[:_MOST_OF_A_REASON])
+        if isinstance(event, CloseConnection):
+            reason = self._clean((event.reason or "").encode())[:_MOST_OF_A_REASON].decode(errors="ignore")
+            return CloseConnection(code=event.code, reason=reason)
+        raise LocalProtocolError(f"no event of an open WebSocket: {type(event).__name__}")
+
+    def _clean(self, data: bytes) -> bytes:
+        """What a control frame holds, as it is passed on."""
+        self._find(data, last=True)
+        return scrub(self.barred(), data, self.own())
+
+    def _find(self, data: bytes, last: bool) -> None:  # noqa: FBT001 - a flag of the protocol
+        if self.finder is not None:
+            self._finder = self._finder or self.finder()
+            self._finder.feed(data)
+            if last:
+                self._finder = None
+
+    def _scrub_part(self, data: bytes, last: bool) -> bytes:  # noqa: FBT001 - a flag of the protocol
+        """A part of a message, as far as it can be let out."""
+        self._find(data, last)
+        if self._scrubber is None:
+            self._scrubber = Scrubber(self.barred())
+        self._scrubber.renew(self.barred(), self.own())
+        part = self._scrubber.feed(data)
+        if last:
+            part += self._scrubber.finish()
+            self.found |= self._scrubber.found
+            self._scrubber = None
+        return part

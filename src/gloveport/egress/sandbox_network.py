@@ -1,0 +1,60 @@
+"""The network as a sandbox sees it: where the doors are, the granted names, and whom to trust. Pure."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address
+
+from gloveport.model.egress import Egress, Placeholder
+from gloveport.policy.hosts import DEFAULT_PORTS, exact_places
+from gloveport.sandbox.plan import Network, TextFile
+
+PROXY = ("127.0.0.2", 3128)
+"""Address and port of the proxy door."""
+
+STAND_IN = "added-by-gloveport"
+"""What programs find in place of a credential that their libraries demand."""
+
+_FIRST_NAME = IPv4Address("127.64.0.1")
+_ANY = "0.0.0.0"  # noqa: S104 - of the sandbox's own namespace, where there is nothing but its loopback
+_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+# aiohttp opens a WebSocket by a proxy of its own scheme alone.
+_PROXIED = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "WS_PROXY", "WSS_PROXY"),
+    *("http_proxy", "https_proxy", "ws_proxy", "wss_proxy"),
+)
+_NOT_PROXIED = ("NO_PROXY", "no_proxy")
+# Python and what stands on OpenSSL, requests, curl, git, Deno, Node, pip, AWS's and Google's libraries, cargo.
+_TRUST = (
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "NODE_EXTRA_CA_CERTS"),
+    *("PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "CARGO_HTTP_CAINFO"),
+)
+
+
+def network_of(egress: Egress, certificate: str) -> Network:
+    """The network of every sandbox under this policy.
+
+    Args:
+        egress: The operator's; where it leads nowhere there is no network.
+        certificate: The authority's, PEM. It is the only one that is trusted: all TLS ends at the door.
+    """
+    active = {name: api for name, api in egress.apis.items() if api.active}
+    if not active and not egress.yolo:
+        return Network()
+    ports = {*DEFAULT_PORTS.values(), *(place.port for place in exact_places(egress))}
+    return Network(
+        hosts={name: address for address, name in names_of(egress).items()},
+        doors=(PROXY, *((_ANY, port) for port in sorted(ports - {PROXY[1]}))),
+        env={
+            **dict.fromkeys(_PROXIED, f"http://{PROXY[0]}:{PROXY[1]}"),
+            **dict.fromkeys(_NOT_PROXIED, "localhost,127.0.0.1,::1"),
+            **dict.fromkeys(_TRUST, _BUNDLE),
+            **{name: STAND_IN for api in active.values() for name in api.stand_ins},
+        },
+        files=(TextFile(path=_BUNDLE, text=certificate),),
+        placeholders=tuple(auth.name for api in active.values() for auth in api.auth if isinstance(auth, Placeholder)),
+    )
+
+
+def names_of(egress: Egress) -> Mapping[str, str]:
+    """Each granted name by the loopback address that it has inside."""
+    names = sorted({place.host for place in exact_places(egress)})
+    return {str(_FIRST_NAME + number): name for number, name in enumerate(names)}

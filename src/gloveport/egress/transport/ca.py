@@ -1,0 +1,97 @@
+"""The certificate authority that sandboxes trust: it signs for every name where a program's TLS ends, at the proxy.
+
+It is made anew by each server and lives in its memory alone. What it signs is good for nothing but this server's own
+sandboxes, so there is no key on a disk that somebody could take.
+"""
+
+import datetime as dt
+import ipaddress
+import os
+import ssl
+from functools import lru_cache
+from io import FileIO
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from gloveport.egress.transport.stream import SniSocket
+
+_MOST_NAMES = 1024
+_LIFETIME = dt.timedelta(days=3650)
+_CLOCK_SKEW = dt.timedelta(days=1)
+_MOST_OF_A_COMMON_NAME = 64
+
+
+class CertificateAuthority:
+    """A certificate authority in memory.
+
+    Attributes:
+        certificate: Its certificate, PEM.
+        context: TLS settings of a server that is a host; remembered for many hosts.
+    """
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._leaf_key = ec.generate_private_key(ec.SECP256R1())  # of all leaves: they have the same keeper
+        self._root = _certificate("Gloveport", self._key).sign(self._key, hashes.SHA256())
+        self.certificate = self._root.public_bytes(serialization.Encoding.PEM).decode()
+        self.context = lru_cache(_MOST_NAMES)(self._context)
+
+    def _context(self, host: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+        context.num_tickets = 0  # nobody comes back to a sandbox that is used once
+        context.set_alpn_protocols(["http/1.1"])
+        context.sslsocket_class = SniSocket
+        context.sni_callback = _keep_asked_name
+        key = self._leaf_key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        leaf = self._leaf(host).public_bytes(serialization.Encoding.PEM)
+        with FileIO(os.memfd_create("leaf", os.MFD_CLOEXEC), "w") as memory:  # the only input that OpenSSL takes here
+            memory.write(key + leaf)
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")
+        return context
+
+    def _leaf(self, host: str) -> x509.Certificate:
+        try:
+            name: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
+        except ValueError:
+            name = x509.DNSName(host)
+        return (
+            _certificate(host[:_MOST_OF_A_COMMON_NAME], self._leaf_key, self._root.subject)
+            .add_extension(x509.SubjectAlternativeName([name]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+def _keep_asked_name(session: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: ssl.SSLContext) -> None:
+    if isinstance(session, SniSocket):
+        session.asked_name = name
+
+
+def _certificate(
+    common_name: str, key: ec.EllipticCurvePrivateKey, issuer: x509.Name | None = None
+) -> x509.CertificateBuilder:
+    """A certificate before it is signed; without an issuer that of an authority, which is its own."""
+    now, is_root = dt.datetime.now(dt.UTC), issuer is None
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    usage = {**dict.fromkeys((*unused, "encipher_only", "decipher_only"), False), "digital_signature": not is_root}
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer or name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=is_root, path_length=0 if is_root else None), critical=True)
+        .add_extension(x509.KeyUsage(key_cert_sign=is_root, crl_sign=is_root, **usage), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )

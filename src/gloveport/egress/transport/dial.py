@@ -1,0 +1,279 @@
+"""Dials the server of a route: resolves, checks every address, connects to what was checked, verifies it by TLS.
+
+The name is resolved once, and what is connected to are the addresses that were checked: an answer that is another one
+the next time leads nowhere. The name itself serves TLS alone.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from ipaddress import ip_address, ip_network
+from itertools import chain, zip_longest
+from typing import TypeAlias
+
+import anyio
+
+from gloveport.egress.transport.resolver import Resolver
+from gloveport.egress.transport.route import Route
+from gloveport.egress.transport.stream import SocketStream
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.policy.addresses import Address, is_named, may_dial, unmapped
+from gloveport.policy.hosts import is_address
+from gloveport.secrets.secret_files import open_safe
+
+RESOLVE_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
+STAGGER_SECONDS = 0.25
+"""RFC 8305: how long an attempt has before the next address is tried beside it."""
+
+_HTTP = ("http/1.1",)
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
+"""Tells the addresses of a name. Raises ``OSError`` when it has none."""
+
+
+class Dialer:
+    """Opens connections. Keeps the authorities that it has read.
+
+    Args:
+        resolve: Instead of what the host's own resolver says.
+    """
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve or Resolver().find
+        self._contexts: dict[tuple[str | None, tuple[str, ...]], tuple[int, ssl.SSLContext]] = {}
+
+    async def connect(self, route: Route) -> SocketStream:
+        """Open a TCP connection.
+
+        Raises:
+            UpstreamError: ``name_not_found``, ``address_refused``, ``upstream_unreachable`` or ``upstream_timeout``.
+        """
+        addresses = await self._resolve_route(route)
+        async with limit_time(route, CONNECT_SECONDS, "connect to"):
+            return await _first(route, addresses)
+
+    async def dial(self, route: Route) -> SocketStream:
+        """Open a connection for HTTP/1.1, with TLS when the route's scheme is ``https``.
+
+        Raises:
+            UpstreamError: As ``connect``, or ``tls_failed``.
+        """
+        if route.scheme == "http":
+            return await self.connect(route)
+        addresses = await self._resolve_route(route)
+        context = self._context(route.ca_file, _HTTP)
+        async with limit_time(route, CONNECT_SECONDS, "connect to"):
+            wire = await _first(route, addresses)
+            await _secure(wire, context, route)
+        return wire
+
+    async def secure(self, wire: SocketStream, route: Route, protocols: Sequence[str]) -> None:
+        """Go on by TLS on a connection to a route, or close it.
+
+        Args:
+            wire: The connection.
+            route: Where it leads.
+            protocols: What is offered by ALPN, the best first.
+
+        Raises:
+            UpstreamError: ``tls_failed`` or ``upstream_timeout``.
+        """
+        context = self._context(route.ca_file, tuple(protocols))
+        async with limit_time(route, CONNECT_SECONDS, "agree on TLS with"):
+            await _secure(wire, context, route)
+
+    async def _resolve_route(self, route: Route) -> Sequence[Address]:
+        """Give what to connect to: every one checked, and none of them when one of them is refused."""
+        found = _chosen_addresses(route)
+        if not found:
+            found = (ip_address(route.host),) if is_address(route.host) else await self._look_up(route)
+        for address in found:
+            if not may_dial(address, route.networks, _chosen_addresses(route)):
+                raise _refuse_address(route, address, "is not public")
+        return found
+
+    async def _look_up(self, route: Route) -> Sequence[Address]:
+        try:
+            async with limit_time(route, RESOLVE_SECONDS, "resolve"):
+                found = await self._resolve(route.host, route.port)
+        except OSError as error:
+            raise UpstreamError("name_not_found", f"{route.host} can't be resolved: {_describe(error)}.") from error
+        if not found:
+            raise UpstreamError("name_not_found", f"{route.host} has no address.")
+        return found
+
+    def _context(self, ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
+        """Give the context for these authorities; a file that has changed is read anew."""
+        try:
+            # Of the inode: it tells a new mode or owner too, and nobody can set it back.
+            changed = os.stat(ca_file).st_ctime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
+            known = self._contexts.get((ca_file, protocols))
+            if known is None or known[0] != changed:
+                known = self._contexts[ca_file, protocols] = changed, _trust(ca_file, protocols)
+        except OSError as error:
+            raise UpstreamError(
+                "tls_failed",
+                f"The authorities in {ca_file} can't be read: {_describe(error)}.",
+                hint="ca_file of an API names a PEM file of certificates.",
+            ) from error
+        except ConfigError as error:
+            raise UpstreamError(
+                "tls_failed", f"The authorities in {ca_file} are not believed: {error.args[0]}.", hint=error.hint
+            ) from error
+        return known[1]
+
+
+def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
+    if ca_file is None:
+        context = ssl.create_default_context()
+    else:
+        with open_safe(ca_file) as file:  # who can change it can be any server
+            context = ssl.create_default_context(cafile=f"/proc/self/fd/{file.fileno()}")  # the one that was judged
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.hostname_checks_common_name = False
+    context.set_alpn_protocols(list(protocols))
+    return context
+
+
+async def _secure(wire: SocketStream, context: ssl.SSLContext, route: Route) -> None:
+    try:
+        await wire.ask_tls(context, route.host)
+    except OSError as error:
+        wire.close()
+        raise _no_tls(route, error) from error
+    except BaseException:
+        wire.close()
+        raise
+
+
+def _chosen_addresses(route: Route) -> Sequence[Address]:
+    """Give the addresses that the operator wrote. No pattern matches one: where an API's host is one, it was meant."""
+    return route.addresses or ((ip_address(route.host),) if route.api and is_address(route.host) else ())
+
+
+async def _first(route: Route, addresses: Sequence[Address]) -> SocketStream:
+    """Connect to the first that answers (RFC 8305): families by turns, each with a start before the next."""
+    if len(addresses) == 1:
+        try:
+            return _accept(route, await _open(addresses[0], route.port))
+        except OSError as error:
+            raise _unreachable(route, error) from error
+    winner: socket.socket | None = None
+    fault = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+
+    async def attempt(address: Address, failed: anyio.Event) -> None:
+        nonlocal winner, fault
+        try:
+            sock = await _open(address, route.port)
+        except OSError as error:
+            fault = error
+            failed.set()
+            return
+        if winner is None:
+            winner = sock
+            attempts.cancel_scope.cancel()
+        else:
+            sock.close()
+
+    try:
+        async with anyio.create_task_group() as attempts:
+            for address in _alternate_families(addresses):
+                failed = anyio.Event()
+                attempts.start_soon(attempt, address, failed)
+                with anyio.move_on_after(STAGGER_SECONDS):
+                    await failed.wait()
+    except BaseException:
+        if winner is not None:
+            winner.close()
+        raise
+    if winner is None:
+        raise _unreachable(route, fault)
+    return _accept(route, winner)
+
+
+def _accept(route: Route, sock: socket.socket) -> SocketStream:
+    """Take a connection, but not to this host itself: what listens there may trust whoever comes from here.
+
+    Told by one address at both ends. The kernel answers for a secondary address of a network from the primary one:
+    that is not told.
+    """
+    try:
+        own, far = sock.getsockname()[0], sock.getpeername()[0]
+    except OSError as error:  # it has hung up already
+        sock.close()
+        raise _unreachable(route, error) from error
+    if own == far and not is_named(ip_address(far), route.networks, _chosen_addresses(route)):
+        sock.close()
+        raise _refuse_address(route, ip_address(far), "is this host itself")
+    return SocketStream(sock)
+
+
+def _alternate_families(addresses: Sequence[Address]) -> Sequence[Address]:
+    first = [address for address in addresses if address.version == addresses[0].version]
+    other = [address for address in addresses if address.version != addresses[0].version]
+    return [address for address in chain.from_iterable(zip_longest(first, other)) if address is not None]
+
+
+async def _open(address: Address, port: int) -> socket.socket:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            sock.connect((str(address), port))
+        await anyio.wait_writable(sock)
+    except BaseException:
+        sock.close()
+        raise
+    fault = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if fault:
+        sock.close()
+        raise OSError(fault, os.strerror(fault))
+    return sock
+
+
+@contextlib.asynccontextmanager
+async def limit_time(route: Route, seconds: float, what: str) -> AsyncIterator[None]:
+    """Bound how long something with the far side may take.
+
+    Raises:
+        UpstreamError: ``upstream_timeout``.
+    """
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except TimeoutError as error:
+        message = f"It took more than {seconds:.0f} s to {what} {route.host}:{route.port}."
+        raise UpstreamError("upstream_timeout", message) from error
+
+
+def _refuse_address(route: Route, address: Address, what: str) -> UpstreamError:
+    """The refusal of an address. Of a host that no API names it is not told: a program could map a network by names."""
+    if not route.api:
+        message = f"{route.host} leads to an address that {what}."
+        return UpstreamError("address_refused", message, hint="The owner has to name the host in an API.")
+    address = unmapped(address)  # which is what networks are compared with
+    message = f"{route.host} leads to {address}, which {what}."
+    entry = f'networks = ["{ip_network(address)}"]'
+    hint = f"The owner can allow it, in [api.{route.api}] of the configuration: {entry}. Retrying does not help."
+    return UpstreamError("address_refused", message, hint=hint)
+
+
+def _unreachable(route: Route, error: OSError) -> UpstreamError:
+    return UpstreamError("upstream_unreachable", f"{route.host}:{route.port} can't be reached: {_describe(error)}.")
+
+
+def _no_tls(route: Route, error: OSError) -> UpstreamError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = "When its authority is private, the operator can name it: by ca_file of the API."
+        message = f"{route.host}:{route.port} can't prove who it is: {error.verify_message.rstrip('.')}."
+        return UpstreamError("tls_failed", message, hint=hint)
+    return UpstreamError("tls_failed", f"No TLS with {route.host}:{route.port}: {_describe(error)}.")
+
+
+def _describe(error: OSError) -> str:
+    return str(error.strerror or error).rstrip(".")

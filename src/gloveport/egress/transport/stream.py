@@ -1,0 +1,194 @@
+"""Byte streams over non-blocking sockets, with or without TLS. The end of a connection and of TLS are one: ``b""``.
+
+Whether a server has said that this is the end (close_notify) is told apart: anybody on the way can end a connection.
+"""
+
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar, TypeVarTuple
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+CHUNK_BYTES = 1 << 16
+
+_IN_A_ROW = 4
+"""How often it is read or written without waiting before all others have their turn. Who sends or reads faster than we
+do would else have the event loop to itself, and no limit of any run would be looked after."""
+
+
+_Wait: TypeAlias = Callable[[socket.socket], Awaitable[None]]
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+
+class SniSocket(ssl.SSLSocket):
+    """A TLS server's socket that remembers for whom the client opened the session.
+
+    Attributes:
+        asked_name: What the client named in its first message (SNI); None when it named nothing.
+    """
+
+    asked_name: str | None = None
+
+
+class SocketStream:
+    """One end of a TCP connection. One task may receive while another sends; each may do so once at a time.
+
+    Attributes:
+        torn: Whether what a TLS server sends ended without its saying so: it may not be all.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)  # noqa: FBT003 - its only argument
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.torn = False
+        self._socket = sock
+        self._waiting = 0
+        self._in_a_row = 0
+        self._closed = False
+
+    async def receive(self, size: int = CHUNK_BYTES) -> bytes:
+        """What has come, at most ``size`` bytes; waits for the first. ``b""`` when nothing more will come.
+
+        Raises:
+            OSError: The connection broke, or what comes is no TLS.
+        """
+        await self._take_turns()
+        try:
+            return await self._retry(anyio.wait_readable, self._socket.recv, size)
+        except ssl.SSLZeroReturnError:
+            return b""
+        except ssl.SSLEOFError:
+            self.torn = True
+            return b""
+
+    async def peek(self) -> bytes:
+        """The first byte of what has come, which stays there; waits for it. Not under TLS."""
+        return await self._retry(anyio.wait_readable, self._socket.recv, 1, socket.MSG_PEEK)
+
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
+        """Send all of it.
+
+        Raises:
+            OSError: The connection broke.
+        """
+        await self._take_turns()
+        view = memoryview(data)
+        while view:
+            view = view[await self._retry(anyio.wait_writable, self._socket.send, view) :]
+
+    async def answer_tls(self, context: ssl.SSLContext) -> None:
+        """Become the server of a TLS session.
+
+        Raises:
+            OSError: The handshake failed.
+        """
+        await self._shake(context.wrap_socket(self._release(), server_side=True, do_handshake_on_connect=False))
+
+    async def ask_tls(self, context: ssl.SSLContext, name: str) -> None:
+        """Become the client of a TLS session with a server that proves to be ``name``.
+
+        Raises:
+            OSError: The handshake failed; ``ssl.SSLCertVerificationError`` when it is somebody else.
+        """
+        session = context.wrap_socket(
+            self._release(), server_hostname=name, do_handshake_on_connect=False, suppress_ragged_eofs=False
+        )
+        await self._shake(session)
+
+    @property
+    def asked_name(self) -> str | None:
+        """Whom the client of a TLS session has named, where we are its server."""
+        return self._socket.asked_name if isinstance(self._socket, SniSocket) else None
+
+    @property
+    def certificate(self) -> bytes | None:
+        """By what the server of a TLS session has proved who it is, in DER; None without TLS."""
+        return self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        """Address and port at this end."""
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has come and nobody has hung up, as with a connection that can be used once more."""
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            pass
+        return False
+
+    def finish(self) -> None:
+        """Say that nothing more is sent. What comes can still be received, but not under TLS."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self.close()
+            return
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close it, without waiting. What was sent is still delivered; whoever waits for it gets an ``OSError``."""
+        if self._closed:
+            return
+        self._closed = True
+        if isinstance(self._socket, ssl.SSLSocket):
+            with contextlib.suppress(OSError, ValueError):
+                self._socket.unwrap()  # says goodbye, and does not wait for the answer
+        if not self._waiting:
+            self._socket.close()
+            return
+        # Who waits wakes up and closes it. Closed here, its descriptor could be another connection's by then, and the
+        # one who wakes up would take that one's registration out of the event loop.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _release(self) -> socket.socket:
+        if isinstance(self._socket, ssl.SSLSocket):
+            raise OSError(errno.EISCONN, "it is TLS already")
+        return self._socket
+
+    async def _shake(self, session: ssl.SSLSocket) -> None:
+        self._socket = session
+        await self._retry(anyio.wait_readable, session.do_handshake)
+
+    async def _take_turns(self) -> None:
+        self._in_a_row += 1
+        if self._in_a_row > _IN_A_ROW:
+            self._in_a_row = 0
+            await checkpoint()
+
+    async def _retry(self, ready: _Wait, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """Do what needs the socket, again whenever it may go on; ``ready`` waits for that where there is no TLS."""
+        while True:
+            try:
+                return work(*arguments)
+            except BlockingIOError:
+                await self._wait(ready)
+            except ssl.SSLWantReadError:
+                await self._wait(anyio.wait_readable)
+            except ssl.SSLWantWriteError:
+                await self._wait(anyio.wait_writable)
+
+    async def _wait(self, ready: _Wait) -> None:
+        self._waiting += 1
+        self._in_a_row = 0
+        try:
+            await ready(self._socket)
+        except anyio.BusyResourceError as error:
+            # The far side can bring it about: by a key update while we can't send.
+            raise OSError(errno.EBUSY, "it is waited for already") from error
+        finally:
+            self._waiting -= 1
+            if self._closed and not self._waiting:
+                self._socket.close()
+        if self._closed:
+            raise OSError(errno.EBADF, "closed while it was waited for")

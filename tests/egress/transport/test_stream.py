@@ -1,0 +1,29 @@
+"""A connection that never blocks: what happens when it is closed under somebody who waits."""
+
+import socket
+
+import anyio
+import pytest
+
+from gloveport.egress.transport.stream import SocketStream
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_waits_when_it_is_closed_gets_an_error_and_its_descriptor_is_not_another_ones_meanwhile():
+    """T3: closed at once, the number could be a new connection's, which would then wait for ever."""
+    near, far = socket.socketpair()
+    with far:
+        wire, number, raised = SocketStream(near), near.fileno(), []
+
+        async def wait():
+            with pytest.raises(OSError, match="closed while"):
+                await wire.receive()
+            raised.append(near.fileno())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            wire.close()
+            assert near.fileno() == number
+        assert raised == [-1]
