@@ -240,7 +240,7 @@ async def test_what_a_server_says_of_its_refusal_loses_secrets_is_bounded_and_mo
     text = f"no {PASSWORD} \x1b[2J".encode() + b"x" * 5000
     said, _, _ = await attempt(saying(message(b"E", b"SFATAL\0C28P01\0M" + text + b"\0Hhint\xff\0Whidden\0\0")))
     assert "orders.postgres" in said
-    assert "\\x1b[2J" in said
+    assert "\\u001b[2J" in said
     assert "HINT:  hint" in said
     assert "hidden" not in said
     assert len(said) < 1000

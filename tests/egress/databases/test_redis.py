@@ -270,4 +270,4 @@ async def test_a_server_that_does_not_keep_to_the_protocol_gets_no_session(attem
 
 async def test_what_a_server_says_of_its_refusal_loses_secrets_and_stays_one_line(attempt):
     heard, _ = await attempt(f"-ERR {PASSWORD} \x1b[2J\n+OK\r\n".encode())
-    assert heard == b"-ERR [secret cache.redis] \\x1b[2J\\n+OK\r\n"
+    assert heard == b"-ERR [secret cache.redis] \\u001b[2J\\n+OK\r\n"
