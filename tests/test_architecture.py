@@ -71,6 +71,21 @@ SUBPACKAGES = {
         {"login"},
     ],
     "hub/stubs": [{"shapes"}, {"interface"}, {"python", "typescript"}],
+    "policy": [
+        {"addresses", "headers", "hosts", "modes", "paths", "protected", "wildcards", "wording"},
+        {"conditions", "shell_text", "subjects"},
+        {"gates", "reach", "sampling", "tools"},
+        {"decide", "grant"},
+    ],
+    "policy/shell_text": [
+        {"words", "rulebook"},
+        {"directory"},
+        {"facts"},
+        {"syntax"},
+        {"programs"},
+        {"rules", "variables"},
+        {"gates"},
+    ],
     "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "scan"}, {"verify"}],
     "approvals": [{"database", "patterns", "process", "question"}, {"store"}, {"desk"}],
 }

@@ -7,20 +7,19 @@ from hypothesis import strategies as st
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.workspace import GATES, MODES, Change, WorkspacePolicy
 from gloveport.policy.gates import (
-    Asked,
-    command_action,
     decide_command,
     decide_write,
     permission_details,
     write_action,
 )
 from gloveport.policy.modes import STANCES, stance
+from gloveport.policy.shell_text.gates import CommandRequest, command_action
 
 SAFE = WorkspacePolicy()
 
 
 def action(command, policy=SAFE, **asked):
-    return command_action(policy, Asked(command=command, root="/workspace", **asked))
+    return command_action(policy, CommandRequest(command=command, root="/workspace", **asked))
 
 
 def gates(command, policy=SAFE, **asked):
@@ -154,6 +153,8 @@ def test_daily_work_passes(command):
         "env A=1 timeout 5 nice rm -rf src",
         "echo 'rm -rf src' | sh",
         "bash <<< 'rm -rf src'",
+        "cat x | bash <<X\nrm -rf src\nX",
+        "cat x | cat <<X | sh\nrm -rf src\nX",
         "eval rm -rf src",
         "xargs rm -rf < list",
         "git ls-files | xargs rm",

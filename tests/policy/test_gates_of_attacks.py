@@ -8,19 +8,23 @@ import pytest
 
 from gloveport.model import Allow
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.gates import Asked, command_action, decide_command
-from gloveport.policy.shell import read
+from gloveport.policy.gates import decide_command
+from gloveport.policy.shell_text.directory import Directory
+from gloveport.policy.shell_text.gates import CommandRequest, command_action
+from gloveport.policy.shell_text.programs import read_programs
 
 SAFE = WorkspacePolicy()
 
 
 def gates(command, root="/srv/project", **asked):
-    action = command_action(SAFE, Asked(command=command, root=root, **asked))
+    action = command_action(SAFE, CommandRequest(command=command, root=root, **asked))
     return list(dict.fromkeys(need.gate for need in action.needs))
 
 
 def passes(command, root="/srv/project", **asked):
-    return isinstance(decide_command(SAFE, command_action(SAFE, Asked(command=command, root=root, **asked))), Allow)
+    return isinstance(
+        decide_command(SAFE, command_action(SAFE, CommandRequest(command=command, root=root, **asked))), Allow
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,10 +250,11 @@ def test_what_comes_after_a_long_list_is_read_all_the_same():
 
 
 READS = """
-from gloveport.policy.shell import read
+from gloveport.policy.shell_text.directory import Directory
+from gloveport.policy.shell_text.programs import read_programs
 for text in ("{\\U000cbcde~", "{\\U0010e31ah\\x19c", "{\\U0010c43dz"):
     for _ in range(300):
-        read(text)
+        read_programs(text, Directory("/", ".", set()))
 """
 
 
@@ -260,5 +265,5 @@ def test_characters_beyond_the_grammars_table_do_not_end_the_server():
 
 def test_characters_that_the_grammar_is_not_shown_are_in_the_words():
     """W5, CT-G2."""
-    (command,) = read("rm -rf 'ä b€' \U0001f600/x").commands
-    assert [word.text for word in command.words] == ["rm", "-rf", "ä b€", "\U0001f600/x"]
+    (run,) = read_programs("rm -rf 'ä b€' \U0001f600/x", Directory("/", ".", set())).runs
+    assert [word.text for word in run.arguments] == ["-rf", "ä b€", "\U0001f600/x"]

@@ -6,14 +6,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gloveport.policy.programs import MOST_PROGRAMS, facts_of
-from gloveport.policy.shell import DEEPEST, MOST_BYTES, read
+from gloveport.policy.shell_text.directory import Directory
+from gloveport.policy.shell_text.facts import Facts, ShellState, SimpleCommand
+from gloveport.policy.shell_text.programs import MOST_PROGRAMS, read_programs
+from gloveport.policy.shell_text.syntax import DEEPEST, MOST_BYTES, read_commands
 
 MIB = 1 << 20
 
 
+PLACE = Directory("/workspace", ".", frozenset())
+
+
+def facts_of(text: str) -> Facts:
+    return read_programs(text, PLACE)
+
+
+def commands(text: str) -> list[SimpleCommand]:
+    found: list[SimpleCommand] = []
+    read_commands(text, Facts(), ShellState(PLACE), None, found.append)
+    return found
+
+
 def words(text: str) -> list[list[str]]:
-    return [[word.text for word in command.words] for command in read(text).commands]
+    return [[word.text for word in command.words] for command in commands(text)]
 
 
 def programs(text: str) -> list[str]:
@@ -74,27 +89,27 @@ def test_every_simple_command_is_found(text, meant):
     ],
 )
 def test_a_variable_that_the_text_sets_is_known(text, arguments):
-    (command,) = [command for command in read(text).commands if command.words[0].text == "rm"]
+    (command,) = [command for command in commands(text) if command.words[0].text == "rm"]
     assert [word.text for word in command.words[1:]] == arguments
     assert all(word.known for word in command.words)
 
 
 @pytest.mark.parametrize("word", ["$x", "${x}", '"$x"', "$(x)", "`x`", "a$x", "$((1+1))", "${x%y}"])
 def test_a_word_that_depends_on_something_is_not_known(word):
-    (command,) = [command for command in read(f"rm {word}").commands if command.words[0].text == "rm"]
+    (command,) = [command for command in commands(f"rm {word}") if command.words[0].text == "rm"]
     assert not command.words[1].known
 
 
 @pytest.mark.parametrize("text", ["echo $((1+2))", "echo ${i}", "echo $i", "echo '$(x)'", "x=1", "[[ $a == b* ]]"])
 def test_arithmetic_and_plain_variables_are_no_expansions(text):
     """CT-G2."""
-    assert read(text).expansions == ()
+    assert facts_of(text).expansions == []
 
 
 @pytest.mark.parametrize("piece", ["$(x)", "`x`", "${i%x}", "<(x)"])
 def test_what_the_shell_puts_together_is_an_expansion(piece):
     """W5: the gate `shell_expansion`."""
-    assert read(f"echo {piece}").expansions == (piece,)
+    assert facts_of(f"echo {piece}").expansions == [piece]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +208,7 @@ def test_a_long_here_document_for_a_program_is_whole():
 @pytest.mark.parametrize("text", ["echo 'x", "if a", ")", "a | | b", "$(", "<<X"])
 def test_what_is_no_command_is_said_to_be_unread(text):
     facts_of(text)  # raises nothing
-    assert read("a && " + text).commands[0].words[0].text == "a"
+    assert commands("a && " + text)[0].words[0].text == "a"
 
 
 def test_what_is_too_long_is_said_to_be_unread():
@@ -204,7 +219,7 @@ def test_what_is_too_long_is_said_to_be_unread():
 
 def test_what_is_nested_too_deeply_is_said_to_be_unread():
     """Where, Python's own recursion would end the reading."""
-    assert "too deeply" in read("(" * DEEPEST + "a" + ")" * DEEPEST).unread
+    assert "too deeply" in facts_of("(" * DEEPEST + "a" + ")" * DEEPEST).unread
     nested = "rm -r a"
     for _ in range(6):
         nested = "sh -c '" + nested.replace("'", "'\\''") + "'"

@@ -15,9 +15,9 @@ from gloveport.engine.runs import Run
 from gloveport.errors import Denied
 from gloveport.model import Result
 from gloveport.model.workspace import Gate, RunCommand, WorkspacePolicy, WriteFiles
-from gloveport.policy.environment import secret_in
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
+from gloveport.policy.shell_text.variables import find_secret
 from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, permission_subject
 from gloveport.untrusted_text import printable
 
@@ -209,7 +209,7 @@ def write_detail(action: WriteFiles, content: str) -> str:
 
 
 def _value(name: str, value: str) -> str:
-    if kind := secret_in(name, value):
+    if kind := find_secret(name, value):
         return f": {kind}, {len(value)} characters"
     more = f"… of {len(value)} characters" if len(value) > _MOST_VALUE else ""
     return f"={printable(value[:_MOST_VALUE])}{more}"

@@ -19,8 +19,8 @@ from gloveport.engine.workspace import Wanted
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
-from gloveport.policy.environment import inherited
-from gloveport.policy.gates import Asked, command_action
+from gloveport.policy.shell_text.gates import CommandRequest, command_action
+from gloveport.policy.shell_text.variables import inherit_variables
 from gloveport.server.disconnect import ended_with
 from gloveport.server.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.workspace import texts
@@ -240,7 +240,7 @@ class ShellTools:
         action, seconds = await self.action(asked)
         run_id = f"command-{os.urandom(8).hex()}"
         guard = await self.bench.guarded(caller, action, run_id)
-        variables = inherited(self.bench.config.workspace, os.environ)
+        variables = inherit_variables(self.bench.config.workspace, os.environ)
         if terminal is not None:  # it is ours, whichever the server may have
             variables["TERM"] = _TERMINAL_KIND
         variables |= asked.env or {}
@@ -265,7 +265,7 @@ class ShellTools:
         workdir = await to_thread.run_sync(self._directory, asked.cwd or asked.workdir)
         seconds = min(asked.timeout_ms / 1000, settings.limits.wall_seconds)
         root = self.bench.workspace.target
-        wanted = Asked(
+        wanted = CommandRequest(
             command=asked.cmd, root=root, workdir=workdir, seconds=seconds, tty=asked.tty, env=env, stdin=asked.stdin
         )
         size, digest = _measured(asked.stdin)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.environment import inherited, refused_variables
+from gloveport.policy.shell_text.variables import inherit_variables, refused_variables
 
 RUNNING = frozenset(
     {"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_DEBUG", "LD_BIND_NOW", "DYLD_INSERT_LIBRARIES"}
@@ -192,7 +192,7 @@ OURS = {
 )
 def test_of_the_servers_own_variables_commands_get_those_that_are_named(inherit, names):
     """W6: `inherit`. A secret only by its full name."""
-    assert list(inherited(WorkspacePolicy(inherit=inherit), OURS)) == names
+    assert list(inherit_variables(WorkspacePolicy(inherit=inherit), OURS)) == names
 
 
 def test_what_looks_like_the_beginning_of_a_token_is_searched_in_little_time():

@@ -1,0 +1,112 @@
+"""Finds the gates that a command comes to, and why."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from posixpath import normpath
+from typing import Final
+
+from gloveport.model.workspace import GATES, Gate, Need, RunCommand, WorkspacePolicy
+from gloveport.policy.shell_text.directory import Directory
+from gloveport.policy.shell_text.facts import Facts
+from gloveport.policy.shell_text.programs import read_programs
+from gloveport.policy.shell_text.rulebook import rulebook
+from gloveport.policy.shell_text.rules import UNNAMED_HOST, RuleHit, find_hits, load_rules
+from gloveport.policy.shell_text.variables import refused_variables
+from gloveport.policy.wildcards import matches
+from gloveport.policy.wording import listed, shown
+from gloveport.untrusted_text import printable
+
+_MOST_NEEDS: Final = 16
+_PIECE: Final = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """What a caller asks ``exec_command`` for.
+
+    Attributes:
+        root: Absolute path of the workspace, as commands see it.
+        workdir: Relative to it.
+        seconds: How long it may run.
+        env: The variables that the caller sets.
+        stdin: What it is given to read, with the call.
+    """
+
+    command: str
+    root: str
+    workdir: str = "."
+    seconds: float = 0
+    tty: bool = False
+    env: Mapping[str, str] | None = None
+    stdin: str = ""
+
+
+def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunCommand:
+    """Make what was asked for an action: with the gates that it comes to, and why. Raises nothing."""
+    directory = Directory(request.root, normpath(request.workdir), rulebook().disposable.union(policy.disposable))
+    facts = read_programs(request.command, directory, request.stdin or None)
+    hits = list(find_hits(facts, load_rules()))
+    env = request.env or {}
+    values = "\0".join(f"{name}={value}" for name, value in sorted(env.items())).encode("utf-8", "surrogatepass")
+    return RunCommand(
+        command=request.command,
+        workdir=request.workdir,
+        tty=request.tty,
+        variables=tuple(sorted(env)),
+        variables_sha256=hashlib.sha256(values).hexdigest() if env else "",
+        hosts=tuple(sorted({host for hit in hits for host in hit.hosts if host != UNNAMED_HOST})),
+        needs=order_needs(
+            [*_needs(policy, request, facts), *(need for hit in hits for need in _hit_needs(policy, hit))]
+        ),
+    )
+
+
+def order_needs(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Each once, in the order of the gates, the first few of each gate."""
+    every = list(dict.fromkeys(needs))
+    return tuple(need for gate in GATES for need in [each for each in every if each.gate == gate][:_MOST_NEEDS])
+
+
+def make_need(gate: Gate, piece: str, why: str, instead: str) -> Need:
+    """A need whose piece is cut and printable."""
+    return Need(
+        gate=gate, piece=printable(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…"), why=why, instead=instead
+    )
+
+
+def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> Iterator[Need]:
+    if request.seconds > policy.long_seconds:
+        why = f"It may run for {request.seconds:g} seconds; without asking it is {policy.long_seconds:g}."
+        instead = f"Ask for {policy.long_seconds:g} seconds or less."
+        yield make_need("long_timeout", f"{request.seconds:g} s", why, instead)
+    for name, why, instead in refused_variables(request.env or {}):
+        yield make_need("sensitive_env", name, why, instead)
+    for piece in facts.expansions:
+        instead = "Write out what the expansion stands for."
+        yield make_need("shell_expansion", piece, "The shell puts together what is run.", instead)
+    for script in facts.scripts:
+        why = f"A {script.interpreter} program is given in the command."
+        yield make_need("inline_script", script.text, why, "Put the program into a file, and run that.")
+    if facts.unread:
+        why = f"Not all of the command is known: {facts.unread}."
+        yield make_need("inline_script", "", why, "Put it into a file, or run shorter commands.")
+
+
+def _hit_needs(policy: WorkspacePolicy, hit: RuleHit) -> Iterator[Need]:
+    match hit.rule.gate:
+        case "network":
+            granted = f"These can: {listed(policy.hosts)}." if policy.hosts else "None can."
+            instead = f"Commands can't reach it. {granted} Use what is installed, or ask the owner to grant the host."
+            for host in hit.hosts:
+                if not (policy.hosts if host == UNNAMED_HOST else any(matches(each, host) for each in policy.hosts)):
+                    why = f"{shown(hit.program)} needs {f'the host {shown(host)}' if host else 'the network'}."
+                    yield make_need("network", f"{hit.program} {host}".strip(), why, instead)
+        case "privileged_executable":
+            why = f"{shown(hit.program)} needs privileges, which no program has in the sandbox."
+            yield make_need(hit.rule.gate, hit.text, why, f"Do without {hit.program}: it can't work here.")
+        case gate:
+            instead = "Name single files, or what is made anew (build, node_modules); or commit or stash first."
+            yield make_need(
+                gate, hit.text, f"{hit.program if hit.rule.source else shown(hit.program)} {hit.effect}.", instead
+            )

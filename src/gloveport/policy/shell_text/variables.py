@@ -1,0 +1,98 @@
+"""Which variables of a caller come to the gate ``sensitive_env``, and which of the server's own commands inherit.
+
+A command starts in an environment that the sandbox makes; the caller's variables appear at the last exec, in the shell
+that runs the command, so no program of ours ever starts with them. What they can do there a command could do as well
+(``LD_PRELOAD=x make`` is a command). They are at the gate for three reasons only:
+
+- They make the shell, the loader or a program run something that the command does not say. What the gates explain, and
+  what a person has approved, would not be what runs.
+- The sandbox has set them: by another HOME, cache, proxy or certificate the caches and outbound HTTP of commands break.
+- They hold what looks like a secret, which a program of the workspace could write down.
+
+PYTHONPATH, NODE_OPTIONS for memory, GIT_AUTHOR_NAME and the like are daily work, and pass.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from gloveport.model.workspace import WorkspacePolicy
+from gloveport.policy.shell_text.rulebook import Rulebook, VariableRule, rulebook
+from gloveport.policy.wildcards import matches
+from gloveport.policy.wording import shown
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_SEARCHED: Final = 65_536
+_LONGEST_NAME: Final = 256
+_MOST_CHARACTERS: Final = 131_072
+"""Of all values together: each is searched for several kinds of secrets."""
+
+
+def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The variables of a caller that are at the gate: the name, why, and what to do instead. Never a value."""
+    room = _MOST_CHARACTERS
+    for name in sorted(env):
+        value = env[name]
+        if (room := room - len(value)) < 0:
+            why = f"The variables together hold more than {_MOST_CHARACTERS} characters."
+            yield name, why, "Put the values into files, and name those."
+            return
+        if len(name) > _LONGEST_NAME:
+            yield name, f"{shown(name)} is too long for a name of a variable.", "Use a shorter name."
+        elif secret := find_secret(name, value):
+            why = f"The variable {shown(name)} holds what looks like {secret}."
+            instead = "Let the owner configure it as a credential: requests then carry it, and no program sees it."
+            yield name, why, instead
+        elif not _NAME.fullmatch(name):
+            yield name, f"{shown(name)} is no name of a variable.", "Use letters, digits and underscores."
+        elif (rule := _find_rule(_rules(), name, value)) and rule.reason == "sandbox":
+            instead = f"Leave {name} as it is, or set it in the command: {name}=value program."
+            yield name, f"The sandbox sets {name} itself, and caches and the network depend on it.", instead
+        elif rule:
+            why = f"The variable {name} makes programs run something that the command does not say."
+            yield name, why, "Say it in the command instead."
+
+
+def inherit_variables(policy: WorkspacePolicy, own: Mapping[str, str]) -> dict[str, str]:
+    """The server's own variables that commands inherit: a secret only by its full name."""
+    return {name: value for name, value in sorted(own.items()) if _is_inherited(policy, name, value)}
+
+
+def find_secret(name: str, value: str) -> str:
+    """What kind of secret a variable looks like; empty where it looks like none."""
+    return _find_secret(_rules(), name, value)
+
+
+def _is_inherited(policy: WorkspacePolicy, name: str, value: str) -> bool:
+    if name in policy.inherit:
+        return True
+    by_pattern = any(matches(pattern, name) for pattern in policy.inherit)
+    named = _rules().secret_names.name.fullmatch(name)
+    return by_pattern and not named and not any(refused_variables({name: value}))
+
+
+def _find_rule(book: Rulebook, name: str, value: str) -> VariableRule | None:
+    compared = name.lower() if name.lower().startswith("npm_config_") else name
+    rules = (rule for rule in book.variables if any(matches(pattern, compared) for pattern in rule.names))
+    rule = next(rules, None)  # the first that names it decides
+    return rule if rule and rule.value.search(value) else None
+
+
+def _find_secret(book: Rulebook, name: str, value: str) -> str:
+    kinds = (rule.kind for rule in book.secrets if rule.value.search(value, 0, _MOST_SEARCHED))
+    named = name not in {"PWD", "OLDPWD"} and book.secret_names.name.fullmatch(name)
+    return next(kinds, "a secret" if named and not book.secret_names.plain_value.fullmatch(value[:256]) else "")
+
+
+@cache
+def _rules() -> Rulebook:
+    """The rules for variables. Raises ``RuleError`` where one of them contradicts its examples."""
+    book = rulebook()
+    for rule in book.variables:
+        rule.check(each for each in rule.examples if _find_rule(book, *each.split("=", 1)) is rule)
+    for kind in book.secrets:
+        kind.check(each for each in kind.examples if _find_secret(book, "", each) == kind.kind)
+    names = book.secret_names
+    names.check(each for each in names.examples if _find_secret(book, *each.split("=", 1)) == "a secret")
+    return book

@@ -1,0 +1,79 @@
+"""Words of a shell command, and what bash makes of backslashes in them."""
+
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_ESCAPED_IN_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
+_ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word.
+
+    Attributes:
+        text: Without its quoting; of what is not known, what is written.
+        known: Whether it says all: nothing of it depends on what a program does.
+    """
+
+    text: str
+    known: bool = True
+
+
+def options(arguments: Sequence[Word]) -> frozenset[str]:
+    """What may be an option: each word, long options without their value, and of a cluster each letter as ``-x``."""
+    found: set[str] = set()
+    for word in arguments:
+        if word.text == "--":
+            break
+        found |= {word.text, word.text.partition("=")[0]} if word.text[:2] == "--" else {word.text}
+        if word.text[:1] == "-" and word.text[:2] != "--":
+            found |= {f"-{letter}" for letter in word.text[1:]}
+    return frozenset(found)
+
+
+def operands(arguments: Sequence[Word]) -> tuple[Word, ...]:
+    """The arguments that are no options."""
+    end = next((at for at, word in enumerate(arguments) if word.text == "--"), len(arguments))
+    before = tuple(word for word in arguments[:end] if word.text == "-" or word.text[:1] != "-")
+    return (*before, *arguments[end + 1 :])
+
+
+def after_options(arguments: Sequence[Word], valued: AbstractSet[str] | re.Pattern[str]) -> Sequence[Word]:
+    """The arguments from the first that is neither an option nor the value of one."""
+    at = 0
+    while at < len(arguments) and (text := arguments[at].text).startswith(("-", "+")):
+        if text == "--":
+            return arguments[at + 1 :]
+        at += 2 if (valued.fullmatch(text) if isinstance(valued, re.Pattern) else text in valued) else 1
+    return arguments[at:]
+
+
+def unescape(text: str) -> str:
+    """What a text means outside of quotes."""
+    return _ESCAPED.sub(_without_backslash, text)
+
+
+def unescape_quoted(text: str) -> str:
+    """What a text means between double quotes."""
+    return _ESCAPED_IN_QUOTES.sub(_without_backslash, text)
+
+
+def unescape_ansi(text: str) -> str:
+    """What a text means in ``$'…'``."""
+    return _ESCAPED_IN_ANSI.sub(_ansi_character, text)
+
+
+def _without_backslash(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else found[1]
+
+
+def _ansi_character(found: re.Match[str]) -> str:
+    code = found[1]
+    if code[0] in "xu" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    return chr(int(code, 8)) if code[0] in "01234567" else _ANSI.get(code, code)

@@ -1,0 +1,29 @@
+"""The rules for commands and variables, and the examples that each of them carries."""
+
+import pytest
+
+from gloveport.policy.shell_text.rulebook import RuleError, SecretRule, rulebook
+from gloveport.policy.shell_text.rules import load_rules
+from gloveport.policy.shell_text.variables import find_secret
+
+
+def test_every_rule_does_what_its_examples_say():
+    """W5 W6: else nothing is loaded."""
+    assert load_rules() == rulebook().rules
+    assert find_secret("X", "nothing") == ""
+
+
+@pytest.mark.parametrize("change", ["match", "not_match"])
+def test_a_rule_that_contradicts_its_examples_does_not_load(change, monkeypatch):
+    """W5: a wrong rule is no rule."""
+    rule = rulebook().rules[0]
+    examples = {"match": ("ls",)} if change == "match" else {"not_match": (rule.match[0],), "match": (rule.match[1],)}
+    broken = rulebook().model_copy(update={"rules": (rule.model_copy(update=examples),)})
+    monkeypatch.setattr("gloveport.policy.shell_text.rules.rulebook", lambda: broken)
+    with pytest.raises(RuleError, match="wrong about its example"):
+        load_rules.__wrapped__()
+
+
+def test_a_rule_without_examples_is_none():
+    with pytest.raises(ValueError, match="match"):
+        SecretRule(kind="a key", value="x", match=())
