@@ -89,7 +89,7 @@ async def test_what_a_command_reads_is_shown_and_no_other_is_permitted(safe):
         assert (await asked(client, **FED))["status"] == "granted"
         assert {await outcome(client, **other) for other in OTHERWISE_FED} == {DESTROYS}
         assert await outcome(client, **FED) == "ran"
-    assert "\n  is shown\n  \\x1b[2J" in dialogs.read[0].message
+    assert "\n  is shown\n  \\u001b[2J" in dialogs.read[0].message
     assert f"standard input, 13 bytes, SHA-256 {digest(FED['stdin'])}:" in dialogs.read[0].message
 
 
