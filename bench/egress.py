@@ -24,9 +24,9 @@ from bench.measure import Contender, Duel, Figure, Footprint, Sample, WrongAnswe
 from bench.processes import forget_peak, peak_rss_bytes, rss_bytes, settled
 from bench.programs import Program
 from bench.subjects import call, served
+from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.model import Request
-from gloveport.server.app import assemble
 
 _NAME, _ADDRESS = "api.bench.test", "127.0.0.21"
 _API, _VARIABLE, _KEY = "bench", "BENCH_KEY", "bench-7Qm2vX9rT4kLw8Zp3Nc6"

@@ -15,12 +15,12 @@ from mcp import Client, StdioServerParameters
 from bench.measure import Case, Contender, Duel, Sample, WrongAnswer
 from bench.processes import settled
 from bench.subjects import GLOVEPORT
+from gloveport.bootstrap.app import assemble
+from gloveport.bootstrap.upstreams import connected
 from gloveport.config import Config
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.model import Request
-from gloveport.server.app import assemble
-from gloveport.server.upstreams import connected
 
 _SERVER = str(Path(__file__).with_name("upstream_server.py"))
 _SDK_SERVER = str(Path(__file__).with_name("sdk_server.py"))

@@ -13,11 +13,11 @@ from mcp import Client, StdioServerParameters
 
 from bench.measure import Action, Contender, Sample, WrongAnswer, timed
 from bench.programs import Program
+from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.engine.execution import Engine
 from gloveport.model import Request
-from gloveport.server.app import assemble
 
 WARM = Config()
 COLD = Config(pool=Pool(forked=0, booted=0))

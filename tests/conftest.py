@@ -11,9 +11,9 @@ import pytest
 from tests import forked
 
 from gloveport.audit import read
+from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import Pool
-from gloveport.server import app
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # a slow machine is no fault
 hypothesis.settings.load_profile("untimed")

@@ -17,6 +17,8 @@ FLOORS = [
     {"guard", "door", "rpc"},
     {"egress", "hub", "sampling", "workspace"},
     {"engine", "config"},
+    {"workspace_service"},
+    {"bootstrap"},
     {"server"},
     {"cli"},
 ]
@@ -88,6 +90,14 @@ SUBPACKAGES = {
     ],
     "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "scan"}, {"verify"}],
     "approvals": [{"database", "patterns", "process", "question"}, {"store"}, {"desk"}],
+    "server": [
+        {"caller", "process"},
+        {"rendering"},
+        {"fast_path"},
+        {"transports"},
+        {"tools"},
+        {"protocol"},
+    ],
 }
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in ROOT.rglob("*.py") if "guest" not in path.relative_to(ROOT).parts)

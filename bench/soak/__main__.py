@@ -27,8 +27,8 @@ from bench.programs import every_kind
 from bench.soak.mix import KINDS, PANDAS, Run, runs
 from bench.soak.traces import MEMORY, count
 from bench.subjects import WARM, execution, fill_pool
+from gloveport.bootstrap.app import assemble
 from gloveport.engine.execution import Engine
-from gloveport.server.app import assemble
 
 _RUNS = 20_000
 _SEED = 20_000

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
+from gloveport.bootstrap.inspection import inspect_secrets
 from gloveport.config import Config
-from gloveport.server.inspection import inspect_secrets
 
 
 @pytest.fixture

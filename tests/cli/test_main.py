@@ -28,7 +28,9 @@ def test_the_version_is_the_installed_one():
     assert said == "gloveport 0.1.0\n"
 
 
-@pytest.mark.parametrize("module", ["gloveport.server.app", "gloveport.cli.main", "gloveport.server.render"])
+@pytest.mark.parametrize(
+    "module", ["gloveport.bootstrap.app", "gloveport.cli.main", "gloveport.server.rendering.result_text"]
+)
 def test_what_runs_one_program_does_not_wait_for_the_protocol_library(module):
     code = f"import sys, {module}; raise SystemExit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

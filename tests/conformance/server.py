@@ -20,8 +20,8 @@ from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
+from gloveport.bootstrap import app
 from gloveport.config import Config
-from gloveport.server import app
 from gloveport.server.protocol import make_server
 
 PNG = base64.b64decode(

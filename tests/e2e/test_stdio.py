@@ -14,9 +14,9 @@ NOISE = """
 import os, subprocess, sys
 import anyio
 from gloveport.config import Config
-from gloveport.server import app
+from gloveport.bootstrap import app
 from gloveport.server.protocol import make_server
-from gloveport.server.stdio import serve_stdio
+from gloveport.server.transports.stdio import serve_stdio
 
 async def main():
     async with app.assemble(Config(), os.environ) as engine:

@@ -10,10 +10,10 @@ from tests.far_side.listening import HOST
 
 from gloveport.audit import read
 from gloveport.audit.record import Record
+from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.model import Language, Request, Result
-from gloveport.server.app import assemble
 
 SECRET = "s3cr3t/alpha+VALUE=4711"
 BEARER = {"kind": "bearer", "secret": "env:ALPHA_KEY"}

@@ -20,6 +20,7 @@ from tests.escape import header, host
 from tests.escape.warm import Warm
 from tests.ordinary import reveal
 
+from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.engine.execution import Engine
@@ -27,7 +28,6 @@ from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Result
 from gloveport.policy.grant import grant_for
 from gloveport.sandbox.plan import make_plan
-from gloveport.server import app
 
 AT_ONCE = 8
 _HANG_SECONDS = 60

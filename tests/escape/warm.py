@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import anyio
 
+from gloveport.bootstrap import build
 from gloveport.config import Config
 from gloveport.config.schema import Pool as Sizes
 from gloveport.engine.execution import Engine
@@ -18,7 +19,6 @@ from gloveport.model import Policy
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.pool.pool import Pool, Stock
-from gloveport.server import build
 
 _SIZES = Sizes(forked=2, booted=1)
 _FILL_SECONDS = 60

@@ -9,7 +9,7 @@ from tests.hub.world import codes, offers, opened, tool
 
 from gloveport.hub.discovery import search
 from gloveport.rpc import MAX_FRAME_BYTES
-from gloveport.server.search_rendering import found_text
+from gloveport.server.rendering.tool_search import found_text
 
 pytestmark = pytest.mark.anyio
 

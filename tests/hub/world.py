@@ -14,11 +14,11 @@ from tests.far_side.listening import HOST
 
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
+from gloveport.bootstrap.app import assemble
+from gloveport.bootstrap.upstreams import connected
 from gloveport.config import Config
 from gloveport.engine.execution import Company
 from gloveport.model import Request, Result
-from gloveport.server.app import assemble
-from gloveport.server.upstreams import connected
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"
 NPM = Path(__file__).parent.parent / "npm/node_modules/.bin"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.inspection import inspect, require
 from gloveport.config import Config
 from gloveport.config.schema import Pool, Runtimes
 from gloveport.errors import ConfigError, SandboxError
@@ -21,8 +23,6 @@ from gloveport.runtimes import data, python
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.plan import make_plan
 from gloveport.sandbox.reaper.launch import open_plain
-from gloveport.server import app
-from gloveport.server.inspection import inspect, require
 
 OURS = EXTENSION_SUFFIXES[0]
 GUEST = "/usr/bin/python3"
@@ -200,7 +200,7 @@ def test_no_package_has_the_name_of_a_module_of_the_standard_library():
 
 def test_the_server_imports_none_of_them():
     code = (
-        "import sys, gloveport.server.app, gloveport.runtimes.python as python; python.find(None);"
+        "import sys, gloveport.bootstrap.app, gloveport.runtimes.python as python; python.find(None);"
         f"sys.exit(any(name in sys.modules for name in {data.NAMES}))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -2,10 +2,10 @@
 
 import pytest
 
+from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.model import Policy, Request
-from gloveport.server.app import assemble
 
 pytestmark = pytest.mark.anyio
 

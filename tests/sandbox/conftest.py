@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gloveport.bootstrap import build
+from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
@@ -20,8 +22,6 @@ from gloveport.sandbox.plan import Plan, make_plan
 from gloveport.sandbox.pool.fork_server import ForkServer
 from gloveport.sandbox.pool.pool import Pool, Stock
 from gloveport.sandbox.pool.prestart import Prestarter
-from gloveport.server import build
-from gloveport.server.app import assemble
 
 WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
 

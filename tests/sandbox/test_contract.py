@@ -198,7 +198,7 @@ OWNER = """
 import sys, anyio
 from gloveport.config import Config
 from gloveport.model import Request
-from gloveport.server.app import assemble
+from gloveport.bootstrap.app import assemble
 async def main():
     async with assemble(Config(), {"GLOVEPORT_STATE": sys.argv[1]}) as engine:
         request = Request(language="shell", code="(setsid sleep 1000 &); echo up; sleep 1000")

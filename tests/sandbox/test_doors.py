@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress, Placeholder
 from gloveport.sandbox.plan import Network, TextFile, make_plan
 from gloveport.sandbox.pool import zygote_process
-from gloveport.server.app import assemble
 
 pytestmark = pytest.mark.anyio
 

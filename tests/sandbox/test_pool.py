@@ -16,6 +16,7 @@ import anyio.lowlevel
 import pytest
 from pydantic import ValidationError
 
+from gloveport.bootstrap import app, build
 from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import GloveportError, SandboxError
@@ -24,7 +25,6 @@ from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch.spawn import is_dead
 from gloveport.sandbox.pool import fork_server, pool
-from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20

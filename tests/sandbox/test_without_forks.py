@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.bootstrap.inspection import inspect, require
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch import apparmor
-from gloveport.server.inspection import inspect, require
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,13 +9,13 @@ from io import FileIO
 import anyio
 import pytest
 
+from gloveport.bootstrap import build
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import make_plan
 from gloveport.sandbox.pool import zygote_process
-from gloveport.server import build
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from gloveport.bootstrap import app, build
 from gloveport.config import Config
 from gloveport.config.schema import Pool as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
 from gloveport.sandbox.pool import zygote_process
-from gloveport.server import app, build
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ import sys
 
 import anyio
 
+from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.model import Policy, Request
-from gloveport.server import app
 
 ATTACK = """
 import errno, os, socket, sys

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import anyio
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.inspection import inspect, require, warn_of_cold_start
+from gloveport.bootstrap.workspace import opened
 from gloveport.config import Config
+from gloveport.engine.caller import Transport
 from gloveport.errors import SandboxError
 from gloveport.model import Request
-from gloveport.server import app
-from gloveport.server.caller import Transport
-from gloveport.server.inspection import inspect, require, warn_of_cold_start
-from gloveport.server.workspace.factory import opened
 
 CLONE = {"x86_64": 56}["x86_64"]
 NEW_MOUNTS_OR_PROCESSES, NEW_USER, EPERM = 0x20020000, 0x10000000, 1

@@ -20,13 +20,13 @@ from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person as Who
 from gloveport.approvals.store import Store
 from gloveport.audit import read
+from gloveport.bootstrap import app
+from gloveport.bootstrap.upstreams import connected
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.engine.execution import Engine
 from gloveport.model.hub import Server
-from gloveport.server import app
 from gloveport.server.protocol import make_server
-from gloveport.server.upstreams import connected
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side" / "mcp_shop.py"
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gloveport.bootstrap import build
+from gloveport.bootstrap.inspection import inspect, inspect_host, require
 from gloveport.config import Config
 from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.errors import SandboxError
@@ -9,8 +11,6 @@ from gloveport.model import Policy
 from gloveport.sandbox.detection.host import read_most_open_files
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.launch.launcher import Launcher
-from gloveport.server import build
-from gloveport.server.inspection import inspect, inspect_host, require
 
 SOUND = [Check(name=name, state="enforced", detail="") for name in ("seccomp", "python", "shell")]
 

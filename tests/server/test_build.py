@@ -5,9 +5,9 @@ import pwd
 
 import pytest
 
+from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.errors import ConfigError
-from gloveport.server import app
 
 
 async def test_no_sandbox_gets_the_uid_of_an_account(environ):

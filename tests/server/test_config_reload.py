@@ -6,11 +6,11 @@ import logging
 import anyio
 import pytest
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.config_reload import following
 from gloveport.config import load
 from gloveport.config.schema import Pool
 from gloveport.model import Request
-from gloveport.server import app
-from gloveport.server.config_reload import following
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,8 @@ from tests.server.shop import DECLINE, DISMISS, FAR_SIDE, NO, YES, Dialogs, acce
 from gloveport.approvals.store import Store
 from gloveport.errors import Denied
 from gloveport.model import Limits, Policy
-from gloveport.server import elicitation, tools
+from gloveport.server.tools import code as tools
+from gloveport.server.tools import elicitation
 
 pytestmark = pytest.mark.anyio
 

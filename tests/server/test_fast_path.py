@@ -4,7 +4,7 @@ import mcp_types as wire
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
-from gloveport.server.fast_path import Answer, Shortcut
+from gloveport.server.fast_path import FastAnswer, FastPath
 
 RESULT = wire.CallToolResult(
     content=[wire.TextContent(type="text", text="é")], structured_content={"ok": True, "x": None}
@@ -24,9 +24,9 @@ def begun(version="2025-11-25", result=RESULT, **more):
 
     def look(call):
         asked.append(call)
-        return result and Answer(result, lambda: left.append("done"))
+        return result and FastAnswer(result, lambda: left.append("done"))
 
-    shortcut = Shortcut(tools={"look": look}, structured=("m*",))
+    shortcut = FastPath(tools={"look": look}, structured=("m*",))
     start = {"protocolVersion": version, "clientInfo": {"name": "me", "version": "1"}, **more}
     assert shortcut.answer(request("initialize", start, 1)) is None
     assert shortcut.answer(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")) is None
@@ -109,7 +109,7 @@ def test_a_session_whose_results_look_otherwise_goes_the_usual_way(version):
 
 def test_a_session_that_has_not_begun_goes_the_usual_way():
     """O4: the SDK says what is wrong."""
-    shortcut = Shortcut(tools={"look": lambda _: RESULT})
+    shortcut = FastPath(tools={"look": lambda _: RESULT})
     assert shortcut.answer(call()) is None
     shortcut.answer(
         request("initialize", {"protocolVersion": "2025-11-25", "clientInfo": {"name": "me", "version": "1"}})

@@ -2,7 +2,7 @@
 
 import socket
 
-from gloveport.server.http import _listen
+from gloveport.server.transports.http import _listen
 
 
 def test_an_answer_does_not_wait_for_the_client_to_confirm_its_beginning():

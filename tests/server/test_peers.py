@@ -3,7 +3,7 @@
 import os
 import socket
 
-from gloveport.server.peers import peer_uids
+from gloveport.server.transports.peers import peer_uids
 
 
 def test_the_user_of_a_connection_is_known_and_forgotten_once_it_is_closed():

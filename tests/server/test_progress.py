@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from gloveport.server import progress
-from gloveport.server.progress import Progress
+from gloveport.server.tools import progress
+from gloveport.server.tools.progress import Progress
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from gloveport.model import Failure, Output, Result, Usage
-from gloveport.server.render import answer, failure_text, value_text
+from gloveport.server.rendering.result_text import answer, failure_text, value_text
 
 
 def test_the_status_line_names_what_ended_the_run():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.sandbox.run.capture import plain
-from gloveport.server.stream import PlainStream
+from gloveport.server.rendering.plain_stream import PlainStream
 
 PIECES = st.lists(
     st.sampled_from(

@@ -16,7 +16,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.engine import runs
 from gloveport.engine.runs import running
 from gloveport.model import Result
-from gloveport.server import progress
+from gloveport.server.tools import progress
 
 pytestmark = pytest.mark.anyio
 

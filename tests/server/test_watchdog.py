@@ -11,8 +11,8 @@ import pytest
 
 STANDS_STILL = """
 import asyncio, os, re, signal, sys, time
-from gloveport.server.signals import on_end_signal
-from gloveport.server.watchdog import watch_loop
+from gloveport.server.process.signals import on_end_signal
+from gloveport.server.process.watchdog import watch_loop
 
 def stand_still_in_c():
     print("still", flush=True)
@@ -32,7 +32,7 @@ asyncio.run(main())
 """
 GOES_ON = """
 import asyncio, sys
-from gloveport.server.signals import on_end_signal
+from gloveport.server.process.signals import on_end_signal
 
 async def main():
     over = asyncio.Event()

@@ -8,14 +8,14 @@ from typing import Final
 
 import anyio
 
+from gloveport.bootstrap import build
 from gloveport.config import Config
-from gloveport.engine.readonly_workers import Readers
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Kept, make_plan
 from gloveport.sandbox.pool import zygote_process
-from gloveport.server import build
 from gloveport.workspace.program import ProgramOutput, RunProgram
+from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 
 OWNER = 54_321
 WORKSPACE = "/workspace"
@@ -41,7 +41,7 @@ async def fork_server(root: Path):
 async def running(server: zygote_process.ZygoteProcess, below: str) -> AsyncIterator[RunProgram]:
     """A ``RunProgram`` whose workspace is the directory ``below`` of the fork server's."""
     async with anyio.create_task_group() as tasks:
-        yield Readers(make=server.fork, kept=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
+        yield ReadonlyWorkers(make=server.fork, kept=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
         tasks.cancel_scope.cancel()
 
 

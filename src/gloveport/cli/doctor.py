@@ -22,8 +22,8 @@ def doctor(
 
     The exit code is 0 when no layer is missing, else 4.
     """
+    from gloveport.bootstrap.inspection import inspect, inspect_secrets, inspect_servers
     from gloveport.event_loop import run
-    from gloveport.server.inspection import inspect, inspect_secrets, inspect_servers
 
     found = configured(config)
     checks = run(inspect, found, os.environ)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from gloveport.server.stream import PlainStream
+from gloveport.server.rendering.plain_stream import PlainStream
 
 STDOUT, STDERR = 1, 2
 

@@ -14,11 +14,11 @@ import typer
 from gloveport.cli.options import ConfigOption, configured
 
 if TYPE_CHECKING:
+    from gloveport.bootstrap.app import Connected
     from gloveport.cli.printer import Printer
     from gloveport.config import Config
     from gloveport.engine.execution import Engine
     from gloveport.model import Language, Limits, Request, Result
-    from gloveport.server.app import Connected
 
 _SUFFIXES: "dict[str, Language]" = {
     ".py": "python",
@@ -123,12 +123,12 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
     """Run, print, and tell the exit code."""
     import anyio
 
+    from gloveport.bootstrap import app
     from gloveport.cli.printer import STDERR, STDOUT, printing
     from gloveport.config.schema import Pool
     from gloveport.engine.execution import Company
     from gloveport.errors import GloveportError
-    from gloveport.server import app
-    from gloveport.server.signals import on_end_signal
+    from gloveport.server.process.signals import on_end_signal
 
     ended: Result | GloveportError | None = None
     alone = config.model_copy(update={"pool": Pool(forked=0, booted=0)})  # there is one program, and it is here
@@ -179,18 +179,18 @@ def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], N
 
 def _connected(config: "Config") -> "Connected":
     """Who connects to the configuration's servers. Where there are none, nobody waits for the protocol library."""
-    from gloveport.server.app import unconnected
+    from gloveport.bootstrap.app import unconnected
 
     if not config.servers:
         return unconnected
-    from gloveport.server.upstreams import connected
+    from gloveport.bootstrap.upstreams import connected
 
     return connected
 
 
 def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
     from gloveport.cli.printer import STDERR, STDOUT
-    from gloveport.server.render import failure_text, refusals, value_text
+    from gloveport.server.rendering.result_text import failure_text, refusals, value_text
 
     if as_json:
         printer.put(STDOUT, result.model_dump_json(indent=2) + "\n")

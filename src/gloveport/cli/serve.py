@@ -57,7 +57,7 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     """Serve until the client goes away or a signal comes, which may come before there is anything to serve."""
     import anyio
 
-    from gloveport.server.signals import on_end_signal
+    from gloveport.server.process.signals import on_end_signal
 
     served: list[Signals] = []
     with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
@@ -71,18 +71,18 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     import gc
     import resource
 
-    from gloveport.server import app
-    from gloveport.server.build import open_host
-    from gloveport.server.caller import Transport
-    from gloveport.server.config_reload import following
-    from gloveport.server.http import serve_http
-    from gloveport.server.inspection import inspect_host, require, warn_of_cold_start
-    from gloveport.server.protocol import make_server, recorded
-    from gloveport.server.stdio import serve_stdio
-    from gloveport.server.upstreams import connected
-    from gloveport.server.watchdog import watch_loop
-    from gloveport.server.workspace.factory import opened, with_workspace
-    from gloveport.server.workspace.fast_path import at_once
+    from gloveport.bootstrap import app
+    from gloveport.bootstrap.build import open_host
+    from gloveport.bootstrap.config_reload import following
+    from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
+    from gloveport.bootstrap.upstreams import connected
+    from gloveport.bootstrap.workspace import open_workspace, with_workspace
+    from gloveport.engine.caller import Transport
+    from gloveport.server.process.watchdog import watch_loop
+    from gloveport.server.protocol import make_server, record_lifetime
+    from gloveport.server.tools.fast_tools import fast_tools
+    from gloveport.server.transports.http import serve_http
+    from gloveport.server.transports.stdio import serve_stdio
 
     if port is None and os.isatty(0):
         typer.echo(_ON_A_TERMINAL, err=True)
@@ -98,15 +98,15 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
         checks = await inspect_host(host, config, engine.reach.network)
         require(checks)
         warn_of_cold_start(checks)
-        bench = await stack.enter_async_context(opened(engine, config, os.environ, transport, found.believed))
-        server = make_server(engine, config, os.environ, transport, bench)
+        service = await stack.enter_async_context(open_workspace(engine, config, os.environ, transport, found.believed))
+        server = make_server(engine, config, os.environ, transport, service)
         # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
         gc.collect()
         gc.freeze()
         stack.enter_context(watch_loop())
-        async with recorded(engine, transport), following(engine, found, given, os.environ):
+        async with record_lifetime(engine, transport), following(engine, found, given, os.environ):
             if port is None:
-                came = await serve_stdio(server, at_once(bench) if bench else {}, config.clients.structured)
+                came = await serve_stdio(server, fast_tools(service) if service else {}, config.clients.structured)
             else:
                 code_bytes = config.policy.limits.code_bytes
                 came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce)

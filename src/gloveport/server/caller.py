@@ -1,31 +1,13 @@
-"""Who calls a tool: for the audit log, for fair shares, and for whose approvals count."""
+"""Who calls a tool, by the request of an MCP client."""
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request as HttpRequest
 
-Transport: TypeAlias = Literal["stdio", "http"]
-
-_CLAIM_CHARACTERS = 64
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """One caller.
-
-    Attributes:
-        name: What the client says of itself, for the audit log: nothing is decided by it.
-        share: Whose share a run takes, and whose runs and commands are whose. Opaque.
-        session: Whose approvals count for the session; empty where nobody is told from others.
-    """
-
-    name: str
-    share: str
-    session: str
+from gloveport.engine.caller import Caller, Transport, caller_name
 
 
 def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
@@ -34,16 +16,7 @@ def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
     claim = "" if params is None else f"{params.client_info.name} {params.client_info.version}"
     share = share_of(ctx.request_context, transport)
     session = "" if transport == "http" and share == transport else share
-    return Caller(name=_named(transport, claim), share=share, session=session)
-
-
-def caller_over_stdio(claim: str) -> Caller:
-    """Who is at the other end of the pipes, and claims to be this, by name and version."""
-    return Caller(name=_named("stdio", claim), share="stdio", session="stdio")
-
-
-def _named(transport: Transport, claim: str) -> str:
-    return f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})" if claim else f"{transport} (claims no name)"
+    return Caller(name=caller_name(transport, claim), share=share, session=session)
 
 
 def share_of(ctx: ServerRequestContext[Any, Any], transport: Transport) -> str:

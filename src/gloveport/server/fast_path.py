@@ -13,8 +13,8 @@ import mcp_types as wire
 import pydantic_core
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
-from gloveport.server.caller import Caller, caller_over_stdio
-from gloveport.server.structured import blocks_alone, reads_structured
+from gloveport.engine.caller import Caller, caller_over_stdio
+from gloveport.server.rendering.structured import blocks_alone, reads_structured
 
 
 def nothing() -> None:
@@ -22,7 +22,7 @@ def nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FastCall:
     """A call of a tool, and whose it is."""
 
     caller: Caller
@@ -31,7 +31,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FastAnswer:
     """What is answered, and what is left to do then, before anything else is."""
 
     result: wire.CallToolResult
@@ -41,7 +41,7 @@ class Answer:
 Work: TypeAlias = Callable[[], Awaitable[wire.CallToolResult]]
 """What takes a while. It raises nothing."""
 
-AtOnce: TypeAlias = Callable[[Call], Answer | Work | None]
+FastTool: TypeAlias = Callable[[FastCall], FastAnswer | Work | None]
 """A tool; None where it can't answer here, or the arguments are not right."""
 
 _VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})
@@ -49,7 +49,7 @@ _VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})
 
 
 @dataclass(eq=False, kw_only=True)
-class Shortcut:
+class FastPath:
     """The shortcut of one session.
 
     Attributes:
@@ -57,7 +57,7 @@ class Shortcut:
         structured: Patterns of the names of clients that get structured content.
     """
 
-    tools: Mapping[str, AtOnce]
+    tools: Mapping[str, FastTool]
     structured: Sequence[str] = ()
     _version: object = field(default=None, init=False)
     _caller: Caller | None = field(default=None, init=False)
@@ -83,30 +83,30 @@ class Shortcut:
         tool, arguments = self.tools.get(str(params.get("name"))), params.get("arguments", {})
         if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments"}:
             return None
-        answer = tool(Call(self._caller, str(message.id), arguments))
-        if not isinstance(answer, Answer):
-            return None if answer is None else self._shaped_work(answer)
+        answer = tool(FastCall(self._caller, str(message.id), arguments))
+        if not isinstance(answer, FastAnswer):
+            return None if answer is None else self._reduce_work(answer)
         try:
-            line = line_of(message.id, self._shaped(answer.result))
+            line = line_of(message.id, self._reduce(answer.result))
         except BaseException:
             answer.afterwards()
             raise
         return line, answer.afterwards
 
-    def _shaped(self, result: wire.CallToolResult) -> wire.CallToolResult:
+    def _reduce(self, result: wire.CallToolResult) -> wire.CallToolResult:
         return result if self._reads_structured else blocks_alone(result)
 
-    def _shaped_work(self, work: Work) -> Work:
-        async def shaped() -> wire.CallToolResult:
-            return self._shaped(await work())
+    def _reduce_work(self, work: Work) -> Work:
+        async def work_and_reduce() -> wire.CallToolResult:
+            return self._reduce(await work())
 
-        return shaped
+        return work_and_reduce
 
 
 def line_of(request: str | int, result: wire.CallToolResult) -> bytes:
     """The line that answers a request."""
-    told = result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
-    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request, "result": told}) + b"\n"
+    fields = result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
+    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request, "result": fields}) + b"\n"
 
 
 def _caller(info: object) -> Caller | None:

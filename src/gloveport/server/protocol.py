@@ -5,23 +5,25 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from pydantic import JsonValue
 
+from gloveport.bootstrap.inspection import inspect
 from gloveport.config import Config
+from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.server.arguments import ArgumentCheck
-from gloveport.server.caller import Transport
-from gloveport.server.inspection import inspect
-from gloveport.server.structured import StructuredContent
-from gloveport.server.tools import Tools, describe
-from gloveport.server.workspace import offer
-from gloveport.server.workspace.context import Bench
-from gloveport.server.workspace.keep_alive import Hearing
-from gloveport.server.workspace.replies import wrong_arguments
+from gloveport.server.caller import share_of
+from gloveport.server.rendering.structured import StructuredContent
+from gloveport.server.rendering.workspace_replies import wrong_arguments
+from gloveport.server.tools import offer
+from gloveport.server.tools.arguments import ArgumentCheck
+from gloveport.server.tools.code import Tools, describe
+from gloveport.workspace_service.service import WorkspaceService
 
 NAME = "gloveport"
 INSTRUCTIONS = (
@@ -30,24 +32,41 @@ INSTRUCTIONS = (
 )
 
 
+@dataclass(frozen=True)
+class KeepAlive:
+    """Middleware that keeps commands alive while whoever began them calls any tool, also one without a workspace."""
+
+    service: WorkspaceService
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass everything on."""
+        if ctx.method == "tools/call":
+            self.service.sandboxes.commands.see(share_of(ctx, self.service.transport))
+        return await call_next(ctx)
+
+
 def make_server(
-    engine: Engine, config: Config, environ: Mapping[str, str], transport: Transport, bench: Bench | None = None
+    engine: Engine,
+    config: Config,
+    environ: Mapping[str, str],
+    transport: Transport,
+    service: WorkspaceService | None = None,
 ) -> MCPServer[Any]:
-    """A server that runs programs by this engine, and with a ``bench`` offers the tools of its workspace."""
+    """A server that runs programs by this engine, and with a ``service`` offers the tools of its workspace."""
     tools = Tools(engine=engine, inspect=functools.partial(inspect, config, environ), transport=transport)
-    offers_code = "code" in config.workspace.toolsets or bench is None
+    offers_code = "code" in config.workspace.toolsets or service is None
     code = describe(tools) if offers_code else []
-    files = offer.describe(bench, version()) if bench else []
+    files = offer.describe(service, version()) if service else []
     code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
     server: MCPServer[Any] = MCPServer(
         NAME,
         title="Gloveport",
         version=version(),
-        instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if bench else ''}".strip(),
+        instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if service else ''}".strip(),
         tools=[*code, *files],
         middleware=[
             StructuredContent(config.clients.structured),
-            *([Hearing(bench)] if bench else ()),
+            *([KeepAlive(service)] if service else ()),
             ArgumentCheck(code),
             ArgumentCheck(files, wrong_arguments),
         ],
@@ -69,7 +88,7 @@ def version() -> str:
 
 
 @contextlib.asynccontextmanager
-async def recorded(engine: Engine, transport: Transport) -> AsyncIterator[None]:
+async def record_lifetime(engine: Engine, transport: Transport) -> AsyncIterator[None]:
     """Write down that a server starts, and, when all of its runs have ended, that it stops.
 
     Raises:

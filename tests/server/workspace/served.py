@@ -17,13 +17,13 @@ import uvicorn
 from mcp import Client
 
 from gloveport.audit import read
+from gloveport.bootstrap import app
+from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
-from gloveport.server import app
 from gloveport.server.protocol import make_server
-from gloveport.server.upstreams import connected
-from gloveport.server.workspace import factory
-from gloveport.server.workspace.context import Bench
+from gloveport.workspace_service.service import WorkspaceService
 
 OWNER = 54_321
 """For root, whose the workspace is: an ordinary user's."""
@@ -48,7 +48,7 @@ class Served:
     outside: Path
     environ: Mapping[str, str]
     engine: Engine
-    bench: Bench
+    service: WorkspaceService
     client: Client
 
     async def call(self, tool: str, **arguments: Any) -> wire.CallToolResult:
@@ -97,7 +97,7 @@ class Served:
 
     def forget_permissions(self) -> None:
         """Let nothing be permitted, as after a start."""
-        self.bench.permissions._permits.clear()
+        self.service.permissions._permits.clear()
         self.engine.desk._sessions.clear()
 
     def git(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -107,9 +107,9 @@ class Served:
     @contextlib.asynccontextmanager
     async def over_http(self) -> AsyncIterator[str]:
         """Serve it over HTTP as well; gives the URL."""
-        config = self.bench.config
-        bench = dataclasses.replace(self.bench, transport="http")
-        server = make_server(self.engine, config, self.environ, "http", bench)
+        config = self.service.config
+        service = dataclasses.replace(self.service, transport="http")
+        server = make_server(self.engine, config, self.environ, "http", service)
         served = server.streamable_http_app(host="127.0.0.1")
         web = uvicorn.Server(uvicorn.Config(served, log_config=None, ws="none", timeout_graceful_shutdown=1))
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -155,12 +155,12 @@ async def reopened(
     config = Config.model_validate({**told, **tables})
     async with (
         app.assemble(config, environ, connected) as engine,
-        factory.opened(engine, config, environ, "stdio") as bench,
+        open_workspace(engine, config, environ, "stdio") as service,
     ):
-        assert bench is not None
-        server = make_server(engine, config, environ, "stdio", bench)
+        assert service is not None
+        server = make_server(engine, config, environ, "stdio", service)
         async with Client(server, mode="2026-07-28") as client:
-            yield Served(root, outside, environ, engine, bench, client)
+            yield Served(root, outside, environ, engine, service, client)
 
 
 def git(root: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from mcp import Client
 from tests.server.workspace.served import opened
 
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace import offer
+from gloveport.server.tools import offer
 from gloveport.workspace.errors import WORKSPACE_CODES
 
 pytestmark = pytest.mark.anyio
@@ -356,7 +356,7 @@ async def test_a_tool_takes_what_it_is_known_to_take(served, name):
     for (tool, argument), text in OURS.items():
         if tool == name:
             expected[argument] = {**field(text), "required": expected.get(argument, {}).get("required", False)}
-    tool = next(one for one in offer.describe(served.bench, "0") if one.name == name)
+    tool = next(one for one in offer.describe(served.service, "0") if one.name == name)
     listed = next(one for one in (await served.client.list_tools()).tools if one.name == name)
     properties, required = listed.input_schema["properties"], listed.input_schema.get("required", [])
     models = tool.fn_metadata.arg_model.model_fields
@@ -461,9 +461,9 @@ async def test_a_fault_of_ours_has_the_shape_of_an_error_and_does_not_tell_what_
 
 @pytest.mark.parametrize("toolsets", [("workspace",), ("code", "workspace")])
 async def test_who_needs_no_programs_is_not_told_of_them(served, toolsets):
-    settings = served.bench.config.workspace.model_copy(update={"toolsets": toolsets})
-    config = served.bench.config.model_copy(update={"workspace": settings})
-    server = make_server(served.engine, config, served.environ, "stdio", served.bench)
+    settings = served.service.config.workspace.model_copy(update={"toolsets": toolsets})
+    config = served.service.config.model_copy(update={"workspace": settings})
+    server = make_server(served.engine, config, served.environ, "stdio", served.service)
     async with Client(server, mode="legacy") as client:
         names = {one.name for one in (await client.list_tools()).tools}
         assert {*ANNOTATIONS} <= names

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.workspace import open_workspace, with_workspace
 from gloveport.config import Config
 from gloveport.errors import ConfigError
-from gloveport.server import app
-from gloveport.server.upstreams import connected
-from gloveport.server.workspace import factory
 
 
 def told(root=None, toolsets=""):
@@ -18,7 +18,7 @@ def told(root=None, toolsets=""):
 def test_an_empty_name_is_not_the_working_directory():
     """W2: `--workspace "$UNSET"` opened whatever directory the server was started in."""
     with pytest.raises(ConfigError, match="names no directory") as refused:
-        factory.with_workspace(Config(), told(""))
+        with_workspace(Config(), told(""))
     assert '"."' in refused.value.hint
 
 
@@ -26,13 +26,13 @@ def test_an_empty_name_is_not_the_working_directory():
 def test_the_working_directory_has_a_name(root, tmp_path, monkeypatch):
     """W2"""
     monkeypatch.chdir(tmp_path)
-    assert factory.with_workspace(Config(), told(root)).workspace.root == tmp_path.resolve()
+    assert with_workspace(Config(), told(root)).workspace.root == tmp_path.resolve()
 
 
 def test_a_list_of_toolsets_without_any_is_refused():
     """W6: else all of them would be offered to whoever asked for none."""
     with pytest.raises(ConfigError, match="--toolsets"):
-        factory.with_workspace(Config(), told(toolsets=","))
+        with_workspace(Config(), told(toolsets=","))
 
 
 @pytest.mark.parametrize("place", ["project", "project/below"])
@@ -45,7 +45,7 @@ async def test_a_workspace_that_holds_the_configuration_is_not_opened(tmp_path, 
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
     async with app.assemble(config, environ) as engine:
         with pytest.raises(ConfigError, match="the configuration"):
-            async with factory.opened(engine, config, environ, "stdio", [believed]):
+            async with open_workspace(engine, config, environ, "stdio", [believed]):
                 pass
     assert not (tmp_path / "state/workspaces").exists()
 
@@ -60,5 +60,5 @@ async def test_a_workspace_that_holds_the_program_of_a_server_is_not_opened(tmp_
     config = Config.model_validate(settings)
     async with app.assemble(config, environ, connected) as engine:
         with pytest.raises(ConfigError, match=r"servers\.mine\.command"):
-            async with factory.opened(engine, config, environ, "stdio"):
+            async with open_workspace(engine, config, environ, "stdio"):
                 pass

@@ -54,7 +54,7 @@ def canary(monkeypatch):
 @pytest.fixture
 async def target(served):
     """The workspace, as commands see it."""
-    yield served.bench.workspace.target
+    yield served.service.sandboxes.target
     assert [path.name for path in served.outside.iterdir()] == []
 
 
@@ -508,8 +508,8 @@ async def test_a_command_takes_no_terminal_from_another(narrow):
 async def test_a_sandbox_that_dies_before_its_command_is_unavailable_and_no_fault_of_the_server(tmp_path):
     """As where the host has no terminal left."""
     async with opened(tmp_path) as served:
-        spares = served.bench.workspace.spares
-        take = spares.take
+        prefetch = served.service.sandboxes.prefetch
+        take = prefetch.take
 
         @contextlib.asynccontextmanager
         async def take_dead(found):
@@ -518,10 +518,10 @@ async def test_a_sandbox_that_dies_before_its_command_is_unavailable_and_no_faul
                 await anyio.wait_readable(child.inner)
                 yield child
 
-        spares.take = take_dead
+        prefetch.take = take_dead
         answer = await served.call("exec_command", cmd="true", tty=True)
         assert answer.structured_content["error"]["code"] == "SANDBOX_UNAVAILABLE"
-        spares.take = take
+        prefetch.take = take
         assert await served.out("echo well") == "well\n"
 
 
@@ -534,7 +534,7 @@ async def test_sixteen_floods_at_once_are_bounded_and_keep_nobody_from_calling(s
     ids = [(await served.told("exec_command", cmd="yes", yield_time_ms=0))["command_id"] for _ in range(16)]
     try:
         assert (await served.refused("exec_command", cmd="true"))["code"] == "COMMAND_LIMIT_REACHED"
-        commands = [served.bench.workspace.commands.find(command_id, "stdio") for command_id in ids]
+        commands = [served.service.sandboxes.commands.find(command_id, "stdio") for command_id in ids]
 
         async def flooded(total):
             with anyio.fail_after(20):

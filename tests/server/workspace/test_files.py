@@ -18,12 +18,12 @@ import pytest
 from mcp import Client
 from tests.server.workspace.served import opened, owned
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.workspace import open_workspace, with_workspace
 from gloveport.config import Config
 from gloveport.config.schema import Hook
 from gloveport.errors import ConfigError
-from gloveport.server import app
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace import factory
 
 try:
     from PIL import Image
@@ -44,10 +44,10 @@ def hooked(served):
     """Clients of the workspace with these hooks."""
 
     def make(*hooks):
-        settings = served.bench.config.workspace.model_copy(update={"hooks": tuple(Hook(**one) for one in hooks)})
-        config = served.bench.config.model_copy(update={"workspace": settings})
-        bench = dataclasses.replace(served.bench, config=config)
-        return Client(make_server(served.engine, config, served.environ, "stdio", bench))
+        settings = served.service.config.workspace.model_copy(update={"hooks": tuple(Hook(**one) for one in hooks)})
+        config = served.service.config.model_copy(update={"workspace": settings})
+        service = dataclasses.replace(served.service, config=config)
+        return Client(make_server(served.engine, config, served.environ, "stdio", service))
 
     return make
 
@@ -297,8 +297,8 @@ async def test_what_a_decoder_that_was_taken_over_gives_back_is_looked_at(served
 
 
 async def assembled(config, environ):
-    async with app.assemble(config, environ) as engine, factory.opened(engine, config, environ, "stdio") as bench:
-        return bench
+    async with app.assemble(config, environ) as engine, open_workspace(engine, config, environ, "stdio") as service:
+        return service
 
 
 def configured(root, **settings):
@@ -321,12 +321,12 @@ async def test_a_directory_that_can_be_no_workspace_is_refused(tmp_path, place):
 @pytest.mark.parametrize(("root", "toolsets"), [("/nonexistent", ""), (None, "x")])
 def test_what_the_command_line_says_of_a_workspace_is_checked(root, toolsets):
     with pytest.raises(ConfigError, match="--workspace" if root else "--toolsets"):
-        factory.with_workspace(Config(), {"root": root and Path(root), "toolsets": toolsets})
+        with_workspace(Config(), {"root": root and Path(root), "toolsets": toolsets})
 
 
 async def test_all_of_the_host_is_no_workspace(tmp_path):
     """W2."""
-    config = factory.with_workspace(configured(tmp_path), {"root": Path("/"), "toolsets": ""})
+    config = with_workspace(configured(tmp_path), {"root": Path("/"), "toolsets": ""})
     with pytest.raises(ConfigError, match="workspace"):
         await assembled(config, {"GLOVEPORT_STATE": str(tmp_path / "state")})
 
@@ -339,11 +339,11 @@ async def test_where_the_toolset_is_not_asked_for_there_are_no_tools_of_the_work
 
 async def test_a_second_server_works_in_the_same_workspace(served):
     """A write of one is seen by the other, a stale revision is refused, undo takes back what was last."""
-    config = served.bench.config
+    config = served.service.config
     async with (
         app.assemble(config, served.environ) as engine,
-        factory.opened(engine, config, served.environ, "stdio") as bench,
-        Client(make_server(engine, config, served.environ, "stdio", bench)) as other,
+        open_workspace(engine, config, served.environ, "stdio") as service,
+        Client(make_server(engine, config, served.environ, "stdio", service)) as other,
     ):
         await served.told("apply_patch", patch=added("shared.txt", "1"))
         revision = (await told(other, "read_file", path="shared.txt"))["revision"]

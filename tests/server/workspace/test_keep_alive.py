@@ -8,10 +8,10 @@ from mcp import Client
 from tests.server.workspace.served import git, owned
 from tests.server.workspace.test_permissions import served_over_http
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
-from gloveport.server import app
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace import factory
 from gloveport.workspace.commands import registry
 
 pytestmark = pytest.mark.anyio
@@ -28,8 +28,8 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": workspace})
     async with (
         app.assemble(config, environ) as engine,
-        factory.opened(engine, config, environ, "http") as bench,
-        served_over_http(make_server(engine, config, environ, "http", bench)) as url,
+        open_workspace(engine, config, environ, "http") as service,
+        served_over_http(make_server(engine, config, environ, "http", service)) as url,
         Client(url, mode="legacy") as client,
     ):
         begun = await client.call_tool("exec_command", {"cmd": "sleep 60", "yield_time_ms": 0})
@@ -37,7 +37,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
             while True:
                 await client.call_tool("list_dir", {})
                 await anyio.sleep(0.1)
-        (command,) = bench.workspace.commands._commands.values()
+        (command,) = service.sandboxes.commands._commands.values()
         assert command.id == begun.structured_content["command_id"]
         assert not command.is_over
         with anyio.fail_after(5):
@@ -47,4 +47,4 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
 
 async def test_over_stdio_a_client_may_be_silent_as_long_as_it_is_there(served):
     """W4: when it goes the server goes, and every command with it."""
-    assert served.bench.workspace.commands.orphan_seconds == math.inf
+    assert served.service.sandboxes.commands.orphan_seconds == math.inf

@@ -58,10 +58,10 @@ def server(safe):
     @functools.cache
     def make(transport="stdio", **settings):
         settings["gates"] = dict(settings.get("gates", ()))
-        workspace = safe.bench.config.workspace.model_copy(update=settings)
-        config = safe.bench.config.model_copy(update={"workspace": workspace})
-        bench = dataclasses.replace(safe.bench, config=config, transport=transport)
-        return make_server(safe.engine, config, safe.environ, transport, bench)
+        workspace = safe.service.config.workspace.model_copy(update=settings)
+        config = safe.service.config.model_copy(update={"workspace": workspace})
+        service = dataclasses.replace(safe.service, config=config, transport=transport)
+        return make_server(safe.engine, config, safe.environ, transport, service)
 
     return make
 
@@ -327,9 +327,9 @@ async def test_what_nobody_can_permit_is_not_asked(server):
 async def test_where_nobody_can_be_asked_it_says_so(safe, server):
     """W1: the code that clients know."""
     engine = safe.engine
-    nobody = dataclasses.replace(safe.bench.permissions.desk, channels=frozenset())
-    bench = dataclasses.replace(safe.bench, permissions=dataclasses.replace(safe.bench.permissions, desk=nobody))
-    async with Client(make_server(engine, bench.config, safe.environ, "stdio", bench)) as client:
+    nobody = dataclasses.replace(safe.service.permissions.desk, channels=frozenset())
+    service = dataclasses.replace(safe.service, permissions=dataclasses.replace(safe.service.permissions, desk=nobody))
+    async with Client(make_server(engine, service.config, safe.environ, "stdio", service)) as client:
         told = await asked(client, cmd=RESET)
         assert (told["status"], told["error"]["code"]) == ("unsupported", "ELICITATION_UNSUPPORTED")
 

@@ -10,10 +10,10 @@ from tests.server.shop import NO, YES, Dialogs, accept
 from tests.server.workspace.served import opened, owned
 
 from gloveport.approvals import desk
-from gloveport.server.caller import caller_over_stdio
+from gloveport.engine.caller import caller_over_stdio
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace.shell import CommandArguments, ShellTools
-from gloveport.server.workspace.writing import WriteTools
+from gloveport.server.tools.commands import CommandArguments, CommandTools
+from gloveport.server.tools.writing import WriteTools
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def fresh(safe, monkeypatch):
 
 
 def connected(safe, dialogs):
-    server = make_server(safe.engine, safe.bench.config, safe.environ, "stdio", safe.bench)
+    server = make_server(safe.engine, safe.service.config, safe.environ, "stdio", safe.service)
     return Client(server, mode="legacy", elicitation_callback=dialogs)
 
 
@@ -133,7 +133,7 @@ async def test_what_a_tool_does_not_take_is_refused_and_not_dropped(safe, tool, 
 
 def test_all_that_a_command_takes_can_be_asked_about():
     """H8: the same arguments that were refused."""
-    taken = inspect.signature(ShellTools.exec_command).parameters.keys() - {"self", "ctx"}
+    taken = inspect.signature(CommandTools.exec_command).parameters.keys() - {"self", "ctx"}
     assert CommandArguments.model_fields.keys() == taken
 
 
@@ -257,13 +257,13 @@ async def test_another_spelling_of_a_file_comes_to_the_same_gate(safe, path):
     change = {"action": "create", "path": path, "content": "x"}
     assert await outcome(safe.client, "apply_changes", changes=[change]) == expected
     caller = caller_over_stdio("me 1")
-    assert WriteTools(bench=safe.bench).patch_now(caller, "1", ADD.format(path)) is None
+    assert WriteTools(service=safe.service).patch_now(caller, "1", ADD.format(path)) is None
 
 
 @pytest.mark.parametrize(("paths", "answers"), [(8, True), (9, False)])
 async def test_many_or_deep_paths_are_not_looked_at_while_everybody_waits(safe, paths, answers):
     """CT-U5: so a short patch can keep nobody else from being served."""
-    tools, caller = WriteTools(bench=safe.bench), caller_over_stdio("me 1")
+    tools, caller = WriteTools(service=safe.service), caller_over_stdio("me 1")
     files = "".join(f"*** Add File: many/{paths}-{number}\n+x\n" for number in range(paths))
     answer = tools.patch_now(caller, "1", f"*** Begin Patch\n{files}*** End Patch\n")
     assert (answer is not None) is answers

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from gloveport.audit import read
+from gloveport.bootstrap import app
+from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
-from gloveport.server import app
-from gloveport.server.caller import Caller
-from gloveport.server.fast_path import Call
-from gloveport.server.workspace import factory
-from gloveport.server.workspace.fast_path import at_once
+from gloveport.engine.caller import Caller
+from gloveport.server.fast_path import FastCall
+from gloveport.server.tools.fast_tools import fast_tools
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.file_swap import FileStep
 from gloveport.workspace.patch.journal import COMMITTED, CommitRecord, Journal
@@ -36,7 +36,7 @@ async def test_a_change_that_was_interrupted_is_recorded_and_told(tmp_path, capl
             journal.end(COMMITTED)
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
     for _ in range(2):  # the second finds nothing
-        async with app.assemble(config, environ) as engine, factory.opened(engine, config, environ, "stdio"):
+        async with app.assemble(config, environ) as engine, open_workspace(engine, config, environ, "stdio"):
             pass
     told = [one.fields for one in read.records(tmp_path / "state/audit") if one.kind == "workspace.recovered"]
     assert told == [{"root": str(root), "state": state, "left": left}]
@@ -49,13 +49,13 @@ async def test_nothing_in_another_mount_is_done_at_once(served):
     """W1, W3, CT-R5: the machine's own root has one. A file system that never answers would hold up everybody."""
     descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY)
     try:
-        workspace = replace(served.bench.workspace, tree=Tree(Path("/"), frozenset(), descriptor))
-        writer = replace(served.bench.writer, tree=workspace.tree)
-        tools = at_once(replace(served.bench, workspace=workspace, writer=writer))
+        workspace = replace(served.service.sandboxes, tree=Tree(Path("/"), frozenset(), descriptor))
+        writer = replace(served.service.writer, tree=workspace.tree)
+        tools = fast_tools(replace(served.service, sandboxes=workspace, writer=writer))
         caller = Caller(name="test", session="test", share="test")
-        assert tools["read_file"](Call(caller, "1", {"path": "etc/passwd"})) is not None
-        assert tools["read_file"](Call(caller, "2", {"path": "proc/version"})) is None
+        assert tools["read_file"](FastCall(caller, "1", {"path": "etc/passwd"})) is not None
+        assert tools["read_file"](FastCall(caller, "2", {"path": "proc/version"})) is None
         patch = "*** Begin Patch\n*** Add File: proc/sys/x\n+x\n*** End Patch"
-        assert tools["apply_patch"](Call(caller, "3", {"patch": patch})) is None
+        assert tools["apply_patch"](FastCall(caller, "3", {"patch": patch})) is None
     finally:
         os.close(descriptor)

@@ -14,7 +14,7 @@ from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person
 from gloveport.sandbox.base import Outcome
 from gloveport.server.protocol import make_server
-from gloveport.server.workspace import texts
+from gloveport.server.rendering import workspace_text as texts
 from gloveport.workspace.commands.answers import answer, begun_at
 from gloveport.workspace.commands.command import Command
 
@@ -36,7 +36,7 @@ def fresh(monkeypatch):
 
 def client(safe, dialogs):
     """A client that shows dialogs."""
-    server = make_server(safe.engine, safe.bench.config, safe.environ, "stdio", safe.bench)
+    server = make_server(safe.engine, safe.service.config, safe.environ, "stdio", safe.service)
     return Client(server, mode="legacy", elicitation_callback=dialogs)
 
 

@@ -1,0 +1,147 @@
+"""The composition root: from a configuration to an engine that runs programs. Everything is wired here, once."""
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from gloveport.approvals.desk import Desk
+from gloveport.approvals.store import Store
+from gloveport.audit.log import AuditLog
+from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
+from gloveport.config import Config, audit_directory, state_directory
+from gloveport.egress.credentials.inject import Injector
+from gloveport.egress.http.pool import ConnectionPool
+from gloveport.egress.oauth import Tokens
+from gloveport.egress.session import Gateway
+from gloveport.egress.transport.ca import CertificateAuthority
+from gloveport.egress.transport.resolver import Resolver
+from gloveport.engine.execution import Engine
+from gloveport.engine.runs import running
+from gloveport.errors import ConfigError
+from gloveport.hub.calls import LookUp
+from gloveport.hub.hub import Hub
+from gloveport.hub.pins import Pins
+from gloveport.limits.admission import AdmissionQueue
+from gloveport.sampling.provider import Provider
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.pool.pool import Pool
+from gloveport.sandbox.run.capture import Archive
+from gloveport.secrets.log_scrubbing import scrubbed_logs
+from gloveport.secrets.sources import Sources
+from gloveport.secrets.vault import Vault
+
+Connected: TypeAlias = Callable[
+    [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager[Hub]
+]
+
+
+@contextlib.asynccontextmanager
+async def unconnected(config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
+    """The hub to no servers.
+
+    Raises:
+        ConfigError: There are some.
+    """
+    if any(server.active for server in config.servers.values()):
+        raise ConfigError("the configuration has servers, and nothing here connects to them")
+    yield Hub({}, Pins(state_directory(environ) / "servers"), audit.append, str)
+
+
+@contextlib.asynccontextmanager
+async def assemble(
+    config: Config, environ: Mapping[str, str], connected: Connected = unconnected
+) -> AsyncIterator[Engine]:
+    """An engine on this host, as configured.
+
+    Args:
+        config: What the operator has configured.
+        environ: Our environment.
+        connected: Gives the hub to the configuration's servers: ``upstreams.connected`` where there are any.
+
+    Raises:
+        ConfigError: The configuration names something that is not there.
+        SandboxError: This host lacks a layer that the configuration demands.
+        AuditError: The audit log can't be written.
+    """
+    with open_host(config) as host:
+        async with assemble_on(host, config, environ, connected) as engine:
+            yield engine
+
+
+@contextlib.asynccontextmanager
+async def assemble_on(
+    host: Host, config: Config, environ: Mapping[str, str], connected: Connected
+) -> AsyncIterator[Engine]:
+    """See ``assemble``: an engine on a host that was found before."""
+    with contextlib.ExitStack() as stack:
+        archive = Archive()
+        stack.callback(archive.close)
+        vault, state = Vault(Sources(environ)), state_directory(environ)
+        stack.enter_context(scrubbed_logs(vault.clean))
+        audit = AuditLog.open(
+            audit_directory(config, environ),
+            max_file_bytes=config.audit.max_file_bytes,
+            bounds=audit_bounds(config),
+            clean=vault.clean_fields,
+        )
+        stack.enter_context(audit)
+        authority = CertificateAuthority()
+        reach = reach_of(config, authority)
+        waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
+        pool = Pool(cold=host.backend, stocks=waiting)
+        store = Store(state / "approvals")
+        store.create()
+        desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
+        async with (
+            ConnectionPool() as upstreams,
+            connected(config, environ, vault, audit) as hub,
+            pool.open(),
+            running() as runs,
+        ):
+            injector = Injector(vault, Tokens(vault, upstreams.post))
+            yield Engine(
+                policy=config.policy,
+                reach=reach,
+                gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
+                hub=hub,
+                look_up=_look_up(Resolver()),
+                runs=runs,
+                desk=desk,
+                provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
+                sandbox=pool,
+                system=host.system,
+                runtimes=host.runtimes,
+                missing=host.missing,
+                spool=_spool(),
+                audit=audit,
+                admission=AdmissionQueue(**dict(config.admission)),
+                archive=archive,
+            )
+
+
+def adopt(engine: Engine, config: Config) -> None:
+    """Let what programs may reach be as ``config`` says, for all that begin from now on."""
+    engine.reach = reach_of(config, engine.gateway.authority)
+    if isinstance(engine.sandbox, Pool) and isinstance(engine.sandbox.cold, Bubblewrap):
+        pool, network = engine.sandbox, engine.reach.network
+        pool.restock(stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, network))
+
+
+def _look_up(lookups: Resolver) -> LookUp:
+    """The addresses of a host, for the hub, which decides about URLs among arguments."""
+
+    async def look_up(host: str) -> tuple[str, ...]:
+        try:
+            return tuple(str(address) for address in await lookups.find(host, 0))
+        except OSError:
+            return ()
+
+    return look_up
+
+
+def _spool() -> Path:
+    """Directory for the nameless files of large output: on a disk where there is one; /tmp is often memory."""
+    preferred = Path("/var/tmp")  # noqa: S108 - the files have no name
+    return preferred if preferred.is_dir() else Path(tempfile.gettempdir())

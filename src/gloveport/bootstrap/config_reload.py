@@ -1,0 +1,63 @@
+"""Follows the configuration while the server runs: a sound change counts from then on, a faulty one changes nothing.
+
+Programs that are running keep what they were granted.
+"""
+
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from anyio import to_thread
+
+from gloveport.bootstrap import app
+from gloveport.config import Loaded
+from gloveport.config.reload import Reloaded, reload
+from gloveport.config.watch import changes
+from gloveport.engine.execution import Engine
+from gloveport.errors import ConfigError
+from gloveport.task_group import open_task_group
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def following(
+    engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]
+) -> AsyncIterator[None]:
+    """Follow the files that ``loaded`` came from, inside the context."""
+    async with open_task_group() as tasks:
+        tasks.start_soon(_follow, engine, loaded, given, environ)
+        yield
+
+
+async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]) -> None:
+    cwd, faulty = Path.cwd(), False
+    async with contextlib.aclosing(changes(given, cwd=cwd, environ=environ)) as stirs:
+        async for _ in stirs:
+            try:
+                found = await to_thread.run_sync(
+                    functools.partial(reload, loaded, given, cwd=cwd, environ=environ), abandon_on_cancel=True
+                )
+            except ConfigError as error:
+                for line in str(error).splitlines():
+                    _log.warning("%s", line)
+                _log.warning("the configuration has faults: what counted before goes on counting")
+                faulty = True
+                engine.audit.append("config.refused", {"reason": str(error)})
+                continue
+            _say(found)
+            if faulty or found.loaded.config != loaded.config:
+                apis = ", ".join(sorted(name for name, api in found.loaded.config.api.items() if api.active)) or "none"
+                _log.warning("the configuration counts as it is now; APIs: %s", apis)
+            faulty = False
+            if found.loaded.config != loaded.config:
+                engine.audit.append("config.changed", {"files": [str(file) for file in found.loaded.files]})
+                app.adopt(engine, found.loaded.config)
+            loaded = found.loaded
+
+
+def _say(found: Reloaded) -> None:
+    if found.postponed:
+        _log.warning("restart to apply: %s", ", ".join(found.postponed))

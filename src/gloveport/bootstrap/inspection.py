@@ -1,0 +1,264 @@
+"""What this host enforces and lacks, and whether what the configuration names can be had: each tried for real."""
+
+import contextlib
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from gloveport.audit.log import AuditLog
+from gloveport.bootstrap.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
+from gloveport.config import Config, audit_directory
+from gloveport.egress.credentials.auth_rules import references_of
+from gloveport.egress.transport.ca import CertificateAuthority
+from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
+from gloveport.hub.connection.command import environment, program
+from gloveport.hub.credentials.references import secrets_of
+from gloveport.model import LANGUAGES, Language, Program
+from gloveport.model.egress import Secret
+from gloveport.sandbox.cgroups import cgroup, delegation
+from gloveport.sandbox.cgroups.host_share import can_limit_disks
+from gloveport.sandbox.detection import probe
+from gloveport.sandbox.detection.probe import Check
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.plan import Network, Plan, make_plan
+from gloveport.secrets.sources import Sources
+from gloveport.secrets.strength import is_guessable
+
+_Resolve: TypeAlias = Callable[[Secret], Awaitable[str]]
+
+_log = logging.getLogger(__name__)
+
+_GREETINGS: Mapping[Language, str] = {
+    "python": "print('hello')",
+    "typescript": "const word: string = 'hello'; console.log(word)",
+    "javascript": "console.log('hello')",
+    "shell": "echo hello",
+}
+
+
+async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """What this host enforces and lacks, layer by layer, each tried for real. A fault found is a check, no error."""
+    checks: list[Check] = []
+    with contextlib.ExitStack() as stack, _failure_as_check(checks):
+        launcher = stack.enter_context(Launcher.open())
+        tree = cgroups(config, launcher)
+        checks += _cgroup_checks(tree)
+        backend = bubblewrap(config, launcher, tree)
+        checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, backend))
+        init = await anyio.to_thread.run_sync(init_of, config)
+        system = await anyio.to_thread.run_sync(system_of, init, tree)
+        runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config, init)
+        host = Host(backend=backend, init=init, system=system, runtimes=runtimes, missing=missing)
+        await _try_layers(host, config, reach_of(config, CertificateAuthority()).network, checks)
+    directory = audit_directory(config, environ)
+    try:
+        AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
+        checks.append(Check(name="audit", state="enforced", detail=f"hash-chained log in {directory}"))
+    except AuditError as error:
+        checks.append(_missing("audit", error))
+    return checks
+
+
+async def inspect_host(host: Host, config: Config, network: Network) -> list[Check]:
+    """As ``inspect``, of what a server was built on that starts: nothing is found anew, and no helper started twice."""
+    checks = _cgroup_checks(host.backend.tree)
+    with _failure_as_check(checks):
+        checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, host.backend))
+        await _try_layers(host, config, network, checks)
+    return checks
+
+
+@contextlib.contextmanager
+def _failure_as_check(checks: list[Check]) -> Iterator[None]:
+    """Add a check for what can't be had at all."""
+    try:
+        yield
+    except (SandboxError, ConfigError) as error:
+        checks.append(_missing("sandbox", error))
+    except OSError as error:
+        text, hint = find_exhaustion(error) or (str(error), "")
+        checks.append(_missing("sandbox", SandboxError(text, hint=hint)))
+
+
+async def _try_layers(host: Host, config: Config, network: Network, checks: list[Check]) -> None:
+    """Add what sandboxes and languages are found to be."""
+    plan = functools.partial(make_plan, grant=whole_grant(config), system=host.system, network=network)
+    walls = await probe.walls(host.backend, plan(Program(name="probe")))
+    checks += walls
+    checks += _descriptor_checks(config, host.system.most_open_files)
+    if all(check.state != "missing" for check in walls):  # else each of these says the same again
+        checks += await _checks_inside(config, host, plan)
+
+
+async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """Whether the secrets of what is active can be had now, by fetching them. What they are is not kept."""
+    sources = Sources(environ)
+    wanted: dict[str, set[tuple[Secret, _Resolve]]] = {}
+    for name, api in config.api.items():
+        if api.active:
+            wanted[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in references_of(auth)}
+    for name, server in config.servers.items():
+        if server.active:
+            variables = {(ref, sources.resolve_text) for ref in server.secret_env.values()}
+            wanted[f"servers.{name}"] = variables | {(ref, sources.resolve) for ref in secrets_of(server)}
+    if config.sampling.enabled and config.sampling.secret:
+        wanted["sampling"] = {(config.sampling.secret, sources.resolve)}
+    return [await _check_secrets(name, secrets) for name, secrets in wanted.items() if secrets]
+
+
+async def _check_secrets(name: str, secrets: Collection[tuple[Secret, _Resolve]]) -> Check:
+    faults, guessable = [], []
+    for ref, resolve in sorted(secrets, key=itemgetter(0)):
+        try:
+            if is_guessable(await resolve(ref)):
+                guessable.append(ref)
+        except ConfigError as error:
+            faults.append(error)
+    if guessable and not faults:
+        detail = f"its secrets can be had, and by trying they can be guessed: {', '.join(guessable)}"
+        return Check(name=name, state="weaker", detail=detail, repair="put a random one of 16 characters or more there")
+    if not faults:
+        return Check(name=name, state="enforced", detail="its secrets can be had")
+    detail = "; ".join(str(fault.args[0]) for fault in faults)
+    return Check(name=name, state="weaker", detail=detail, repair=faults[0].hint)
+
+
+def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """Whether the commands of the active servers are there. None is started."""
+    checks = []
+    for name, server in config.servers.items():
+        if server.active and server.command:
+            try:
+                program(name, server, environment(server, environ, {}))
+            except UpstreamError as error:
+                detail, repair = str(error.args[0]), error.hint
+                checks.append(Check(name=f"servers.{name}", state="weaker", detail=detail, repair=repair))
+    return checks
+
+
+def require(checks: Sequence[Check]) -> None:
+    """Refuse to serve on a host that lacks a layer. A language that can't be run is refused when it is asked for.
+
+    Raises:
+        SandboxError: Names every layer that is missing and what repairs it.
+    """
+    missing = [check for check in checks if check.state == "missing"]
+    runnable = {check.name for check in checks if check.name in LANGUAGES} - {check.name for check in missing}
+    layers = [check for check in missing if check.name not in LANGUAGES or not runnable]
+    if layers:
+        raise SandboxError(
+            "\n".join(f"missing {check.name}: {check.detail}" for check in layers),
+            hint="; ".join(dict.fromkeys(check.repair for check in layers if check.repair)),
+        )
+
+
+def warn_of_cold_start(checks: Sequence[Check]) -> None:
+    """Log why no sandbox is forked ahead of its program, where that is so."""
+    for check in checks:
+        if check.name == probe.FORK_SERVER and check.state != "enforced":
+            _log.warning("%s; repair: %s", check.detail, check.repair)
+
+
+async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
+    """What sandboxes can do, where one could be built."""
+    checks = []
+    has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
+    if has_workspace or config.pool.forked:
+        checks.append(await probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
+    checks += await _language_checks(config, host, plan)
+    if config.policy.languages & {"python", "shell"}:
+        checks.append(await _data_check(config, host, plan))
+    return checks
+
+
+async def _language_checks(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
+    """Each language that the policy allows, tried with a program that prints a line."""
+    grant = whole_grant(config)
+    checks: dict[Language, Check] = {}
+
+    async def check(language: Language) -> None:
+        if language in host.missing:
+            checks[language] = Check(name=language, state="missing", detail=host.missing[language])
+            return
+        program = host.runtimes[language].prepare(_GREETINGS[language], grant)
+        try:
+            failure = await probe.failure_of(host.backend, plan(program), program)
+        except SandboxError as error:
+            failure = str(error.args[0])
+        checks[language] = Check(
+            name=language, state="missing" if failure else "enforced", detail=failure or "a program ran"
+        )
+
+    async with anyio.create_task_group() as tasks:
+        for language in LANGUAGES:
+            if language in config.policy.languages:
+                tasks.start_soon(check, language)
+    return [checks[language] for language in LANGUAGES if language in checks]
+
+
+async def _data_check(config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
+    """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
+    data, grant = host.init.data, whole_grant(config)
+    state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
+    if data.modules:
+        program = host.init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
+        if failure := await probe.failure_of(host.backend, plan(program), program):
+            return Check(name="data", state="weaker", detail=f"{data.detail}, but {failure}", repair=data.repair)
+    return Check(name="data", state=state, detail=data.detail, repair=data.repair)
+
+
+def _cgroup_checks(tree: cgroup.CgroupTree | None) -> list[Check]:
+    if tree is not None:
+        detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
+        return [Check(name="cgroups", state="enforced", detail=detail), _disk_check(tree)]
+    try:
+        delegation.detect().close()
+        reason, repair = "they appeared just now", "run doctor again"
+    except SandboxError as error:
+        reason, repair = error.args[0], error.hint
+    return [
+        Check(
+            name="cgroups",
+            state="weaker",
+            detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
+            repair=repair,
+        )
+    ]
+
+
+def _disk_check(tree: cgroup.CgroupTree) -> Check:
+    if can_limit_disks(tree):
+        return Check(name="disks", state="enforced", detail="what all sandboxes read from disks a second is bounded")
+    return Check(
+        name="disks",
+        state="weaker",
+        detail="what sandboxes read from disks is not bounded",
+        repair="mount or delegate the cgroup controller blkio" if tree.version == 1 else "delegate the controller io",
+    )
+
+
+def _descriptor_checks(config: Config, most: int) -> list[Check]:
+    """Whether programs get as many descriptors as the configuration says."""
+    wanted = {"policy.limits": config.policy.limits, "workspace.limits": config.workspace.limits}
+    detail = [
+        f"{name}.open_files is {limits.open_files}" for name, limits in wanted.items() if limits.open_files > most
+    ]
+    if not detail:
+        return []
+    return [
+        Check(
+            name="descriptors",
+            state="weaker",
+            detail=f"{' and '.join(detail)}, but programs get {most}: this process may have few more",
+            repair="raise the hard limit: `ulimit -Hn 65536`, or LimitNOFILE= of the unit",
+        )
+    ]
+
+
+def _missing(name: str, error: GloveportError) -> Check:
+    return Check(name=name, state="missing", detail=error.args[0], repair=error.hint)

@@ -1,0 +1,48 @@
+"""Orderly ends: what Ctrl-C, a closed terminal or a service manager asks for, done by the event loop."""
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TypeAlias
+
+from gloveport.server.process.watchdog import hear_signals
+
+Handler: TypeAlias = Callable[[signal.Signals], None]
+
+_handlers: ContextVar[list[Handler] | None] = ContextVar("handlers", default=None)
+"""Those of the contexts that are open, the innermost last."""
+
+
+@contextlib.contextmanager
+def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
+    """Call ``act``, once for each signal that asks this process to end. The innermost of several contexts has them.
+
+    Yields:
+        The signals that came, in order.
+    """
+    came: list[signal.Signals] = []
+
+    def take(number: signal.Signals) -> None:
+        came.append(number)
+        act()
+
+    outer = _handlers.get()
+    if outer is not None:
+        outer.append(take)
+        try:
+            yield came
+        finally:
+            outer.remove(take)
+        return
+    handlers: list[Handler] = [take]
+    token = _handlers.set(handlers)
+
+    def take_innermost(number: signal.Signals) -> None:
+        handlers[-1](number)
+
+    try:
+        with hear_signals(take_innermost):
+            yield came
+    finally:
+        _handlers.reset(token)

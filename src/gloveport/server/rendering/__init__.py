@@ -1,0 +1,1 @@
+"""Results, errors and lists, as text for a model and as fields for programs."""

@@ -1,0 +1,106 @@
+"""Values and errors of a workspace's tool as the answer to a call: facts for programs, a few words for the model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import mcp_types as wire
+from pydantic import JsonValue
+
+from gloveport.errors import Denied, find_exhaustion
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.service import Fields, WorkspaceService
+
+Words: TypeAlias = Callable[[Fields], str]
+"""Says an answer in words."""
+
+_FACTS: Final = {
+    "current_revision": "Revision now",
+    "recovery_backups": "What was there lies in",
+    "nearby_text": "The nearest lines",
+}
+
+
+def reply(fields: Fields, text: str, *before: wire.ContentBlock) -> wire.CallToolResult:
+    """The answer to a call that was carried out."""
+    return wire.CallToolResult(
+        content=[*before, wire.TextContent(type="text", text=text)], structured_content={"ok": True, **fields}
+    )
+
+
+def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> wire.CallToolResult:
+    """The answer to one that was not. ``more``: fields besides the error."""
+    known = error if isinstance(error, WorkspaceError) else _permission(error)
+    if (exhausted := find_exhaustion(error)) is not None:
+        known = WorkspaceError("SANDBOX_UNAVAILABLE", exhausted[0], hint=exhausted[1], retryable=True)
+    details = {**known.details, **({"retry_hint": known.hint} if known.hint else {})}
+    facts: JsonValue = {
+        "code": known.code,
+        "message": str(known.args[0]),
+        "category": known.category,
+        "retryable": known.retryable,
+        "details": details,
+    }
+    again = "yes" if known.retryable else "no; the same call will fail again"
+    lines = [*_heading(known), f"Category: {known.category}. Retryable: {again}."]
+    if known.hint:
+        lines.append(f"Hint: {known.hint}")
+    lines += _facts(known)
+    return wire.CallToolResult(
+        is_error=True,
+        content=[wire.TextContent(type="text", text="\n".join(lines))],
+        structured_content={"ok": False, "error": facts, **(more or {})},
+    )
+
+
+def clean_refusal(service: WorkspaceService, error: WorkspaceError | Denied) -> wire.CallToolResult:
+    """The same without secrets of ours: its details may show a piece of a file."""
+    answer = refusal(error)
+    answer.structured_content = dict(service.clean(answer.structured_content or {}))
+    for block in answer.content:
+        if isinstance(block, wire.TextContent):
+            block.text = service.sandboxes.engine.clean(block.text)
+    return answer
+
+
+def wrong_arguments(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:
+    """The answer to a call whose arguments are not the tool's."""
+    return refusal(WorkspaceError("INVALID_ARGUMENT", "\n".join((what, *faults)), hint=hint))
+
+
+def unforeseen(tool: str, fault: Exception) -> wire.CallToolResult:
+    """The answer to a call that met a fault of ours, which is for the log: it may name what is not the caller's."""
+    hint = "its log says which: tell the owner"
+    error = WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint)
+    error.__cause__ = fault
+    return refusal(error)
+
+
+def _heading(error: WorkspaceError) -> Iterator[str]:
+    """What was wrong; of gates for each, by the name that ``request_permissions`` takes, the piece, why, and another
+    way.
+    """
+    reasons = error.details.get("reasons")
+    if not isinstance(reasons, list) or not reasons:
+        yield f"{error.code}: {error.args[0]}"
+        return
+    each = [one for one in reasons if isinstance(one, Mapping)]
+    yield f"{error.code}: {', '.join(dict.fromkeys(str(one['permission']) for one in each))}"
+    for one in each:
+        yield f"- {one['permission']} for `{one['piece']}`: {one['why']} {one['instead']}"
+
+
+def _facts(error: WorkspaceError) -> Iterator[str]:
+    """What the next call needs to know: most models are shown nothing but the text."""
+    for name, words in _FACTS.items():
+        if error.details.get(name):
+            yield f"{words}: {error.details[name]}"
+    candidates = error.details.get("candidates")
+    for one in candidates if isinstance(candidates, list) else []:
+        if isinstance(one, Mapping):
+            yield f"Near line {one['line']}:\n{one['text']}"
+
+
+def _permission(denial: Denied) -> WorkspaceError:
+    return WorkspaceError(
+        "PERMISSION_REQUIRED", denial.reason, hint=denial.hint, retryable=False, details={"reason": denial.code}
+    )

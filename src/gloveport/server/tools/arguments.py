@@ -1,0 +1,106 @@
+"""Arguments of a tool call, checked before anything acts on them, in words that a model can act on.
+
+An argument that the tool does not know is refused: ignored, it would give the caller another run than it asked for.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+
+import mcp_types as wire
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver.tools import Tool
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gloveport.limits.faults import first_faults
+from gloveport.server.rendering.replies import error_reply
+
+_SHOWN_CHARACTERS = 80
+_SHOWN_FAULTS = 20
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Refuse: TypeAlias = Callable[[str, Sequence[str], str], wire.CallToolResult]
+"""Makes an answer of what was not done, the faults, a line each, and what to do."""
+
+
+def refuse_in_words(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:
+    """In words alone."""
+    return error_reply(what, *faults, f"hint: {hint}")
+
+
+def takes(model: type[BaseModel]) -> Callable[[Function], Function]:
+    """Let a tool with ``**arguments`` take the fields of this model: what it takes is said once."""
+
+    def set_signature(function: Function) -> Function:
+        own = signature(function)
+        named = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        both = own.replace(parameters=[*named, *signature(model).parameters.values()])
+        function.__dict__["__signature__"] = both
+        return function
+
+    return set_signature
+
+
+class ArgumentCheck:
+    """Middleware that answers a wrong call itself."""
+
+    def __init__(self, tools: Sequence[Tool], refuse: Refuse = refuse_in_words) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._refuse = refuse
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass on what is no call of these tools, and calls that are right."""
+        params = ctx.params or {}
+        tool = self._tools.get(str(params.get("name"))) if ctx.method == "tools/call" else None
+        given = params.get("arguments") or {}
+        if tool is None or not isinstance(given, Mapping):
+            return await call_next(ctx)
+        if faults := _faults(tool, given):
+            hint = f"the arguments are {', '.join(_names(tool)) or 'none'}"
+            return self._refuse(f"{tool.name} was not carried out", faults, hint)
+        if None in given.values():
+            ctx = replace(ctx, params={**params, "arguments": without_nulls(given)})
+        return await call_next(ctx)
+
+
+def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that were given. Clients that convert schemas to strict ones send all there are: null is none."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _names(tool: Tool) -> list[str]:
+    return list(tool.parameters["properties"])
+
+
+def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
+    """Everything that is wrong with these arguments, one line each; empty when nothing is."""
+    known = _names(tool)
+    faults = [_unknown(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)]
+    try:
+        meant = {name: value for name, value in without_nulls(given).items() if name in known}
+        tool.fn_metadata.validate_arguments(meant)
+    except ValidationError as error:
+        faults += map(_wrong, first_faults(error, _SHOWN_FAULTS))
+    return faults
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"- {_shorten(name)}: there is no such argument{meant}"
+
+
+def _wrong(detail: ErrorDetails) -> str:
+    name = _shorten(".".join(map(str, detail["loc"])))
+    if detail["type"] == "missing":
+        return f"- {name}: is missing"
+    return f"- {name}: {detail['msg'].removeprefix('Input ')}; it was {_shorten(repr(detail['input']))}"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

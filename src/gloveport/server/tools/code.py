@@ -1,0 +1,308 @@
+"""The tools and the resource that a client sees: one thin function each.
+
+A program that ran is a result, whatever became of it, and not marked as an error: clients cut the text of error results
+short and some hide their structured content. An error is a call that ran nothing.
+"""
+
+import contextlib
+import math
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
+
+import anyio
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.tools import Tool
+from pydantic import ByteSize, Field
+from starlette.requests import Request as HttpRequest
+
+from gloveport.engine.caller import Transport
+from gloveport.engine.execution import Company, Engine
+from gloveport.engine.runs import Run
+from gloveport.hub.discovery import Detail, search
+from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
+from gloveport.model.egress import ApiName
+from gloveport.model.hub import ToolPattern
+from gloveport.sandbox.detection.probe import Check
+from gloveport.sandbox.run.capture import PAGE_BYTES
+from gloveport.server.caller import caller_of
+from gloveport.server.rendering.apis import apis_text
+from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
+from gloveport.server.rendering.replies import error_reply, failure_reply, result_reply
+from gloveport.server.rendering.tool_search import found_text
+from gloveport.server.tools.elicitation import Attendance, Reply, State
+from gloveport.server.tools.health import Health, audit_check, health_of, health_text
+from gloveport.server.tools.progress import Progress
+from gloveport.server.tools.sampling import can_sample
+from gloveport.server.tools.schema import lean
+from gloveport.server.transports.disconnect import ended_with
+
+RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
+
+WAIT_SECONDS = 50.0
+"""How long an answer waits for a run. Clients give up on a call after a minute."""
+
+_PRESENCE_SECONDS = 0.5
+_STATE_SECONDS = 600.0
+"""For how long the SDK takes a state back; a client that has not come by then never will."""
+_OFFSET = re.compile(r"[0-9]{1,15}")
+_OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "checks"})
+"""What of an answer is not described before it is there: a client may pay for each word with every request."""
+
+_READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
+_GONE = error_reply("the client closed the connection")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What the tools work on.
+
+    Attributes:
+        inspect: Tries every layer of this host for real.
+        transport: How the client is connected, for the audit log.
+    """
+
+    engine: Engine
+    inspect: Callable[[], Awaitable[list[Check]]]
+    transport: Transport
+    _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def execute_code(  # noqa: PLR0913, PLR0917 - they are the tool's
+        self,
+        ctx: Context[Any, Any],
+        language: Language,
+        code: str,
+        timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None,
+        memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None,
+        ansi: Literal["strip", "keep"] = "strip",
+        apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None,
+        tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None,
+        wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
+    ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
+        """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
+
+        The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
+        Python and TypeScript allow top-level await. The network leads to the APIs of `list_apis` alone, with any HTTP
+        client; credentials are added on the way. `apis` narrows it to those and loads their types. /tmp is writable;
+        nothing is kept between runs. After wait_seconds the answer is a run id for `wait_run`.
+        """
+        if ctx.request_state is not None:
+            return await self._again(ctx)
+        limits = Narrowing(
+            wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
+        )
+        names = None if apis is None else tuple(apis)
+        wanted = None if tools is None else tuple(tools)
+        request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted)
+        caller = caller_of(ctx, self.transport)
+
+        async def execute(run: Run) -> Result:
+            company = Company(
+                run_id=run.id,
+                session=caller.session,
+                asker=self.engine.desk.asker(run.stir),
+                ask_client=run.ask_model if can_sample(ctx) else None,
+                live=run.live,
+            )
+            return await self.engine.execute(
+                request, caller=caller.name, share=caller.share, on_output=run.output, company=company
+            )
+
+        return await self._attend(ctx, self.engine.runs.begin(caller.share, language, execute), wait_seconds)
+
+    async def wait_run(
+        self,
+        ctx: Context[Any, Any],
+        run_id: RunId,
+        wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        """Wait for a run that an answer gave as `running` or `waiting`, and return its result."""
+        if ctx.request_state is not None:
+            return await self._again(ctx)
+        run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
+        if run is None:
+            return _unknown_run(run_id)
+        return await self._attend(ctx, run, wait_seconds)
+
+    async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
+        """End a run: its sandbox is killed."""
+        run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
+        if run is None:
+            return _unknown_run(run_id)
+        run.cancel()
+        while not run.is_over:
+            await run.stirs(_PRESENCE_SECONDS)
+        return self._told(run)
+
+    async def search_tools(
+        self,
+        query: Annotated[str, Field(max_length=500)] = "",
+        detail: Detail = "signatures",
+        limit: Annotated[int, Field(ge=1, le=50)] = 10,
+    ) -> wire.CallToolResult:
+        """Find tools that programs may call: in Python `tools.SERVER.TOOL(name=value)`, in TypeScript
+        `await tools.SERVER.TOOL({name: value})`, in shell `tools SERVER TOOL --name value`. Best first; results are
+        plain data, failures raise `ToolError`.
+        """
+        hub, toolbox = self.engine.hub, self.engine.reach.toolbox
+        found = await search(hub, toolbox, query, limit)
+        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail)))
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
+
+    async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
+        """What programs may reach: hosts, what may be asked of them, and how credentials get there.
+
+        With `name`, one API and its types.
+        """
+        text = apis_text(self.engine.reach.egress, name)
+        if not text:
+            return error_reply(f"there is no API {name!r}", "hint: call list_apis without a name")
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
+
+    async def read_output(
+        self,
+        output_ref: Annotated[str, Field(max_length=256)],
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: Annotated[int, Field(ge=1, le=PAGE_BYTES)] = 16_384,
+    ) -> wire.CallToolResult:
+        """Read output that an answer cut, from byte offset on."""
+        page = read_page(self.engine.archive, output_ref, offset, limit)
+        if page is None:
+            what, hint = not_kept(output_ref)
+            return error_reply(what, f"hint: {hint}")
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=page_text(page))])
+
+    async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
+        """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
+        async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
+            checks = [check for check in await self.inspect() if check.name != "audit"]
+        checks.append(audit_check(self.engine.audit, caller_of(ctx, self.transport).name))
+        health = health_of(self.engine.admission, checks)
+        return wire.CallToolResult(
+            content=[wire.TextContent(type="text", text=health_text(health))],
+            structured_content=health.model_dump(mode="json", exclude_defaults=True),
+        )
+
+    async def output(self, run_id: str, stream: str, offset: str = "0") -> str:
+        """What a run wrote beyond what its answer showed, from byte `offset` on; the last line names the next page."""
+        handle = f"{PREFIX}{run_id}/{stream}"
+        if not _OFFSET.fullmatch(offset):
+            raise ResourceNotFoundError(f"{offset!r} is no offset: give the number of a byte, from 0 on")
+        page = self.engine.archive.page(handle, int(offset))
+        if page is None:
+            raise ResourceNotFoundError(": ".join(not_kept(handle)))
+        text, following = page
+        return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
+
+    async def _again(self, ctx: Context[Any, Any]) -> Reply:
+        """A client on 2026-07-28 comes back with its answers. The SDK has unsealed the state."""
+        state = State.read(ctx.request_state or "")
+        run = self.engine.runs.find(state.run_id, caller_of(ctx, self.transport).share)
+        if run is None:
+            return _unknown_run(state.run_id)
+        return await self._attend(ctx, run, WAIT_SECONDS, state)
+
+    async def _attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
+        """Attend to a run for so long, and tell what came of it, or how it stands."""
+        progress = _progress(ctx)
+        run.hear = None if progress is None else progress.add
+        run.expect(math.inf)
+        reply: Reply = _GONE
+        async with _beside(progress, ctx.request_context.request):
+            needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
+            if needed is not None and not run.handed_out:
+                run.expect(_STATE_SECONDS)
+            reply = needed or self._told(run)
+        return reply  # noqa: RET504 - the context may have ended what was in it
+
+    def _told(self, run: Run) -> wire.CallToolResult:
+        if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
+            self.engine.runs.drop(run)
+        if run.failure is not None:
+            return failure_reply(run.failure)
+        if run.result is not None:
+            return result_reply(self.engine.policy, run.result)
+        written = run.live.streams()
+        so_far = Result(
+            run_id=run.id,
+            language=run.language,
+            status="cancelled",
+            stdout=written.get("stdout", Output()),
+            stderr=written.get("stderr", Output()),
+        )
+        if run.is_over:
+            return result_reply(self.engine.policy, so_far)
+        ids = tuple(question.id for question in self.engine.desk.pending(run.id))
+        run.handed_out = True
+        hint = f"call wait_run with run_id {run.id}"
+        if ids and "queue" in self.engine.desk.channels:
+            hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
+        status: Status = "waiting" if ids else "running"
+        return result_reply(
+            self.engine.policy, so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint})
+        )
+
+
+def describe(tools: Tools) -> list[Tool]:
+    """The tools as a client is told of them."""
+    execute = _described(tools.execute_code, "Run code in a sandbox", _ACTS)
+    offered = [
+        execute,
+        _described(tools.wait_run, "Wait for a run", _ACTS),
+        _described(tools.cancel_run, "Cancel a run", _ACTS),
+        _described(tools.read_output, "Read output of a run", _READS),
+        _described(tools.search_tools, "Search tools that programs may call", _READS),
+        _described(tools.list_apis, "APIs that programs may call", _READS),
+        _described(tools.health, "Health of the sandbox", _READS),
+    ]
+    policy = tools.engine.policy
+    # The operator's numbers: what is asked above them is lowered to them without a word.
+    execute.description += (
+        f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
+        f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
+    )
+    if "python" in policy.languages:
+        execute.description += f" {tools.engine.runtimes['python'].packages}."
+    if policy.mounts:
+        execute.description += f" Files of the owner to read: {', '.join(mount.target for mount in policy.mounts)}."
+    return offered
+
+
+def _described(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
+    tool = Tool.from_function(function, title=title, annotations=annotations)
+    tool.parameters = lean(tool.parameters)
+    if tool.fn_metadata.output_schema is not None:
+        tool.fn_metadata.output_schema = lean(tool.fn_metadata.output_schema, opaque=_OPAQUE)
+    tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
+    tool.description = " ".join(tool.description.split())
+    return tool
+
+
+def _progress(ctx: Context[Any, Any]) -> Progress | None:
+    asked = "progress_token" in (ctx.request_context.meta or ())
+    return Progress(send=ctx.report_progress) if asked else None
+
+
+def _unknown_run(run_id: str) -> wire.CallToolResult:
+    return error_reply(
+        f"there is no run {run_id} of yours, or no longer", "hint: run the program again; results are kept for a while"
+    )
+
+
+@contextlib.asynccontextmanager
+async def _beside(progress: Progress | None, request: object) -> AsyncIterator[None]:
+    """What goes on beside a run: its progress is sent, and when its client goes, it ends. Often there is neither."""
+    if progress is None and not isinstance(request, HttpRequest):
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        if progress is not None:
+            tasks.start_soon(progress.report)
+        async with ended_with(request, tasks.cancel_scope):
+            yield
+        tasks.cancel_scope.cancel()

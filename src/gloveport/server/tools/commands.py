@@ -1,0 +1,209 @@
+"""The tools of commands, with the names and fields of coding-tools-mcp."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import mcp_types as wire
+from mcp.server.mcpserver import Context
+from pydantic import Field
+
+from gloveport.engine.caller import Caller
+from gloveport.errors import Denied
+from gloveport.server.caller import caller_of
+from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
+from gloveport.server.rendering.workspace_replies import refusal, reply
+from gloveport.server.tools.arguments import takes
+from gloveport.server.transports.disconnect import ended_with
+from gloveport.workspace.commands.answers import Answer, Verbosity, answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.command import Command, Stream
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.commands import (
+    CommandArguments,
+    OutputBytes,
+    Size,
+    Wait,
+    feed_command,
+    start_command,
+    terminal_size,
+)
+from gloveport.workspace_service.service import Fields, WorkspaceService
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)]
+
+_SETTLE_SECONDS: Final = 0.05
+"""After what was written to a command has had an effect, the rest of that is waited for so long."""
+
+_SIGNALS: Final = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "INT": signal.SIGINT}
+_DIAGNOSED: Final[Mapping[str, str]] = {
+    "network": "NETWORK_PERMISSION_REQUIRED",
+    "shell_expansion": "SHELL_EXPANSION_PERMISSION_REQUIRED",
+    "inline_script": "INLINE_SCRIPT_PERMISSION_REQUIRED",
+    "sensitive_env": "SECRET_ENV_REJECTED",
+}
+"""Gates of which clients expect a diagnosis too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandTools:
+    """The tools that work on commands; ``service`` is what they share."""
+
+    service: WorkspaceService
+
+    @takes(CommandArguments)
+    async def exec_command(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+        """Run a command of bash in the workspace, in a sandbox with nothing else of the host. After yield_time_ms it
+        goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
+        """
+        started = time.monotonic()
+        asked = CommandArguments(**arguments)
+        try:
+            command = await start_command(self.service, self._caller(ctx), asked)
+            at = begun_at(command)
+            try:
+                keep: Literal["keep", "close"] = "keep" if asked.tty or asked.keep_stdin else "close"
+                with contextlib.suppress(WorkspaceError):  # it is over, or has closed its input: the answer tells
+                    await self.service.sandboxes.commands.feed(command, asked.stdin, until=started, then=keep)
+                async with ended_with(ctx.request_context.request, command.scope):
+                    await _wait_for(command, started + asked.yield_time_ms / 1000, at if asked.tty else None)
+            except BaseException:  # the call was given up: nobody knows of the command
+                command.scope.cancel()
+                raise
+        except (WorkspaceError, Denied) as error:
+            return refusal(error, {"status": "failed", **_permission_request(error)})
+        fields = _fields(command, at, asked.max_output_bytes, asked.verbosity, asked.preview_bytes)
+        return _reply({**fields, "elapsed_ms": round(1000 * (time.monotonic() - started))})
+
+    async def write_stdin(  # noqa: PLR0913, PLR0917 - they are the tool's
+        self,
+        ctx: Context[Any, Any],
+        command_id: Id,
+        chars: str = "",
+        yield_time_ms: Wait = 10_000,
+        max_output_bytes: OutputBytes = 65_536,
+        verbosity: Verbosity | None = None,
+        preview_bytes: OutputBytes = 4096,
+        rows: Size = None,
+        columns: Size = None,
+    ) -> wire.CallToolResult:
+        """Write to a command, or, with no chars, wait for what it says. Character 3 is Ctrl-C. rows and columns size
+        its terminal.
+        """
+        try:
+            command = self._find(ctx, command_id)
+            at, deadline = begun_at(command), time.monotonic() + yield_time_ms / 1000
+            if (rows or columns) and command.console is not None and not command.is_over:
+                command.console.resize(*terminal_size(rows, columns))
+            if chars:
+                await feed_command(self.service, self._caller(ctx), command, chars, deadline)
+            await _wait_for(command, deadline, at)
+            if chars and not command.is_over:
+                await _wait_for(command, min(deadline, time.monotonic() + _SETTLE_SECONDS), None)
+        except WorkspaceError as error:
+            return refusal(error)
+        return _reply(_fields(command, at, max_output_bytes, verbosity, preview_bytes))
+
+    async def kill_command(
+        self,
+        ctx: Context[Any, Any],
+        command_id: Id,
+        signal: Literal["TERM", "KILL", "INT"] = "TERM",
+        wait_ms: Wait = 5000,
+        kill_wait_ms: Wait = 2000,
+        max_output_bytes: OutputBytes = 65_536,
+        verbosity: Verbosity | None = None,
+        preview_bytes: OutputBytes = 4096,
+    ) -> wire.CallToolResult:
+        """End a command and all that it started. What it said can still be read."""
+        try:
+            command = self._find(ctx, command_id)
+        except WorkspaceError as error:
+            return refusal(error)
+        at, commands = begun_at(command), self.service.sandboxes.commands
+        sent = await commands.kill(command, _SIGNALS[signal], wait_ms / 1000, kill_wait_ms / 1000)
+        fields = _fields(command, at, max_output_bytes, verbosity, preview_bytes)
+        fields |= {"killed": sent is not None and command.is_over, "evicted": False, "signal_sent": sent}
+        fields["status"] = _killed_status(command, sent)
+        return _reply(fields)
+
+    async def kill_session(
+        self, ctx: Context[Any, Any], session_id: Id, wait_ms: Wait = 5000, kill_wait_ms: Wait = 2000
+    ) -> wire.CallToolResult:
+        """The older name of kill_command."""
+        return await self.kill_command(ctx, session_id, wait_ms=wait_ms, kill_wait_ms=kill_wait_ms)
+
+    async def read_output(
+        self,
+        ctx: Context[Any, Any],
+        output_ref: Id,
+        stream: Stream | None = None,
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: OutputBytes = 4096,
+    ) -> wire.CallToolResult:
+        """Read what a command said, or output of a run that an answer cut, from byte offset on."""
+        if output_ref.startswith(PREFIX):
+            return self._run_page(output_ref, offset, limit)
+        try:
+            command_id, named = parsed_reference(output_ref, stream)
+            fields = page(self._find(ctx, command_id), named, offset, limit)
+        except WorkspaceError as error:
+            return refusal(error)
+        return reply(fields, texts.read_output(fields))
+
+    def _run_page(self, handle: str, offset: int, limit: int) -> wire.CallToolResult:
+        page = read_page(self.service.sandboxes.engine.archive, handle, offset, limit)
+        if page is None:
+            what, hint = not_kept(handle)
+            return refusal(WorkspaceError("NOT_FOUND", what, hint=hint))
+        return reply(page, page_text(page))
+
+    def _caller(self, ctx: Context[Any, Any]) -> Caller:
+        return caller_of(ctx, self.service.transport)
+
+    def _find(self, ctx: Context[Any, Any], command_id: str) -> Command:
+        return self.service.sandboxes.commands.find(command_id, self._caller(ctx).share)
+
+
+async def _wait_for(command: Command, deadline: float, at: Mapping[Stream, int] | None) -> None:
+    """Wait until a command is over, until then, or, with ``at``, until it has said more than that."""
+    while not command.is_over:
+        if at is not None and any(heard.whole > at[name] for name, heard in command.heard.items()):
+            return
+        if not await command.stirs(deadline - time.monotonic()):
+            return
+
+
+def _fields(
+    command: Command, at: Mapping[Stream, int], most_bytes: int, verbosity: Verbosity | None, preview_bytes: int
+) -> Answer:
+    return answer(command, at, most_bytes=most_bytes, verbosity=verbosity or "full", preview_bytes=preview_bytes)
+
+
+def _reply(fields: Fields) -> wire.CallToolResult:
+    return reply(fields, texts.command(fields))
+
+
+def _killed_status(command: Command, sent: str | None) -> str:
+    if not command.is_over:
+        return "terminating"
+    if sent is None or command.status == "exited":
+        return "exited"
+    return "killed" if "KILL" in sent else "terminated"
+
+
+def _permission_request(error: WorkspaceError | Denied) -> Fields:
+    if not isinstance(error, WorkspaceError) or error.code != "PERMISSION_REQUIRED":
+        return {}
+    asked = {"tool_name": "exec_command", "permission": error.details.get("permission"), "status": "required"}
+    reasons = error.details.get("reasons")
+    pointed = [
+        {"code": code, "severity": "error", "evidence": one["why"], "suggested_fix": one["instead"]}
+        for one in (reasons if isinstance(reasons, list) else [])
+        if isinstance(one, dict) and (code := _DIAGNOSED.get(str(one["permission"])))
+    ]
+    fields = {"permission_request": {**asked, "retryable": error.retryable}}
+    return {**fields, "diagnostics": pointed} if pointed else fields

@@ -1,0 +1,253 @@
+"""A client attends to a run: what the run asks a person, the client puts to them where it can; then comes the result.
+
+In the handshake protocols the client is asked while its request goes on. On 2026-07-28 its request ends with the
+questions, and comes again with the answers; the run waits meanwhile. What a client can't ask, or gives back before a
+person could have read it, is answered on the command line: the client gets a run id, once, and waits with that.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import anyio
+import mcp_types as wire
+from anyio.abc import TaskGroup
+from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from gloveport.approvals.desk import Desk
+from gloveport.approvals.question import Question, Scope, Verdict
+from gloveport.engine.runs import Need, Run
+from gloveport.errors import UpstreamError
+from gloveport.server.tools.sampling import answer_of, can_sample, params_of
+
+Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
+_Asked: TypeAlias = Question | Need
+
+_BY = "client"
+_SAME_TOOL = "For this once, or for the same again, whatever the arguments are"
+_SAME_CALL = (
+    "For this once, or for this very call again, until its time is over, where a permission for the session was asked "
+    "for; with `session` it is not asked about again in this session either"
+)
+_CAN_NOT_ASK = Verdict(allowed=False, by="the client can't ask, and there is no queue")
+_TOO_FAST_SECONDS = 1.0
+"""Nobody reads a question and declines it in less: it was the client that did."""
+_MOST_ROUNDS = 8
+"""Questions by which one call is answered on 2026-07-28. Clients give up after ten, and would lose the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What a client on 2026-07-28 has to bring back. The SDK seals it, and binds it to the tool and its arguments.
+
+    Attributes:
+        put: When the questions were put, by the monotonic clock.
+        rounds: Questions by which the call has been answered, these among them.
+        asked: Ids of what was asked: an answer to anything else, such as one that is sent again, means nothing.
+    """
+
+    run_id: str
+    put: float
+    rounds: int
+    asked: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str) -> "State":
+        """The state that was written as this text."""
+        run_id, put, rounds, *asked = text.split(" ")
+        return cls(run_id=run_id, put=float(put), rounds=int(rounds), asked=tuple(asked))
+
+    def __str__(self) -> str:
+        """As the client gets it."""
+        return " ".join((self.run_id, repr(self.put), str(self.rounds), *self.asked))
+
+
+@dataclass(kw_only=True)
+class Attendance:
+    """One request of a client about one run.
+
+    Attributes:
+        state: What the client has brought back, if it has.
+    """
+
+    ctx: Context[Any, Any]
+    run: Run
+    desk: Desk
+    state: State | None = None
+    _dialogs: dict[str, anyio.CancelScope] = field(default_factory=dict)
+    _given_back: set[str] = field(default_factory=set)
+
+    async def attend(self, seconds: float) -> wire.InputRequiredResult | None:
+        """Until the run is over, ``seconds`` are, or the run waits for what this client has to be told of.
+
+        A run of which nobody else knows ends with this, where it is cancelled.
+
+        Returns:
+            What the client has to answer first, where it is to be asked so.
+        """
+        self._take()
+        deadline = time.monotonic() + seconds
+        async with anyio.create_task_group() as tasks:
+            try:
+                asked = await self._until(deadline, tasks)
+            except BaseException:  # the request is over without an answer
+                if not self.run.handed_out:
+                    self.run.cancel()  # now, for dialogs of a client that has gone take seconds to close
+                raise
+            tasks.cancel_scope.cancel()
+        return self._input_required(asked) if asked else None
+
+    def _take(self) -> None:
+        """Take the answers that the client has come back with."""
+        if self.state is None:
+            return
+        responses: Mapping[str, wire.InputResponse] = self.ctx.input_responses or {}
+        for one in self._open():
+            given = responses.get(one.id)
+            if one.id not in self.state.asked:
+                continue
+            if isinstance(one, Question):
+                self._answer(one, given if isinstance(given, wire.ElicitResult) else None, self.state.put)
+            elif isinstance(given, wire.CreateMessageResult):
+                one.settle(answer_of(given, one.question))
+            else:
+                one.settle(_failed("it has given no answer"))
+
+    async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_Asked]:
+        while not self.run.is_over:
+            waiting = self._open()
+            self._withdraw({one.id for one in waiting})
+            if self._hand_over([one for one in waiting if isinstance(one, Question) and not self._can_ask(one)]):
+                return ()
+            fresh = [one for one in waiting if self._can_ask(one) and one.id not in self._dialogs]
+            if fresh and not self._is_handshake:
+                return self._round(fresh)
+            for one in fresh:
+                scope = self._dialogs[one.id] = anyio.CancelScope()
+                tasks.start_soon(self._put, one, scope)
+            if not await self.run.stirs(deadline - time.monotonic()):
+                break
+        return ()
+
+    def _open(self) -> list[_Asked]:
+        needs = [need for need in self.run.needs if not need.is_settled]  # which go away a little later
+        return [*needs, *self.desk.pending(self.run.id)]
+
+    @property
+    def _is_handshake(self) -> bool:
+        return self.ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+
+    def _can_ask(self, one: _Asked) -> bool:
+        if isinstance(one, Need):
+            return can_sample(self.ctx)
+        if not self.desk.asks_clients or one.id in self._given_back | self.run.queued:
+            return False
+        capabilities = self.ctx.client_capabilities
+        elicitation = None if capabilities is None else capabilities.elicitation
+        # A bare {} means forms.
+        return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+    def _withdraw(self, waiting: set[str]) -> None:
+        """Close the dialogs about what somebody else has answered."""
+        for asked, dialog in self._dialogs.items():
+            if asked not in waiting:
+                dialog.cancel()
+
+    def _hand_over(self, questions: Sequence[Question]) -> bool:
+        """Leave questions to the queue; tell whether the client has to be told of one. Without a queue they end here.
+
+        It is told of each once: who waits for a run again and again must not get its answer at once each time.
+        """
+        fresh = {question.id for question in questions} - self.run.queued
+        if "queue" in self.desk.channels:
+            self.run.queued |= fresh
+            return bool(fresh)
+        for question in questions:
+            self.desk.answer(question.id, _CAN_NOT_ASK)
+        return False
+
+    def _round(self, fresh: Sequence[_Asked]) -> Sequence[_Asked]:
+        """What to ask next: models before people, whom nobody else should have to wait for."""
+        if self.state is not None and self.state.rounds >= _MOST_ROUNDS:
+            return ()  # it gets the run's id, and begins again with that
+        return [one for one in fresh if isinstance(one, Need)] or fresh
+
+    async def _put(self, one: _Asked, dialog: anyio.CancelScope) -> None:
+        """Put a question to the client, in the handshake protocols, and take the answer."""
+        put = time.monotonic()
+        metadata = ServerMessageMetadata(related_request_id=self.ctx.request_id)
+        send = self.ctx.session.send_request
+        with dialog:
+            try:
+                if isinstance(one, Need):
+                    one.settle(
+                        answer_of(await send(_sample(one), wire.CreateMessageResult, metadata=metadata), one.question)
+                    )
+                else:
+                    self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), put)
+            except (MCPError, ValidationError) as error:  # it can't after all, or answers what is no answer
+                if isinstance(one, Need):
+                    one.settle(_failed(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
+                else:
+                    self._give_back(one)
+
+    def _answer(self, question: Question, given: wire.ElicitResult | None, put: float) -> None:
+        match given:
+            case wire.ElicitResult(action="accept", content={"allow": bool(allowed), **rest}):
+                scope: Scope = "once"
+                if allowed and rest.get("remember") in ("run", "session"):
+                    scope = "run" if rest["remember"] == "run" else "session"
+                self.desk.answer(question.id, Verdict(allowed=allowed, by=_BY, scope=scope))
+            case wire.ElicitResult(action="decline") if time.monotonic() - put >= _TOO_FAST_SECONDS:
+                self.desk.answer(question.id, Verdict(allowed=False, by=_BY))
+            case _:  # dismissed, or nobody has read it
+                self._give_back(question)
+
+    def _give_back(self, question: Question) -> None:
+        self._given_back.add(question.id)
+        self.run.stir()
+
+    def _input_required(self, asked: Sequence[_Asked]) -> wire.InputRequiredResult:
+        rounds = self.state.rounds + 1 if self.state else 1
+        ids = tuple(one.id for one in asked)
+        return wire.InputRequiredResult(
+            request_state=str(State(run_id=self.run.id, put=time.monotonic(), rounds=rounds, asked=ids)),
+            input_requests={one.id: _sample(one) if isinstance(one, Need) else _elicit(one) for one in asked},
+        )
+
+
+def _sample(need: Need) -> wire.CreateMessageRequest:
+    return wire.CreateMessageRequest(params=params_of(need.question))
+
+
+def _elicit(question: Question) -> wire.ElicitRequest:
+    text = "\n".join(filter(None, (question.text, f"about: {question.subject}", question.detail)))
+    return wire.ElicitRequest(params=wire.ElicitRequestFormParams(message=text, requested_schema=_form(question)))
+
+
+def _form(question: Question) -> dict[str, Any]:
+    """What a person fills in."""
+    scopes = ["once", "run", "session"] if question.session else ["once", "run"]
+    return {
+        "type": "object",
+        "properties": {
+            "allow": {"type": "boolean", "title": "Allow", "description": "Whether this may be done"},
+            "remember": {
+                "type": "string",
+                "title": "Remember",
+                "description": _SAME_CALL if question.is_permission else _SAME_TOOL,
+                "enum": scopes,
+                "default": "once",
+            },
+        },
+        "required": ["allow"],
+    }
+
+
+def _failed(why: str) -> UpstreamError:
+    return UpstreamError("client_failed", f"The client's model can't be asked: {why}.")

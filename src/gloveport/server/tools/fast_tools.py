@@ -1,0 +1,138 @@
+"""The tools of a workspace that need no SDK: those that read or write a little, and those that have a program run."""
+
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import mcp_types as wire
+from mcp.server.mcpserver.tools import Tool
+from pydantic import ValidationError
+
+from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work
+from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.workspace_replies import refusal, reply, unforeseen
+from gloveport.server.tools.arguments import without_nulls
+from gloveport.server.tools.files import FileTools
+from gloveport.server.tools.offer import with_error_shape
+from gloveport.server.tools.writing import WriteTools
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.reading import read_file
+from gloveport.workspace_service.service import WorkspaceService
+
+_SHORT_BYTES: Final = 1 << 18
+_LONG_SECONDS, _REST_SECONDS = 0.02, 1.0
+_LOCAL: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
+"""File systems that answer for themselves; others may wait for another host, and everybody with them."""
+
+_ASK_AGAIN: Final = frozenset({"OUTPUT_TOO_LARGE", "PATH_OUTSIDE_WORKSPACE", "SYMLINK_ESCAPE"})
+"""Refusals that the usual way may not repeat: of what is large, and of what lies in another mount."""
+
+Parse: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+
+_log = logging.getLogger(__name__)
+
+
+def fast_tools(service: WorkspaceService) -> Mapping[str, FastTool]:
+    """Those of its tools, by their names, that answer at once, or need no SDK."""
+    files = FileTools(service=service)
+    run = (files.search_text, files.git_status, files.git_diff, files.git_log, files.git_show, files.git_blame)
+    tools: dict[str, FastTool] = {function.__name__: _working(function) for function in run}
+    if _file_system(service.tree.root) in _LOCAL:
+        tools |= {"read_file": _reading(service), "apply_patch": _patching(service)}
+    return {name: _foreseen(name, tool) for name, tool in tools.items()}
+
+
+def _foreseen(name: str, tool: FastTool) -> FastTool:
+    """The tool, whose fault ends no session."""
+
+    def answer(call: FastCall) -> FastAnswer | Work | None:
+        try:
+            return tool(call)
+        except Exception as error:  # noqa: BLE001 - as in ``offer``
+            _log.exception("%s has failed", name)
+            return FastAnswer(unforeseen(name, error))
+
+    return answer
+
+
+def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> FastTool:
+    """A tool that has a program run."""
+    parse, foreseen = _parser(function), with_error_shape(function)
+
+    def begin(call: FastCall) -> Work | None:
+        given = parse(call.arguments)
+        return None if given is None else partial(foreseen, **given)
+
+    return begin
+
+
+def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -> Parse:
+    """Reads the arguments of a tool; None where they are not right, or others than ``names`` are among them."""
+    tool = Tool.from_function(function, structured_output=False)
+    named = frozenset(tool.parameters["properties"])
+    known = names or named
+    parsed: Callable[[dict[str, Any]], dict[str, Any]] = tool.fn_metadata.validate_arguments
+
+    def parse(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        given = without_nulls(arguments)
+        if not arguments.keys() <= named or not given.keys() <= known:
+            return None
+        try:
+            return parsed(given)
+        except ValidationError:
+            return None
+
+    return parse
+
+
+def _reading(service: WorkspaceService) -> FastTool:
+    parse = _parser(FileTools(service=service).read_file)
+    tree = service.tree.within_one_mount()
+
+    def read(call: FastCall) -> FastAnswer | None:
+        given = parse(call.arguments)
+        if given is None:
+            return None
+        given.pop("encoding", None)
+        try:
+            fields = service.clean(read_file(tree, **given, file_bytes=_SHORT_BYTES))
+        except WorkspaceError as error:
+            return None if error.code in _ASK_AGAIN else FastAnswer(refusal(error))
+        return FastAnswer(reply(fields, texts.read_file(fields)))
+
+    return read
+
+
+def _patching(service: WorkspaceService) -> FastTool:
+    """Not for a while after the disk has taken long: everybody would wait for it."""
+    tools = WriteTools(service=service)
+    parse = _parser(tools.apply_patch, frozenset({"patch"}))
+    again = 0.0
+
+    def patch(call: FastCall) -> FastAnswer | None:
+        nonlocal again
+        given = parse(call.arguments)
+        started = time.monotonic()
+        if given is None or started < again:
+            return None
+        answer = tools.patch_now(call.caller, call.request, given["patch"])
+        if time.monotonic() - started > _LONG_SECONDS:
+            again = time.monotonic() + _REST_SECONDS
+        return answer
+
+    return patch
+
+
+def _file_system(root: Path) -> str:
+    """The kind of file system that a directory lies in; empty where that is not known."""
+    device = root.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        words, _, rest = line.partition(" - ")
+        if words.split()[2] == number:
+            return rest.split()[0]
+    return ""

@@ -1,0 +1,123 @@
+"""``server_info`` and ``check_exec_environment``: what a client should know before it begins."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from pydantic import JsonValue
+
+from gloveport.model import SCRATCH
+from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
+from gloveport.policy.modes import stance
+from gloveport.server.caller import caller_of
+from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.workspace_replies import reply
+from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
+from gloveport.workspace.files.listing import list_dir
+from gloveport.workspace_service.service import WorkspaceService
+
+TITLE: Final = "Gloveport"
+
+_TMP: Final = "allowed"
+"""Each command has a /tmp of its own."""
+
+_INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformationTools:
+    """The tools that tell what is there; ``names`` are those of all tools."""
+
+    service: WorkspaceService
+    version: str
+    names: list[str]
+
+    async def server_info(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+        """The workspace, the mode, the limits, and the permissions that hold."""
+        service, settings = self.service, self.service.settings
+        permits: JsonValue = [
+            {"id": one.id, "permission": one.request.gate, "scope": one.scope, "subject": one.request.subject}
+            for one in service.permissions.permits_of(caller_of(ctx, service.transport).share)
+        ]
+        fields = {
+            **await self._common(),
+            "server": "gloveport",
+            "title": TITLE,
+            "version": self.version,
+            "supported_protocol_versions": [*SUPPORTED_PROTOCOL_VERSIONS],
+            "endpoint_path": "/mcp",
+            "auth_enabled": False,  # over HTTP the kernel says who calls: there is nothing to send
+            "annotation_override": None,
+            "dangerously_skip_all_permissions": settings.mode == "dangerous",
+            "exec_policy": {
+                "shell_expansion": _stance_text(settings, "shell_expansion"),
+                "inline_script": _stance_text(settings, "inline_script"),
+                "global_tmp_write": _TMP,
+                "secret_env_filter": "enabled",
+            },
+            "shell_env_inherit": "core",
+            "shell_env_include_only": [*settings.inherit],
+            "shell_env_exclude": [],
+            "project_context": {
+                "root_instruction_files": await to_thread.run_sync(self._instruction_files),
+                "nested_instruction_files": [],
+                "warnings": [],
+            },
+            "permissions": {gate: stance(settings, gate) for gate in GATES},
+            "grants": permits,
+            "output_retention": {
+                "buffer_bytes_per_stream": HEAD_BYTES + TAIL_BYTES,
+                "head_bytes_per_stream": HEAD_BYTES,
+                "completed_command_ttl_seconds": 300,
+                "max_retained_completed_commands": 32,
+            },
+            "tools": self.names,
+            "tool_count": len(self.names),
+        }
+        return reply(fields, texts.server_info(fields))
+
+    async def check_exec_environment(self) -> wire.CallToolResult:
+        """What commands find in their sandbox."""
+        fields = await self._common()
+        return reply(fields, texts.environment(fields))
+
+    def _instruction_files(self) -> list[JsonValue]:
+        """Names alone: what they say is for who reads them as files of the workspace, not an instruction of ours."""
+        listed = list_dir(self.service.tree, ".", max_depth=1, max_entries=10_000, include=frozenset(), sort="name")
+        return [entry["path"] for entry in listed["entries"] if entry["name"].upper() in _INSTRUCTIONS]
+
+    async def _common(self) -> dict[str, Any]:
+        sandboxes, settings = self.service.sandboxes, self.service.settings
+        warnings = (await sandboxes.look()).warnings()
+        workers = sandboxes.workers
+        ran = await workers.run(("true",))
+        abi = workers.walls.landlock if workers.walls and ran.exit_code == 0 else 0
+        return {
+            "workspace": sandboxes.target,
+            "permission_mode": settings.mode,
+            "network_allowed": stance(settings, "network") == "allow" or bool(settings.hosts),
+            "global_tmp_write": _TMP,
+            "runtime_dir": SCRATCH,
+            "home": SCRATCH,
+            "tmpdir": SCRATCH,
+            "cache_dir": "/cache" if settings.caches else "",
+            "landlock_enabled": abi > 0,
+            "landlock_abi": abi,
+            "landlock": {"available": abi > 0, "abi_version": abi, "enabled": abi > 0},
+            "workspace_mutation_policy": {
+                "mode": "unrestricted",
+                "write_paths": [],
+                "enforced": True,
+                "enforced_by": "mounts",
+                "structured_write_tools": ["apply_patch", "apply_changes", "undo_patch"],
+                "warnings": warnings,
+            },
+            "warnings": warnings,
+        }
+
+
+def _stance_text(settings: WorkspacePolicy, gate: Gate) -> str:
+    return "allowed" if stance(settings, gate) == "allow" else "blocked"

@@ -1,0 +1,105 @@
+"""The tools of a workspace as a client is told of them."""
+
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, ParamSpec, TypeAlias, TypeVar
+
+import mcp_types as wire
+from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
+
+from gloveport.server.rendering.workspace_replies import unforeseen
+from gloveport.server.tools.commands import CommandTools
+from gloveport.server.tools.files import FileTools
+from gloveport.server.tools.information import InformationTools
+from gloveport.server.tools.permission import PermissionTool
+from gloveport.server.tools.schema import lean
+from gloveport.server.tools.writing import WriteTools
+from gloveport.workspace_service.service import WorkspaceService
+
+Answer: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
+Function: TypeAlias = Callable[..., Awaitable[Answer]]
+Arguments = ParamSpec("Arguments")
+Reply = TypeVar("Reply")
+
+_log = logging.getLogger(__name__)
+
+INSTRUCTIONS: Final = (
+    " A workspace of the owner is open: read and search it, change files with apply_patch or apply_changes, run"
+    " commands with exec_command. Paths are relative to it. What is refused with PERMISSION_REQUIRED,"
+    " request_permissions asks for."
+)
+
+_READS: Final = wire.ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_WRITES: Final = wire.ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
+)
+_RUNS: Final = wire.ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+)
+_FEEDS: Final = wire.ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+
+
+def describe(service: WorkspaceService, version: str) -> list[Tool]:
+    """The tools, in the order in which they are listed."""
+    names: list[str] = []
+    files, writes, commands = FileTools(service=service), WriteTools(service=service), CommandTools(service=service)
+    permission = PermissionTool(service=service)
+    about = InformationTools(service=service, version=version, names=names)
+    offered: list[tuple[Function, str, wire.ToolAnnotations]] = [
+        (about.server_info, "Server info", _READS),
+        (about.check_exec_environment, "Check exec environment", _READS),
+        (files.read_file, "Read file", _READS),
+        (files.list_dir, "List directory", _READS),
+        (files.list_files, "List files", _READS),
+        (files.search_text, "Search text", _READS),
+        (writes.apply_patch, "Apply patch", _WRITES),
+        (writes.apply_changes, "Apply changes", _WRITES),
+        (writes.undo_patch, "Undo patch", _WRITES),
+        (commands.exec_command, "Execute command", _RUNS),
+        (commands.write_stdin, "Write stdin", _FEEDS),
+        (commands.kill_command, "Kill command", _WRITES),
+        (commands.kill_session, "Kill session", _WRITES),
+        (commands.read_output, "Read output", _READS),
+        (files.git_status, "Git status", _READS),
+        (files.git_diff, "Git diff", _READS),
+        (files.git_log, "Git log", _READS),
+        (files.git_show, "Git show", _READS),
+        (files.git_blame, "Git blame", _READS),
+        (files.view_image, "View image", _READS),
+        (permission.request_permissions, "Request permissions", _FEEDS),
+    ]
+    names += [function.__name__ for function, _, _ in offered]
+    return [_make_tool(*one) for one in offered]
+
+
+def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:
+    tool = Tool.from_function(with_error_shape(function), title=title, annotations=annotations, structured_output=False)
+    tool.parameters = lean(tool.parameters)
+    tool.description = " ".join(tool.description.split())
+    return tool
+
+
+def with_error_shape(
+    function: Callable[Arguments, Awaitable[Reply]],
+) -> Callable[Arguments, Awaitable[Reply | wire.CallToolResult]]:
+    """The tool, whose answer to what nobody has foreseen has the shape of all its errors."""
+
+    @functools.wraps(function)
+    async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Reply | wire.CallToolResult:
+        try:
+            return await function(*args, **kwargs)
+        except MCPError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the client gets an answer of the shape that it knows, the log a fault
+            _log.exception("%s has failed", function.__name__)
+            return unforeseen(function.__name__, error)
+
+    answer.__dict__["__signature__"] = inspect.signature(function)  # of a method, without ``self``
+    return answer

@@ -1,0 +1,233 @@
+"""``request_permissions``: the owner is asked whether something may pass a gate, in their client or in the queue."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from pydantic import Field, JsonValue, ValidationError
+
+from gloveport.approvals.question import Verdict
+from gloveport.engine.runs import Run
+from gloveport.errors import Denied
+from gloveport.limits.faults import first_faults
+from gloveport.model.workspace import Gate, RunCommand, WriteFiles
+from gloveport.policy.gates import open_needs
+from gloveport.policy.modes import stance
+from gloveport.policy.subjects import permission_subject
+from gloveport.server.caller import caller_of
+from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.workspace_replies import refusal, reply
+from gloveport.server.tools.arguments import without_nulls
+from gloveport.server.tools.elicitation import Attendance, State
+from gloveport.server.tools.writing import ChangesArguments, PatchArguments
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.approval_text import command_detail, question_text, write_detail
+from gloveport.workspace_service.commands import CommandArguments, make_action
+from gloveport.workspace_service.permissions import GrantScope, PermissionRequest, Permit
+from gloveport.workspace_service.service import WorkspaceService
+from gloveport.workspace_service.write_actions import changes_action, changes_text, patch_action
+
+Target: TypeAlias = Literal["exec_command", "apply_patch", "apply_changes"]
+_Status: TypeAlias = Literal["granted", "denied", "waiting", "unsupported"]
+_WAIT_SECONDS: Final = 50.0
+_MOST_ASKING: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlannedCall:
+    """The call that is asked about: what it would do, and what a person is shown of it."""
+
+    action: RunCommand | WriteFiles
+    detail: Callable[[], str]
+
+
+@dataclass(eq=False, kw_only=True)
+class _PendingRequest:
+    """A run that asks. ``permit``: what came of it, once, however many calls have waited for it."""
+
+    run: Run
+    request: PermissionRequest
+    permit: Permit | None = None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the answer came so long ago that it holds no more, though nobody has come for it."""
+        return self.run.is_over and time.monotonic() - self.run.ended > self.request.seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermissionTool:
+    """The tool that asks."""
+
+    service: WorkspaceService
+    _pending: dict[str, _PendingRequest] = field(default_factory=dict)
+    """Runs that ask, by their ids."""
+
+    async def request_permissions(  # noqa: PLR0911 - they are the tool's
+        self,
+        ctx: Context[Any, Any],
+        tool_name: Target,
+        permission: Gate,
+        reason: Annotated[str, Field(min_length=1, max_length=2000)],
+        arguments: dict[str, Any],
+        scope: GrantScope = "once",
+        ttl_seconds: Annotated[int, Field(ge=1, le=3600)] = 300,
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        """Ask the owner to permit a call that was refused with PERMISSION_REQUIRED: the same tool and arguments. If no
+        answer is there yet, call this again.
+        """
+        caller = caller_of(ctx, self.service.transport)
+        if ctx.request_state is not None:
+            state = State.read(ctx.request_state)
+            known = self._pending.get(state.run_id)
+            if known is None or known.request.owner != caller.share:
+                return refusal(WorkspaceError("NOT_FOUND", "nothing is asked for under this name any more"))
+            return await self._attend(ctx, known, state)
+        try:
+            call = await self._plan(tool_name, arguments)
+        except (WorkspaceError, ValidationError) as error:
+            return refusal(error if isinstance(error, WorkspaceError) else _invalid(error))
+        request = PermissionRequest(
+            owner=caller.share,
+            caller=caller.name,
+            session=caller.session,
+            gate=permission,
+            subject=permission_subject(permission, call.action),
+            scope=scope,
+            seconds=ttl_seconds,
+        )
+        policy = self.service.settings
+        if permission not in {need.gate for need in open_needs(policy, call.action.needs)}:
+            return _outcome(request, "granted", "It needs no such permission.")
+        if stance(policy, permission) == "deny":
+            self.service.permissions.deny(request, "policy")
+            return _outcome(request, "denied", "Nobody can permit it here.")
+        if not self.service.permissions.desk.channels:
+            self.service.permissions.deny(request, "nobody to ask")
+            return _outcome(request, "unsupported", "There is nobody who could be asked.")
+        if permit := self._find_permit(request):
+            return _outcome(request, "granted", "It is permitted already.", permit)
+        try:
+            pending = self._find_pending(request) or self._start_asking(request, call, reason)
+        except Denied as denial:
+            self.service.permissions.deny(request, denial.code)
+            return _denial_reply(denial)
+        return await self._attend(ctx, pending)
+
+    def _find_permit(self, request: PermissionRequest) -> Permit | None:
+        """A permission that holds for this, and for as long."""
+        held = [
+            one for one in self.service.permissions.permits_of(request.owner) if one.request.subject == request.subject
+        ]
+        return next((one for one in held if one.scope in {request.scope, "session"}), None)
+
+    def _find_pending(self, request: PermissionRequest) -> _PendingRequest | None:
+        """The run that asks for this already."""
+        for pending in [*self._pending.values()]:
+            if (pending.request.owner, pending.request.subject) == (request.owner, request.subject):
+                if not pending.is_stale:
+                    return pending
+                del self._pending[pending.run.id]
+        return None
+
+    def _start_asking(self, request: PermissionRequest, call: _PlannedCall, reason: str) -> _PendingRequest:
+        work = partial(
+            self.service.permissions.ask,
+            request=request,
+            text=question_text([request.gate], call.action, reason),
+            detail=call.detail(),
+        )
+        if len(self._pending) >= _MOST_ASKING:
+            self._pending.pop(next(iter(self._pending))).run.cancel()
+        pending = _PendingRequest(
+            run=self.service.sandboxes.engine.runs.begin(request.owner, "shell", work), request=request
+        )
+        self._pending[pending.run.id] = pending
+        return pending
+
+    async def _attend(
+        self, ctx: Context[Any, Any], pending: _PendingRequest, state: State | None = None
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        run, request = pending.run, pending.request
+        run.handed_out = True  # it goes on when the request is over: the queue is for those who take their time
+        desk = self.service.permissions.desk
+        needed = await Attendance(ctx=ctx, run=run, desk=desk, state=state).attend(_WAIT_SECONDS)
+        if needed is not None:
+            return needed
+        if not run.is_over:
+            ids = " ".join(one.id for one in desk.pending(run.id))
+            return _outcome(
+                request,
+                "waiting",
+                f"The owner has to say: gloveport approvals approve {ids}. Tell them, then call this again.",
+            )
+        self._pending.pop(run.id, None)
+        if isinstance(run.failure, Denied):
+            return _denial_reply(run.failure)
+        if run.failure is not None:
+            raise run.failure
+        if run.result is None:
+            return _outcome(request, "denied", "The question was withdrawn.")
+        verdict = Verdict.model_validate(run.result.value)
+        if not verdict.allowed:
+            return _outcome(request, "denied", f"The owner has not permitted it ({verdict.by}).")
+        pending.permit = pending.permit or self.service.permissions.grant(request, verdict, run.id)
+        words = f"Call the tool again within {request.seconds:g} s; scope {pending.permit.scope}."
+        return _outcome(request, "granted", words, pending.permit)
+
+    async def _plan(self, tool: Target, arguments: Mapping[str, Any]) -> _PlannedCall:
+        """What would be done.
+
+        Raises:
+            WorkspaceError, ValidationError: The arguments are not that tool's.
+        """
+        arguments, tree = without_nulls(arguments), self.service.tree
+        if tool == "exec_command":
+            asked = CommandArguments.model_validate(arguments)
+            command, _ = await make_action(self.service, asked)
+            return _PlannedCall(action=command, detail=partial(command_detail, command, asked.env or {}, asked.stdin))
+        if tool == "apply_patch":
+            patch = PatchArguments.model_validate(arguments).patch
+            write = await to_thread.run_sync(patch_action, tree, patch)
+            return _PlannedCall(action=write, detail=partial(write_detail, write, patch))
+        changes = ChangesArguments.model_validate(arguments).changes
+        write = await to_thread.run_sync(changes_action, tree, changes)
+        return _PlannedCall(action=write, detail=lambda: write_detail(write, changes_text(changes)))
+
+
+def _outcome(
+    request: PermissionRequest, status: _Status, message: str, permit: Permit | None = None
+) -> wire.CallToolResult:
+    """What became of a request. A refusal has the shape of every refusal, besides."""
+    expires = datetime.now(UTC) + timedelta(seconds=permit.expires - time.monotonic() if permit else 0)
+    scope = permit.scope if permit else request.scope
+    fields: dict[str, JsonValue] = {
+        "status": status,
+        "message": message,
+        "grant_id": permit.id if permit else None,
+        "expires_at": expires.isoformat(timespec="seconds") if permit else None,
+        "constraints": {"permission": request.gate, "scope": scope, "subject": request.subject},
+        "warnings": [],
+    }
+    if status in {"granted", "waiting"}:
+        return reply(fields, texts.permission(fields))
+    code = "ELICITATION_UNSUPPORTED" if status == "unsupported" else "PERMISSION_REQUIRED"
+    return refusal(
+        WorkspaceError(code, message, hint="do it another way", details={"permission": request.gate}), fields
+    )
+
+
+def _denial_reply(denial: Denied) -> wire.CallToolResult:
+    return refusal(denial, {"status": "denied", "grant_id": None, "expires_at": None})
+
+
+def _invalid(error: ValidationError) -> WorkspaceError:
+    (first,) = first_faults(error)
+    where = ".".join(map(str, first["loc"]))
+    return WorkspaceError("INVALID_ARGUMENT", f"arguments.{where}: {first['msg']}")

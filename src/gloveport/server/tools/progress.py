@@ -1,0 +1,57 @@
+"""Progress of one run: its output as it comes, and a sign of life while it is silent.
+
+A client shows these lines and a slow one must not stop the run: what it has no time for is left out, the answer has it.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from gloveport.server.rendering.plain_stream import PlainStream
+
+HEARTBEAT_SECONDS = 5.0
+"""Clients give up on a call that is silent for long."""
+
+_PAUSE_SECONDS = 0.1
+_MESSAGE_CHARACTERS = 2000
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """Collects output and sends it on, at most ten times a second.
+
+    Attributes:
+        send: Takes the seconds since the start, a total that is not known, and a message.
+    """
+
+    send: Callable[[float, None, str], Awaitable[None]]
+    _streams: dict[str, PlainStream] = field(default_factory=dict)
+    _pending: str = ""
+    _line: anyio.Event = field(default_factory=anyio.Event)
+    _started: float = field(default_factory=time.monotonic)
+
+    def add(self, stream: str, text: str) -> None:
+        """Take a piece of output."""
+        text = self._streams.setdefault(stream, PlainStream()).feed(text)
+        self._pending += text
+        if len(self._pending) > _MESSAGE_CHARACTERS:
+            self._pending = f"[…]{self._pending[-_MESSAGE_CHARACTERS:]}"
+        if "\n" in text:
+            self._line.set()
+
+    async def report(self) -> None:
+        """Send until cancelled."""
+        while True:
+            with anyio.move_on_after(HEARTBEAT_SECONDS):
+                await self._line.wait()
+            elapsed = time.monotonic() - self._started
+            await self.send(elapsed, None, self._take() or f"running for {elapsed:.0f} s")
+            await anyio.sleep(_PAUSE_SECONDS)
+
+    def _take(self) -> str:
+        """The lines that are complete; after a long silence also the beginning of one."""
+        lines, newline, rest = self._pending.rpartition("\n")
+        self._pending, self._line = (rest, anyio.Event()) if newline else ("", anyio.Event())
+        return lines if newline else rest

@@ -1,0 +1,154 @@
+"""The tools that change files: what they would do is decided and written down first."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from gloveport.engine.caller import Caller
+from gloveport.errors import Denied
+from gloveport.model.workspace import Change as PathChange
+from gloveport.model.workspace import WriteFiles
+from gloveport.server.caller import caller_of
+from gloveport.server.fast_path import FastAnswer
+from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.workspace_replies import clean_refusal, reply
+from gloveport.server.tools.arguments import takes
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.patch import parsing
+from gloveport.workspace.patch.parsing import MAX_CHANGES, Change
+from gloveport.workspace.patch.writer import WriteOptions, WriteResult
+from gloveport.workspace_service.hooks import run_hooks
+from gloveport.workspace_service.service import WorkspaceService
+from gloveport.workspace_service.write_actions import (
+    changes_action,
+    make_action,
+    patch_action,
+    path_changes,
+    undo_action,
+)
+
+Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]
+
+_SHORT: Final = 1 << 13
+_FEW, _DEEP = 8, 32
+_SHORT_BYTES: Final = 1 << 18
+
+
+class PatchArguments(BaseModel):
+    """What ``apply_patch`` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    patch: Annotated[str, Field(min_length=1)]
+    dry_run: bool = False
+    idempotency_key: Key = None
+
+
+class ChangesArguments(BaseModel):
+    """What ``apply_changes`` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    changes: Annotated[list[Change], Field(max_length=MAX_CHANGES)]
+    dry_run: bool = False
+    idempotency_key: Key = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteTools:
+    """The tools that write; ``service`` is what they share."""
+
+    service: WorkspaceService
+
+    @takes(PatchArguments)
+    async def apply_patch(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+        """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
+        `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
+        """
+        asked = PatchArguments(**arguments)
+        order = WriteOptions(dry_run=asked.dry_run, idempotency_key=asked.idempotency_key)
+        action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
+        return await self._write(ctx, action, partial(self.service.writer.apply_patch, asked.patch, order), order)
+
+    @takes(ChangesArguments)
+    async def apply_changes(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+        """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
+        Content is whole lines.
+        """
+        asked = ChangesArguments(**arguments)
+        order = WriteOptions(dry_run=asked.dry_run, idempotency_key=asked.idempotency_key)
+        action = to_thread.run_sync(changes_action, self.service.tree, asked.changes)
+        return await self._write(ctx, action, partial(self.service.writer.apply_changes, asked.changes, order), order)
+
+    async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+        """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
+        action = to_thread.run_sync(undo_action, self.service.writer)
+        return await self._write(ctx, action, self.service.writer.undo, WriteOptions())
+
+    def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
+        """``apply_patch`` without waiting for anybody but the disk; None where that is no way.
+
+        It is none for what is large, does not fit or has to be asked about, while somebody else writes, and where
+        hooks run on what was written. The answer need not wait until what was replaced has been cleared away.
+        """
+        service = self.service
+        if len(patch) >= _SHORT or service.settings.hooks:
+            return None
+        with ExitStack() as stack:
+            try:
+                operations = parsing.parse_patch(patch)
+                if not _is_little(changes := path_changes(operations)):
+                    return None
+                apply = stack.enter_context(service.writer.stage_at_once(operations, _SHORT_BYTES))
+            except (BlockingIOError, WorkspaceError):
+                return None
+            admission = service.admit_now(caller, make_action(service.tree, changes, patch), request)
+            if admission is None:
+                return None
+            try:
+                with admission as ending:
+                    outcome = apply()
+                    ending.fields["written"] = _written_paths(outcome)
+            except (WorkspaceError, Denied) as error:
+                return FastAnswer(clean_refusal(service, error))
+            fields = service.clean(outcome.answer)
+            return FastAnswer(reply(fields, texts.write_result(fields)), stack.pop_all().close)
+
+    async def _write(
+        self,
+        ctx: Context[Any, Any],
+        wanted: Awaitable[WriteFiles],
+        work: Callable[[], WriteResult],
+        order: WriteOptions,
+    ) -> wire.CallToolResult:
+        """Do a write, which is decided and written down first."""
+        service = self.service
+        try:
+            action = await wanted
+            if order.dry_run:
+                outcome = await to_thread.run_sync(work)
+            else:
+                async with service.admit(caller_of(ctx, service.transport), action, ctx.request_id) as ending:
+                    outcome = await to_thread.run_sync(work)
+                    ending.fields["written"] = _written_paths(outcome)
+        except (WorkspaceError, Denied) as error:
+            return clean_refusal(service, error)
+        fields = service.clean(await run_hooks(service, outcome))
+        return reply(fields, texts.write_result(fields))
+
+
+def _is_little(changes: Sequence[PathChange]) -> bool:
+    """Whether to look at all of its paths, and at what is said about each directory above them, takes no time."""
+    return len(changes) <= _FEW and all(change.path.count("/") < _DEEP for change in changes)
+
+
+def _written_paths(outcome: WriteResult) -> list[JsonValue]:
+    """Paths of the files that a write has changed or made, or that are gone."""
+    return [*outcome.written, *outcome.deleted]

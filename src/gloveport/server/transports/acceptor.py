@@ -1,0 +1,68 @@
+"""Accepts connections of the user who started the server and of root, many at a time, and closes all others unread.
+
+The event loop's own way accepts them one by one, stops for good where it meets certain errors, and would have the
+kernel's table of sockets read once for each.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from gloveport.server.transports.peers import peer_uids
+
+_AT_ONCE: Final = 64
+_PAUSE_SECONDS: Final = 0.1
+
+_log = logging.getLogger(__name__)
+
+
+async def accept_connections(listener: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+    """Accept until cancelled. Who comes where no descriptor is left waits in the kernel's queue.
+
+    Args:
+        listener: It does not block.
+        make_protocol: Makes what speaks on one connection.
+    """
+    loop, trusted = asyncio.get_running_loop(), {os.geteuid(), 0}
+    while True:
+        await anyio.wait_readable(listener)
+        try:
+            connections = _accept_some(listener)
+            uids = peer_uids([(one.getpeername(), one.getsockname()) for one in connections])
+        except OSError as error:
+            _log.warning("no connection can be accepted just now: %s", error.strerror)
+            await anyio.sleep(_PAUSE_SECONDS)
+            continue
+        wanted = []
+        for connection, uid in zip(connections, uids, strict=True):
+            if uid in trusted:
+                wanted.append(loop.connect_accepted_socket(make_protocol, connection))
+            else:
+                connection.close()
+        await asyncio.gather(*wanted, return_exceptions=True)
+
+
+def _accept_some(listener: socket.socket) -> list[socket.socket]:
+    """Those who wait, as far as there are descriptors for them.
+
+    Raises:
+        OSError: There is none even for the first.
+    """
+    connections: list[socket.socket] = []
+    while len(connections) < _AT_ONCE:
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            break
+        except OSError:
+            if not connections:
+                raise
+            break
+        connection.setblocking(False)  # noqa: FBT003 - its only argument
+        connections.append(connection)
+    return connections

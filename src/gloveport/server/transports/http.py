@@ -1,0 +1,168 @@
+"""Serves clients over streamable HTTP, on the loopback interface alone, to the user who started it and to root.
+
+The SDK refuses a foreign Host or Origin header, so no web page reaches this port by a name of its own (DNS rebinding).
+Another user's connection is dropped before a byte of it is read.
+"""
+
+import asyncio
+import errno
+import functools
+import logging
+import resource
+import socket
+from collections.abc import Callable
+from signal import Signals
+from typing import Any, cast
+
+import h11
+import uvicorn
+from mcp.server import MCPServer
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from gloveport.errors import ConfigError
+from gloveport.server.process.signals import on_end_signal
+from gloveport.server.transports.acceptor import accept_connections
+from gloveport.server.transports.message_limit import MessageLimit
+from gloveport.server.transports.overload import RequestLimit
+
+HOST = "127.0.0.1"
+_PATH = "/mcp"
+_GRACE_SECONDS = 1
+_MOST_CONNECTIONS = 1024
+_MOST_WAITING = 4096  # connections that the kernel keeps until they are accepted
+_MOST_SESSIONS = 64
+_REQUEST_SECONDS = 10
+_ESCAPED = 6  # most bytes of JSON that one byte of a program becomes
+_REST_BYTES = 64 * 1024  # most of a request besides its program
+
+
+class _Connection(H11Protocol):
+    """One connection, whose requests come whole soon after they have begun."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    quiet_since: float = 0.0
+    """When it was opened, or its last answer was complete."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take it, in the place of one that asks for nothing where there are too many."""
+        others = cast("set[_Connection]", self.connections)
+        quiet = [one for one in others if one.is_quiet] if len(others) >= _most_connections() else []
+        if quiet:
+            min(quiet, key=lambda one: one.quiet_since).transport.abort()
+        super().connection_made(cast("asyncio.Transport", transport))
+        self.quiet_since = self.loop.time()
+        self._await_request()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it has no whole head of a request to which the answer is not complete."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come."""
+        super().data_received(data)
+        if self.conn.their_state in {h11.IDLE, h11.SEND_BODY}:
+            self._await_request()
+        else:
+            self._cancel_deadline()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        self.quiet_since = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tidy up."""
+        self._cancel_deadline()
+        super().connection_lost(exc)
+
+    def _await_request(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class _Server(uvicorn.Server):
+    """Has its connections accepted by ``acceptor``."""
+
+    _accepting: asyncio.Task[None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets=[])
+        (listener,) = sockets or []
+        config, server_state = self.config, self.server_state
+        make = functools.partial(_Connection, config, server_state, self.lifespan.state)
+        self._accepting = asyncio.create_task(accept_connections(listener, make))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more."""
+        self._accepting.cancel()
+        await asyncio.wait([self._accepting])
+        await super().shutdown(sockets)
+
+
+def _most_connections() -> int:
+    """A part of the descriptors that we may have: the rest is for the work that is asked for."""
+    return min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+
+
+async def serve_http(
+    server: MCPServer[Any], port: int, *, code_bytes: int, ready: Callable[[str], None]
+) -> list[Signals]:
+    """Serve until a signal comes; return the signals.
+
+    Args:
+        server: What to serve.
+        port: 0 takes any that is free.
+        code_bytes: The largest program that can be asked for.
+        ready: Called with the address once connections are taken.
+
+    Raises:
+        ConfigError: The port can't be had.
+    """
+    with _listen(port) as listener:
+        most_bytes = _ESCAPED * code_bytes + _REST_BYTES
+        app = server.streamable_http_app(
+            host=HOST, streamable_http_path=_PATH, max_sessions=_MOST_SESSIONS, max_request_body_size=most_bytes
+        )
+        sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
+        web = _Server(
+            uvicorn.Config(
+                RequestLimit(app=MessageLimit(app, most_bytes), is_session=sessions.__contains__),
+                http=_Connection,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # a header is no address
+                ws="none",
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
+
+        def stop() -> None:
+            logging.disable(logging.ERROR)  # to cut off connections is routine now, and each would be reported
+            web.should_exit = True
+
+        with on_end_signal(stop) as came:
+            ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
+            await web.serve(sockets=[listener])
+    return came
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        listener = socket.create_server((HOST, port))
+    except OSError as error:
+        reason = "it is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        raise ConfigError(f"can't listen on port {port} of {HOST}: {reason}", hint="choose another --port") from error
+    listener.listen(_MOST_WAITING)
+    listener.setblocking(False)  # noqa: FBT003 - its only argument
+    # Connections inherit it. An answer is several small writes, and each would wait up to 40 ms for the one before it.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

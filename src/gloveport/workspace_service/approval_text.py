@@ -1,0 +1,83 @@
+"""What a person reads before they permit a command or a write: all of it, or that there is more."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from gloveport.errors import Denied
+from gloveport.model.workspace import Gate, RunCommand, WriteFiles
+from gloveport.policy.shell_text.variables import find_secret
+from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES
+from gloveport.untrusted_text import printable
+
+_MOST_LINES: Final = 80
+_MOST_CHARACTERS: Final = 6000
+"""What is shown of a text that is bound by its digest; the person is told of the rest."""
+_MOST_VALUE: Final = 200
+
+
+def question_text(gates: Iterable[Gate], action: RunCommand | WriteFiles, reason: str) -> str:
+    """What a person is asked."""
+    why = " ".join(dict.fromkeys(need.why for need in action.needs if need.gate in {*gates}))
+    return printable(f"Permit {', '.join(gates)}? {why} The agent says: {reason}")
+
+
+def command_detail(action: RunCommand, variables: Mapping[str, str], stdin: str) -> str:
+    """What exactly would be run, in lines: what is indented is the agent's.
+
+    A command is never cut, for the agent chooses what would be left out. What it reads may be; that is told then.
+
+    Raises:
+        Denied: It is more than a person can be asked to read.
+    """
+    if len(action.command) > MOST_CHARACTERS:  # before it is written out
+        raise _too_large(f"a command of {len(action.command)} characters")
+    where = f"in {printable(action.workdir)}:"
+    values = [f"  {printable(name)}{_variable(name, value)}" for name, value in sorted(variables.items())]
+    head = ["with these variables:", *values, where] if variables else [f"with no variables, {where}"]
+    open_ended = ["its input stays open: the agent may write more to it"] if action.keeps_stdin else []
+    read = _bound_text("standard input", stdin, action.stdin_bytes, action.stdin_sha256) if stdin else []
+    return _join([*head, *_indent(action.command), *open_ended, *read])
+
+
+def write_detail(action: WriteFiles, content: str) -> str:
+    """What exactly would be done with which file, and the patch or changes, in lines.
+
+    Raises:
+        Denied: It is more than a person can be asked to read.
+    """
+    changes = [f"{change.operation} {printable(change.path)}" for change in action.changes]
+    return _join([*changes, *_bound_text("how", content, action.bytes, action.sha256)])
+
+
+def _variable(name: str, value: str) -> str:
+    if kind := find_secret(name, value):
+        return f": {kind}, {len(value)} characters"
+    more = f"… of {len(value)} characters" if len(value) > _MOST_VALUE else ""
+    return f"={printable(value[:_MOST_VALUE])}{more}"
+
+
+def _bound_text(what: str, text: str, size: int, digest: str) -> list[str]:
+    """A text of which the permission has the digest, as far as there is room for it."""
+    lines = _indent(text[:_MOST_CHARACTERS])
+    cut = len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS
+    head = f"{what}, {size} bytes, SHA-256 {digest}{', NOT ALL OF IT SHOWN' if cut else ''}:"
+    return [head, *lines[:_MOST_LINES]]
+
+
+def _indent(text: str) -> list[str]:
+    return [f"  {printable(line)}" for line in text.removesuffix("\n").split("\n")]
+
+
+def _join(lines: Sequence[str]) -> str:
+    characters = sum(map(len, lines))
+    if len(lines) > MOST_LINES or characters > MOST_CHARACTERS:
+        raise _too_large(f"{len(lines)} lines of {characters} characters")
+    return "\n".join(lines)
+
+
+def _too_large(what: str) -> Denied:
+    return Denied(
+        "too_large_to_ask",
+        f"A person has to permit this, and can't be shown {what}.",
+        hint="Put what is long into a file, or do it in several calls.",
+    )

@@ -1,0 +1,132 @@
+"""Commands of a workspace: what one that was asked for would do, and how it is begun and fed."""
+
+import functools
+import hashlib
+import os
+from typing import Annotated, Final, TypeAlias
+
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from gloveport.engine.caller import Caller
+from gloveport.fairness import compute
+from gloveport.model.workspace import RunCommand
+from gloveport.policy.shell_text.gates import CommandRequest, command_action
+from gloveport.policy.shell_text.variables import inherit_variables
+from gloveport.workspace.commands.answers import Verbosity
+from gloveport.workspace.commands.command import Command
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.sandboxes import PreparedCommand
+from gloveport.workspace_service.service import WorkspaceService
+
+Wait: TypeAlias = Annotated[int, Field(ge=0, le=30_000)]
+OutputBytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
+Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1000)]
+
+_TERMINAL: Final = (24, 80)
+_TERMINAL_KIND: Final = "xterm-256color"
+
+
+class CommandArguments(BaseModel):
+    """What ``exec_command`` takes, and nothing else: what is not known here nobody has been shown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cmd: Annotated[str, Field(min_length=1, max_length=1 << 20)]
+    workdir: str = "."
+    cwd: str | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 300_000
+    yield_time_ms: Wait = 10_000
+    max_output_bytes: OutputBytes = 65_536
+    verbosity: Verbosity | None = None
+    preview_bytes: OutputBytes = 4096
+    stdin: str = ""
+    keep_stdin: bool = False
+    tty: bool = False
+    rows: Size = None
+    columns: Size = None
+    env: Annotated[dict[str, str] | None, Field(max_length=200)] = None
+
+
+def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
+    """Rows and columns; the usual number of what was not given."""
+    return rows or _TERMINAL[0], columns or _TERMINAL[1]
+
+
+async def make_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float]:
+    """What is asked for, as an action, and for how many seconds.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT, or as ``Tree.directory``.
+    """
+    if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
+        raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
+    env = asked.env or {}
+    if any("\0" in word for word in (asked.cmd, *env, *env.values())) or any("=" in name for name in env):
+        raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
+    workdir = await to_thread.run_sync(_place_of, service, asked.cwd or asked.workdir)
+    seconds = min(asked.timeout_ms / 1000, service.settings.limits.wall_seconds)
+    wanted = CommandRequest(
+        command=asked.cmd,
+        root=service.sandboxes.target,
+        workdir=workdir,
+        seconds=seconds,
+        tty=asked.tty,
+        env=env,
+        stdin=asked.stdin,
+    )
+    action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
+    size, digest = _measure(asked.stdin)
+    stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
+    return action.model_copy(update=stdin), seconds
+
+
+async def start_command(service: WorkspaceService, caller: Caller, asked: CommandArguments) -> Command:
+    """Begin a command that is allowed.
+
+    Raises:
+        WorkspaceError: As ``make_action`` and ``Commands.begin``; PERMISSION_REQUIRED.
+        AuditError: It can't be written down.
+    """
+    action, seconds = await make_action(service, asked)
+    run_id = f"command-{os.urandom(8).hex()}"
+    guard = await service.make_guard(caller, action, run_id)
+    variables = inherit_variables(service.settings, os.environ)
+    if asked.tty:  # it is ours, whichever the server may have
+        variables["TERM"] = _TERMINAL_KIND
+    variables |= asked.env or {}
+    terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
+    request = PreparedCommand(action=action, variables=variables, seconds=seconds, terminal=terminal)
+    execute = functools.partial(service.sandboxes.execute, request, guard)
+    command = await service.sandboxes.commands.begin(caller.share, execute, is_terminal=asked.tty)
+    service.run_ids[command] = run_id
+    return command
+
+
+async def feed_command(service: WorkspaceService, caller: Caller, command: Command, text: str, until: float) -> None:
+    """Have a command read this, when it is written down that it does.
+
+    Raises:
+        WorkspaceError: As ``Command.write``.
+        AuditError: It can't be written down.
+    """
+    size, digest = _measure(text)
+    record: dict[str, JsonValue] = {
+        "caller": caller.name,
+        "run": service.run_ids[command],
+        "bytes": size,
+        "sha256": digest,
+    }
+    service.sandboxes.engine.audit.append("command.fed", record)
+    await service.sandboxes.commands.feed(command, text, until=until)
+
+
+def _place_of(service: WorkspaceService, path: str) -> str:
+    with service.tree.directory(path) as directory:
+        return directory.path
+
+
+def _measure(text: str) -> tuple[int, str]:
+    """Size and digest of what a command reads; no digest where that is nothing."""
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data), hashlib.sha256(data).hexdigest() if data else ""

@@ -1,0 +1,154 @@
+"""What a person has permitted at the gates of a workspace, for how long, and how they are asked."""
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from gloveport.approvals.desk import Desk
+from gloveport.approvals.question import Verdict
+from gloveport.audit.log import AuditLog
+from gloveport.engine.runs import Run
+from gloveport.errors import Denied
+from gloveport.model import Result
+from gloveport.model.workspace import Gate, RunCommand, WorkspacePolicy, WriteFiles
+from gloveport.policy.gates import open_needs
+from gloveport.policy.modes import stance
+from gloveport.policy.subjects import permission_subject
+
+GrantScope: TypeAlias = Literal["once", "session"]
+_MOST: Final = 256
+_REMEMBERED: Final = "remembered"
+"""In place of an id: a pattern that the owner has allowed for good."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermissionRequest:
+    """One permission that somebody asks for.
+
+    Attributes:
+        owner: Whose it would be; opaque.
+        caller: Who asks, as the log names them.
+        session: Whose approvals count; opaque.
+        subject: What it would be for.
+    """
+
+    owner: str
+    caller: str
+    session: str
+    gate: Gate
+    subject: str
+    scope: GrantScope
+    seconds: float
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What the audit log says of it."""
+        return {"caller": self.caller, "gate": self.gate, "subject": self.subject}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permit:
+    """One permission.
+
+    Attributes:
+        scope: For how long it was given, which may be less than was asked for.
+        expires: By the monotonic clock.
+    """
+
+    id: str
+    request: PermissionRequest
+    scope: GrantScope
+    expires: float
+
+
+@dataclass(eq=False, kw_only=True)
+class Permissions:
+    """The permissions that hold now."""
+
+    desk: Desk
+    audit: AuditLog
+    _permits: dict[str, Permit] = field(default_factory=dict)
+
+    def permits_of(self, owner: str) -> list[Permit]:
+        """Those of one owner that hold."""
+        now = time.monotonic()
+        self._permits = {permit.id: permit for permit in self._permits.values() if permit.expires > now}
+        return [permit for permit in self._permits.values() if permit.request.owner == owner]
+
+    async def apply(
+        self, policy: WorkspacePolicy, owner: str, action: RunCommand | WriteFiles
+    ) -> tuple[WorkspacePolicy, tuple[str, ...]]:
+        """The policy for this action, with what is permitted of it allowed, and the ids of the permissions for that.
+
+        What holds for once is used up by that. Where not all of it is permitted nothing is used up.
+
+        Raises:
+            ConfigError: What a person has allowed for good can't be read.
+        """
+        gates = [*dict.fromkeys(need.gate for need in open_needs(policy, action.needs))]
+        if not gates or any(stance(policy, gate) == "deny" for gate in gates):
+            return policy, ()
+        subjects = {permission_subject(gate, action) for gate in gates}
+        remembered = {subject for subject in subjects if await self.desk.remembers(subject)}
+        # Nothing is awaited from here on: of two calls at once, one uses up what holds for once.
+        held = {permit.request.subject: permit for permit in self.permits_of(owner)}
+        if not subjects <= remembered | held.keys():
+            return policy, ()
+        used = [held[subject] for subject in sorted(subjects - remembered)]
+        for permit in used:
+            if permit.scope == "once":
+                del self._permits[permit.id]
+        ids = (*(permit.id for permit in used), *((_REMEMBERED,) if remembered else ()))
+        return policy.model_copy(update={"gates": {**policy.gates, **dict.fromkeys(gates, "allow")}}), ids
+
+    async def ask(self, run: Run, request: PermissionRequest, *, text: str, detail: str) -> Result:
+        """Have a person asked, as a run that may outlive the request. Its value is the verdict.
+
+        Raises:
+            Denied: They can't be asked.
+            AuditError: It can't be written down. Nobody is asked then.
+        """
+        facts = {**request.facts(), "run": run.id}
+        self.audit.append("permission.asked", {**facts, "scope": request.scope, "seconds": request.seconds})
+        asker = self.desk.asker(run.stir)
+        asked = f"asked for: {request.scope}, {request.seconds:.0f} s\n{detail}"
+        try:
+            verdict = await asker.ask(
+                text, subject=request.subject, run=run.id, caller=request.caller, session=request.session, detail=asked
+            )
+        except Denied as denial:
+            self.audit.append("permission.denied", {**facts, "by": "nobody to ask", "code": denial.code})
+            raise
+        except BaseException:  # whoever has asked does not want to know any more
+            self.audit.append("permission.denied", {**facts, "by": "cancelled"})
+            raise
+        if not verdict.allowed:
+            self.audit.append("permission.denied", {**facts, "by": verdict.by})
+        return Result(run_id=run.id, language=run.language, status="ok", value=verdict.model_dump(mode="json"))
+
+    def deny(self, request: PermissionRequest, by: str) -> None:
+        """Write down that something is not permitted, about which nobody is asked.
+
+        Raises:
+            AuditError: It can't be written down.
+        """
+        self.audit.append("permission.denied", {**request.facts(), "by": by})
+
+    def grant(self, request: PermissionRequest, verdict: Verdict, run: str) -> Permit:
+        """Let a permission hold. A person who says once has said once, whatever was asked for."""
+        lasting = request.scope == "session" and verdict.scope in {"run", "session", "pattern"}
+        permit = Permit(
+            id=f"grant-{os.urandom(8).hex()}",
+            request=request,
+            scope="session" if lasting else "once",
+            expires=time.monotonic() + request.seconds,
+        )
+        facts = {**request.facts(), "run": run, "id": permit.id, "scope": permit.scope, "seconds": request.seconds}
+        self.audit.append("permission.granted", {**facts, "by": verdict.by})
+        held = self.permits_of(request.owner)
+        if len(held) >= _MOST:
+            del self._permits[held[0].id]
+        self._permits[permit.id] = permit
+        return permit

@@ -1,0 +1,110 @@
+"""Prefetches the next sandbox of a workspace while the one before is at work: a command need not wait for it.
+
+It counts only for a command from which the very same is to be kept as when it was made: what was put in the place of a
+file since is kept from nobody.
+"""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gloveport.errors import SandboxError
+from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.protected.protected_paths import Found
+
+_BEHIND_SECONDS = 0.02
+_AFTER_SECONDS = 0.002
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, kw_only=True)
+class _Next:
+    """A sandbox that waits, or will: its maker has it until it is over."""
+
+    found: Found
+    child: Confined | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """It is there, or can't be had."""
+    over: anyio.Event = field(default_factory=anyio.Event)
+    failure: Exception | None = None
+
+    async def fits(self, found: Found) -> bool:
+        """Whether it can be had, and this is kept in it."""
+        if self.found != found:
+            return False
+        await self.settled.wait()
+        return self.child is not None and not self.child.is_over()
+
+
+@dataclass(eq=False, kw_only=True)
+class SandboxPrefetch:
+    """Hands out sandboxes of one fork server.
+
+    Attributes:
+        target: Where programs see the workspace.
+    """
+
+    server: ForkServer
+    target: str
+    tasks: TaskGroup
+    _next: _Next | None = None
+
+    @contextlib.asynccontextmanager
+    async def take(self, found: Found) -> AsyncIterator[Confined]:
+        """A sandbox in which this is kept; on leaving, all that is left of it is soon gone.
+
+        Raises:
+            SandboxError: It can't be made.
+            WorkspaceError: Too much is to be kept.
+        """
+        waiting, self._next = self._next, None
+        taken = waiting or self._start_making(found)
+        try:
+            if taken is waiting and not await taken.fits(found):
+                taken.over.set()
+                taken = self._start_making(found)
+            await taken.settled.wait()
+            if taken.child is None:
+                raise taken.failure or SandboxError("the sandbox was ended before it was used")
+            self.tasks.start_soon(self._prepare, taken.found, taken.over)
+            yield taken.child
+        finally:
+            if taken.child is not None:
+                taken.child.end()
+            taken.over.set()
+
+    def _start_making(self, found: Found) -> _Next:
+        one = _Next(found=found)
+        self.tasks.start_soon(self._make, one)
+        return one
+
+    async def _prepare(self, found: Found, over: anyio.Event) -> None:
+        """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""
+        with anyio.move_on_after(_BEHIND_SECONDS):
+            await over.wait()
+        await anyio.sleep(_AFTER_SECONDS)
+        if self._next is None:
+            self._next = _Next(found=found)
+            await self._make(self._next)
+
+    async def _make(self, one: _Next) -> None:
+        try:
+            async with self.server.make(one.found.kept(self.target)) as child:
+                one.child = child
+                one.settled.set()
+                await one.over.wait()
+        except (SandboxError, WorkspaceError, OSError) as error:
+            # Of one that was used, something is left: that concerns nobody who waits. Else whoever needs it hears why.
+            one.failure = error
+            _log.info("a sandbox of the workspace: %s", error)
+        finally:
+            one.settled.set()
+            if self._next is one:
+                self._next = None

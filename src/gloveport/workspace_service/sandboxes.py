@@ -1,0 +1,263 @@
+"""Runs commands and hooks in sandboxes that may write to a workspace, and keeps the protected paths from them."""
+
+import contextlib
+import functools
+import math
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import to_thread
+from pydantic import JsonValue
+
+from gloveport import door
+from gloveport.egress.proxy.handler import answer
+from gloveport.egress.scrubbed_output import ScrubbedSink
+from gloveport.egress.session import EgressSession, RequestJournal
+from gloveport.engine.execution import Engine
+from gloveport.engine.reach import Reach
+from gloveport.errors import SandboxError
+from gloveport.guard import Guard
+from gloveport.model import Limits, Program
+from gloveport.model.egress import Egress
+from gloveport.model.workspace import RunCommand
+from gloveport.policy.modes import stance
+from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace.commands.command import Command
+from gloveport.workspace.commands.registry import Commands
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.program import ProgramOutput
+from gloveport.workspace.protected import protected_paths, protected_state
+from gloveport.workspace_service.prefetch import SandboxPrefetch
+from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
+
+_SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
+_TRIES: Final = 4
+"""How often a sandbox is begun anew because what is to be kept was moved just then."""
+
+_SHORT_SECONDS: Final = 0.002
+_HOOK_BYTES: Final = 64 << 10
+_VALUE_BYTES: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCommand:
+    """A command whose gates were read, ready to be decided and run.
+
+    Attributes:
+        action: What is decided about.
+        variables: The caller's environment.
+        seconds: It is ended after so long.
+        terminal: Rows and columns; None for pipes.
+    """
+
+    action: RunCommand
+    variables: Mapping[str, str]
+    seconds: float
+    terminal: tuple[int, int] | None
+
+
+@dataclass(eq=False, kw_only=True)
+class WorkspaceSandboxes:
+    """One workspace, and what its tools share.
+
+    Attributes:
+        target: Where programs see it.
+        prefetch: Where its commands' sandboxes come from.
+        workers: Where programs run that only read.
+        limits: Of each command.
+        reach: What there was to reach when its sandboxes were planned.
+        state: Directory of ours for what belongs to it: caches, and the journal of writes.
+    """
+
+    engine: Engine
+    tree: Tree
+    target: str
+    prefetch: SandboxPrefetch
+    workers: ReadonlyWorkers
+    commands: Commands
+    limits: Limits
+    reach: Reach
+    state: Path
+    _known: protected_paths.Found = protected_paths.NOTHING
+    _running: int = 0
+    """How many commands may write to it."""
+    _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    _looking_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._known = protected_state.load(self.state)
+
+    async def execute(self, request: PreparedCommand, guard: Guard, command: Command) -> Outcome:
+        """Run a command to its end; ``command`` is told when it begins, and hears what it says.
+
+        Raises:
+            Denied: It is not allowed.
+            WorkspaceError: SANDBOX_UNAVAILABLE.
+            AuditError: It can't be written down.
+        """
+        policy = guard.grant.workspace
+        command.has_all_time = request.seconds >= self.limits.wall_seconds
+        command.can_ask_for_network = policy is not None and stance(policy, "network") == "ask"
+        async with guard.admit(request.action) as ending:
+            program = Program(
+                name="command",
+                argv=(*_SHELL, request.action.command),
+                directory=self._inside(request.action.workdir),
+                variables=request.variables,
+                terminal=request.terminal,
+            )
+            before = await self.look()
+            self._running += 1
+            limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
+            try:
+                async with self._sandbox(limits, before) as child, self._open_doors(child, guard):
+                    outcome = await self._run(child, program, guard, command)
+                ending.fields |= {
+                    "exit_code": outcome.exit_code,
+                    "killed_by": outcome.killed_by,
+                    "wall_ms": round(outcome.wall_seconds * 1000),
+                }
+            finally:  # also where it was ended by whoever began it
+                with anyio.CancelScope(shield=True):
+                    try:
+                        command.warnings += protected_paths.differences(before, await self.look())
+                    finally:
+                        self._running -= 1
+                ending.fields |= {f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()}
+                ending.fields["appeared"] = [*command.warnings]
+        return outcome
+
+    async def _run(self, child: Confined, program: Program, guard: Guard, command: Command) -> Outcome:
+        sinks = {name: ScrubbedSink(heard, self.engine.gateway.vault) for name, heard in command.heard.items()}
+        outcome = await child.run(
+            program,
+            value_bytes=_VALUE_BYTES,
+            stdout=sinks["stdout"],
+            stderr=sinks["stderr"],
+            clock=guard.clock,
+            on_console=command.begin,
+        )
+        for sink in sinks.values():
+            sink.finish()
+        return outcome
+
+    async def run_hook(self, command: str, paths: Sequence[str], seconds: float) -> ProgramOutput:
+        """Run a command of the operator's on what was written, as the shell has it, with the paths behind it.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE.
+            AuditError: It can't be written down.
+        """
+        begun = self.engine.audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
+        program = Program(name="hook", argv=(*_SHELL, f'{command} "$@"', "hook", *paths), directory=self.target)
+        stdout, stderr = _BoundedOutput(_HOOK_BYTES), _BoundedOutput(_HOOK_BYTES)
+        limits = self.limits.model_copy(update={"wall_seconds": seconds})
+        ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
+        found = await self.look()
+        self._running += 1
+        try:
+            async with self._sandbox(limits, found) as child:
+                outcome = await child.run(program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr)
+            ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
+        finally:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self.look()
+                finally:
+                    self._running -= 1
+            self.engine.audit.append("hook.ended", ended)
+        return ProgramOutput(
+            exit_code=outcome.exit_code,
+            stdout=bytes(stdout.data),
+            stderr=bytes(stderr.data),
+            truncated=stdout.full(),
+            timed_out=outcome.killed_by == "wall_seconds",
+        )
+
+    @property
+    def egress(self) -> Egress:
+        """What there is to reach: of what there was when its sandboxes were planned what is still as it was."""
+        before, now = self.reach.egress, self.engine.reach.egress
+        kept = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
+        return now.model_copy(update={"apis": kept, "yolo": before.yolo and now.yolo})
+
+    def _inside(self, directory: str) -> str:
+        """A directory of the workspace as a program names it."""
+        return self.target if directory == "." else f"{self.target}/{directory}"
+
+    @contextlib.asynccontextmanager
+    async def _sandbox(self, limits: Limits, found: protected_paths.Found) -> AsyncIterator[Confined]:
+        """A sandbox for one command.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE, also where it dies before the command begins.
+        """
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                child = await self._take_sandbox(stack, found)
+                child.narrow(child.plan.model_copy(update={"limits": limits}))
+                yield child
+        except SandboxError as error:
+            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
+
+    async def _take_sandbox(self, stack: contextlib.AsyncExitStack, found: protected_paths.Found) -> Confined:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return await stack.enter_async_context(self.prefetch.take(found))
+            except SandboxError:
+                if not tries_left:
+                    raise
+            found = await self.look()
+            if tries_left == 1:  # what still runs may move what it has made at any time, and nothing else that is kept
+                found = found.without_made()
+        raise AssertionError  # the last try returns or raises
+
+    @contextlib.asynccontextmanager
+    async def _open_doors(self, child: Confined, guard: Guard) -> AsyncIterator[None]:
+        """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
+        outlet = EgressSession(
+            gateway=self.engine.gateway,
+            guard=guard,
+            names=self.reach.names,  # of the addresses that its sandboxes have
+            placeholders=child.placeholders,
+            redactions=self.engine.reach.redactions,
+            journal=RequestJournal(),
+        )
+        async with door.opened(child.doors, functools.partial(answer, outlet)):
+            yield
+
+    async def look(self) -> protected_paths.Found:
+        """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
+        async with self._looking:  # who looks later knows more
+            started = time.monotonic()
+            if self._looking_seconds > _SHORT_SECONDS:
+                found = await to_thread.run_sync(protected_paths.find, self.tree, self._known, self._running)
+            else:
+                found = protected_paths.find(self.tree, self._known, self._running)
+            self._looking_seconds = time.monotonic() - started
+            known, self._known = self._known, found
+            if not protected_state.is_same(known, found):
+                await to_thread.run_sync(protected_state.save, self.state, found)
+        return found
+
+
+class _BoundedOutput:
+    """A ``sandbox.base.Sink`` that ends the program when it has said too much."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.data = bytearray()
+        self._full = False
+
+    def write(self, data: bytes) -> None:
+        self._full |= len(self.data) + len(data) > self._most
+        self.data += data[: self._most - len(self.data)]
+
+    def full(self) -> bool:
+        return self._full

@@ -1,0 +1,148 @@
+"""One workspace, and what its tools share: its files, its sandboxes, its writer, and who may do what there."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from gloveport.config import Config
+from gloveport.config.schema import Workspace as WorkspaceSettings
+from gloveport.engine.caller import Caller, Transport
+from gloveport.errors import Denied
+from gloveport.guard import Ending, Guard
+from gloveport.model import Allow, Grant
+from gloveport.model.egress import Egress
+from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
+from gloveport.policy.decide import decide
+from gloveport.policy.gates import open_needs, permission_details
+from gloveport.policy.grant import reachable
+from gloveport.policy.hosts import parse_pattern
+from gloveport.policy.modes import stance
+from gloveport.policy.wildcards import matches
+from gloveport.secrets.scrub import scrub_value
+from gloveport.workspace.commands.command import Command
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.patch.writer import Writer
+from gloveport.workspace.search.engines import Engine as SearchEngine
+from gloveport.workspace_service.permissions import Permissions
+from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
+
+Fields: TypeAlias = Mapping[str, Any]
+"""The fields of an answer."""
+
+_ASK: Final = "request_permissions asks the owner; when they permit it, make the same call again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceService:
+    """One workspace, and what is offered of it.
+
+    Attributes:
+        search_engine: What searches text on this host.
+        run_ids: Under which run each of its commands is written down.
+    """
+
+    sandboxes: WorkspaceSandboxes
+    config: Config
+    transport: Transport
+    writer: Writer
+    permissions: Permissions
+    search_engine: SearchEngine
+    run_ids: WeakKeyDictionary[Command, str] = field(default_factory=WeakKeyDictionary)
+
+    @property
+    def tree(self) -> Tree:
+        """Its files."""
+        return self.sandboxes.tree
+
+    @property
+    def settings(self) -> WorkspaceSettings:
+        """What the operator has configured for it, as its policy before anybody has permitted anything."""
+        return self.config.workspace
+
+    def clean(self, answer: Fields) -> Fields:
+        """An answer without secrets of ours: a file may hold one."""
+        engine = self.sandboxes.engine
+        if not engine.gateway.vault.needles:
+            return answer
+        clean = scrub_value(dict(answer), engine.clean)
+        return clean if isinstance(clean, dict) else answer
+
+    @contextlib.asynccontextmanager
+    async def admit(self, caller: Caller, action: WriteFiles, request: str) -> AsyncIterator[Ending]:
+        """A write that is allowed, and written down.
+
+        Raises:
+            WorkspaceError: PERMISSION_REQUIRED.
+            AuditError: It can't be written down.
+        """
+        guard = await self.make_guard(caller, action, f"write-{request}")
+        async with guard.admit(action) as ending:
+            yield ending
+
+    def admit_now(
+        self, caller: Caller, action: WriteFiles, request: str
+    ) -> contextlib.AbstractContextManager[Ending] | None:
+        """The same of what the policy alone allows; None where somebody would have to permit it."""
+        if open_needs(self.settings, action.needs):
+            return None
+        return self._guard(self.settings, caller, f"write-{request}", action).admit_now(action)
+
+    async def make_guard(self, caller: Caller, action: RunCommand | WriteFiles, run_id: str) -> Guard:
+        """The guard of an action that is allowed, with what a person has permitted of it.
+
+        Raises:
+            WorkspaceError: PERMISSION_REQUIRED: it is not, or somebody has to say first. That is written down.
+        """
+        policy, permits = await self.permissions.apply(self.settings, caller.share, action)
+        guard = self._guard(policy, caller, run_id, action, permits)
+        if isinstance(decide(guard.grant, action), Allow):
+            return guard
+        details = permission_details(policy, action)
+        gates = [str(gate) for gate in details["permissions"]] if isinstance(details["permissions"], list) else []
+        reasons = " ".join(need.why for need in action.needs if need.gate in gates)
+        guard.deny(action.kind, Denied("permission_required", reasons), {"gates": [*gates]})
+        can_ask = all(stance(policy, need.gate) != "deny" for need in action.needs if need.gate in gates)
+        raise WorkspaceError(
+            "PERMISSION_REQUIRED",
+            reasons,
+            hint=_ASK if can_ask else "nobody can permit it here: do it another way",
+            retryable=can_ask,
+            details=details,
+        )
+
+    def _guard(
+        self,
+        policy: WorkspacePolicy,
+        caller: Caller,
+        run_id: str,
+        action: RunCommand | WriteFiles,
+        permits: tuple[str, ...] = (),
+    ) -> Guard:
+        egress = self._egress(policy) if isinstance(action, RunCommand) else Egress()
+        return Guard(
+            grant=Grant(workspace=policy, egress=egress, limits=self.settings.limits),
+            audit=self.sandboxes.engine.audit,
+            caller=caller.name,
+            run_id=run_id,
+            session=caller.session,
+            permits=permits,
+        )
+
+    def _egress(self, policy: WorkspacePolicy) -> Egress:
+        """What commands may reach: what programs may, where the network is permitted, else the hosts named for it."""
+        egress = self.sandboxes.egress
+        if stance(policy, "network") == "allow":
+            return reachable(egress, None)
+        apis = egress.apis.items()
+        named = (
+            name for name, api in apis if api.active and all(_is_granted(policy.hosts, host) for host in api.hosts)
+        )
+        return reachable(egress, tuple(named))
+
+
+def _is_granted(patterns: Sequence[str], host: str) -> bool:
+    """Whether the place of an API, with or without scheme and port, is one of these hosts."""
+    return any(matches(pattern, parse_pattern(host)[1]) for pattern in patterns)

@@ -1,0 +1,91 @@
+"""What a patch or changes by line number would do, as the policy decides it and as a person reads it."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from gloveport.model.workspace import Change as PathChange
+from gloveport.model.workspace import Operation, WriteFiles
+from gloveport.policy.gates import write_action
+from gloveport.untrusted_text import printable
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import ignored_among
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.patch import parsing
+from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.writer import Writer
+
+_OPERATIONS: Final[Mapping[type, Operation]] = {
+    parsing.Add: "create",
+    parsing.Delete: "delete",
+    parsing.Update: "edit",
+}
+
+
+def patch_action(tree: Tree, patch: str) -> WriteFiles:
+    """What a patch would do. One that can't be read does nothing: why is told when it is to be applied."""
+    changes: list[PathChange] = []
+    with suppress(WorkspaceError):
+        changes = path_changes(parsing.parse_patch(patch))
+    return make_action(tree, changes, patch)
+
+
+def path_changes(operations: Sequence[parsing.Operation]) -> list[PathChange]:
+    """What the operations of a patch do with which path."""
+    moved = [
+        PathChange(operation="move", path=one.destination)
+        for one in operations
+        if isinstance(one, parsing.Update) and one.destination
+    ]
+    return [PathChange(operation=_OPERATIONS[type(one)], path=one.path) for one in operations] + moved
+
+
+def changes_action(tree: Tree, changes: Sequence[Change]) -> WriteFiles:
+    """What changes by line number would do. A copy only reads the first of its two paths."""
+    plain = [change.model_dump(mode="json", exclude_none=True) for change in changes]
+    left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
+    made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
+    return make_action(tree, left + made, json.dumps(plain, ensure_ascii=False, sort_keys=True))
+
+
+def undo_action(writer: Writer) -> WriteFiles:
+    """What would be taken back. It comes to no gate: it makes nothing that was not there before."""
+    return WriteFiles(changes=tuple(PathChange(operation=how, path=path) for how, path in writer.describe_undo()))
+
+
+def make_action(tree: Tree, changes: Sequence[PathChange], content: str) -> WriteFiles:
+    """What is decided about: by where its files lie, however they were written down. ``content`` says all of it."""
+    placed = [PathChange(operation=change.operation, path=_lies_at(tree, change.path)) for change in changes]
+    data = content.encode("utf-8", "surrogatepass")
+    action = write_action(placed, ignored_among(tree, [change.path for change in placed]))
+    return action.model_copy(update={"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def _lies_at(tree: Tree, path: str) -> str:
+    """Where a file lies that would be written; where it can't be, what was asked for, as far as that is a path."""
+    with suppress(WorkspaceError), tree.place(path) as place:
+        return place.path
+    with suppress(WorkspaceError):
+        return tree.checked(path)
+    return path
+
+
+def changes_text(changes: Sequence[Change]) -> str:
+    """Changes for a person: what each does, and the lines that it puts in, behind a plus."""
+    return "\n".join(line for change in changes for line in _lines(change))
+
+
+def _lines(change: Change) -> Iterator[str]:
+    to = f" -> {printable(change.destination)}" if change.destination else ""
+    yield f"{change.action} {printable(change.path)}{to}"
+    yield from _added_lines(change.content)
+    for edit in change.edits or ():
+        place = f"{edit.start_line}-{edit.end_line or edit.start_line}" if edit.start_line else f"{edit.line}"
+        yield f"{edit.op} {place}"
+        yield from _added_lines(edit.content)
+
+
+def _added_lines(content: str | None) -> list[str]:
+    return [f"+{line}" for line in content.split("\n")] if content else []
