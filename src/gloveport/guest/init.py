@@ -147,6 +147,18 @@ def run_here(program):
     return run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
 
 
+def start_python(link):
+    """Be a Python interpreter that takes one call after another, for good."""
+    add_packages()
+    sys.path.append(os.getcwd())
+    names, plain = {}, ()
+    if TOOLS_DOOR in os.environ:
+        names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
+    variables = load("variables", "python/variables.py").Variables
+    interpreter = load("interpreter", "python/interpreter.py").Interpreter
+    interpreter(link, load("program", "python/program.py"), variables, names, plain).serve()
+
+
 def write_sealed(text):
     """A descriptor of memory that holds ``text`` and that nobody can change any more, read from its start."""
     memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -231,6 +243,8 @@ def run(host):
         open_terminal(host, *program["terminal"])
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
+    if program["session"]:
+        load("session.supervisor", "session/supervisor.py").serve(host, load, program["session"], start_python)
     if not program["argv"]:
         report = run_here(program)
     else:

@@ -1,0 +1,253 @@
+"""A Python interpreter that stays: runs one call after another in one namespace, and forks twins that remember it.
+
+    supervisor → interpreter   {"call": n, "do": "run", "source", "name", "value_bytes", "heap_bytes"}
+                               {"call": n, "do": "variables"} or {"call": n, "do": "inspect", "expression", "bytes"}
+    interpreter → supervisor   {"report": …, "variables": …, "checkpoint": "" or why none will be made}
+    supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}
+    interpreter → supervisor   {"checkpoint": pid or null}, and with it the socket on which the twin waits
+
+A twin is a fork that sleeps until a byte comes, and then is the interpreter, or until its socket is closed. It is no
+child that a program's own ``wait`` would find. Threads are not in it, nor is what its event loop was about to do.
+
+SIGINT interrupts a call, and means nothing between calls. Standard library only.
+"""
+
+import ctypes
+import io
+import linecache
+import os
+import platform
+import signal
+import socket
+import sys
+from types import ModuleType
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+WALL = 0x40000000  # __WALL: waits for children that send no signal when they end
+SYS_CLONE = {"x86_64": 56}
+VARIABLES_SECONDS = 0.01
+CANCEL_SECONDS = 1.0
+INSPECTED_BYTES = 16 * 1024
+
+_python = ctypes.pythonapi
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+
+def fork_unseen():
+    """Fork a child of which the parent's ``wait`` does not tell.
+
+    Where there are threads, libc has to see to its own locks: then it is an ordinary fork, which ``wait`` does see.
+    """
+    clone = SYS_CLONE.get(platform.machine())
+    if clone is None or len(os.listdir("/proc/self/task")) > 1:
+        return os.fork()
+    _python.PyOS_BeforeFork()
+    pid = _libc.syscall(clone, 0, 0, 0, 0, 0)
+    if pid == 0:
+        _python.PyOS_AfterFork_Child()
+    else:
+        _python.PyOS_AfterFork_Parent()
+    if pid < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return pid
+
+
+def count_heap_bytes():
+    """Memory of this process that is no file's: what a twin may come to hold once more."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+    return (resident - shared) * PAGE_BYTES
+
+
+class Interpreter:
+    """Runs calls until its supervisor is gone.
+
+    Attributes:
+        link: To the supervisor. A twin has its own.
+        program: The module that compiles programs and describes what came of them.
+        task: What runs in the event loop, while a call does.
+        can_interrupt: Whether a SIGINT ends what runs.
+    """
+
+    def __init__(self, link, program, variables, names, plain):
+        self.link = link
+        self.program = program
+        self.plain = plain
+        self.loop = None
+        self.task = None
+        self.is_cancelled = False
+        self.can_interrupt = False
+        main = ModuleType("__main__")
+        main.__dict__.update(names)
+        sys.modules["__main__"] = main
+        self.namespace = main.__dict__
+        self.variables = variables(self.namespace)
+
+    def serve(self):
+        """Do what comes, until nothing more will."""
+        signal.signal(signal.SIGINT, self.interrupt)
+        self.program.open_streams()
+        while (message := self.wait()) is not None:
+            try:
+                if "call" in message:
+                    self.link.send(self.answer(message))
+                else:
+                    self.checkpoint(message)
+            except KeyboardInterrupt:  # one that came too late
+                continue
+        os._exit(0)
+
+    # -- Wait --------------------------------------------------------------------------------------------------------
+
+    def wait(self):
+        """The next message. What was left in the event loop goes on meanwhile."""
+        if self.loop is not None and not self.loop.is_closed() and not self.link.has_frame():
+            self.program.contained(self.run_loop_until_readable)
+        return self.link.receive()
+
+    def run_loop_until_readable(self):
+        import asyncio
+
+        if not asyncio.all_tasks(self.loop) and not self.loop._scheduled:  # noqa: SLF001 - nothing is left to do
+            return
+        readable = self.loop.create_future()
+        self.loop.add_reader(self.link.fileno(), lambda: readable.done() or readable.set_result(None))
+        try:
+            self.loop.run_until_complete(readable)
+        finally:
+            self.loop.remove_reader(self.link.fileno())
+
+    def interrupt(self, _signal, _frame):
+        """Handle SIGINT: an ``await`` is cancelled first; where that does not help, what runs is interrupted."""
+        if not self.can_interrupt:
+            return
+        if self.task is not None and not self.is_cancelled:
+            self.is_cancelled = True
+            self.task.cancel()
+            self.loop.call_soon_threadsafe(lambda: None)  # it may be waiting
+            return
+        raise KeyboardInterrupt
+
+    # -- Run ---------------------------------------------------------------------------------------------------------
+
+    def answer(self, message):
+        """What a call comes to."""
+        if message["do"] == "variables":
+            return {"report": None, "variables": {"changed": self.variables.list(), "removed": [], "is_complete": True}}
+        if message["do"] == "inspect":
+            return {"report": self.run(message["expression"], "inspect", message["bytes"], self.inspect)}
+        report = self.run(message["source"], message["name"], message["value_bytes"], self.evaluate)
+        found = self.program.contained(self.variables.changes, VARIABLES_SECONDS)
+        heap = count_heap_bytes()
+        too_large = f"it holds {heap >> 20} MiB" if heap > message["heap_bytes"] else ""
+        return {"report": report, "variables": found, "checkpoint": too_large}
+
+    def run(self, source, name, value_bytes, evaluate):
+        """Evaluate a text, and report as ``program.run`` does."""
+        program = self.program
+        report = {"value": None, "value_type": None, "value_truncated": False, "error": None, "exit_code": 0}
+        pid = os.getpid()
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(signal.SIGINT, self.interrupt)
+        try:
+            try:
+                self.is_cancelled = False
+                self.can_interrupt = True
+                value = evaluate(source, name)
+                report.update(program.describe_value(value, value_bytes, self.plain))
+                del value
+            finally:
+                self.can_interrupt = False
+        except SystemExit as stop:
+            report.update(program.describe_exit(stop))
+        except BaseException as error:  # noqa: BLE001 - whatever the program raises
+            report.update(error=program.describe_error(error, sys.exc_info()[2]), exit_code=1)
+        for stream in ("stdout", "stderr"):
+            program.contained(lambda stream=stream: getattr(sys, stream).flush())
+        if os.getpid() != pid:  # the program forked, and its child came to the end of the call
+            os._exit(report["exit_code"])
+        return report
+
+    def evaluate(self, source, name):
+        """Run the text in the namespace; its value. Raises whatever it raises."""
+        program = self.program
+        sys.argv = [name]
+        source = source.removeprefix("\ufeff")
+        lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
+        linecache.cache[name] = (len(source), None, lines, name)
+        code = program.compile_program(source, name, self.namespace)
+        value = eval(code, self.namespace)
+        if not code.co_flags & program.CO_COROUTINE:
+            value = self.namespace.pop(program.VALUE, value)
+            if not program.is_unstarted(value):
+                return value
+        return self.run_in_loop(value)
+
+    def run_in_loop(self, coroutine):
+        """Await in the event loop, which stays."""
+        import asyncio
+
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.task = self.loop.create_task(self.program.settle(coroutine, self.namespace, asyncio.isfuture))
+        try:
+            return self.loop.run_until_complete(self.task)
+        except asyncio.CancelledError as error:
+            if not self.is_cancelled:
+                raise
+            raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+        finally:
+            task, self.task = self.task, None
+            if not task.done():  # interrupted while it was waiting
+                task.cancel()
+                self.program.contained(lambda: self.loop.run_until_complete(asyncio.wait([task], timeout=CANCEL_SECONDS)))
+
+    def inspect(self, expression, name):
+        """The value of an expression, as text."""
+        value = eval(compile(expression, name, "eval"), self.namespace)
+        lines = [f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")]
+        if callable(value):
+            import inspect
+
+            try:
+                lines[0] += f" {inspect.signature(value)}"
+            except (TypeError, ValueError):
+                pass
+            lines.append(inspect.getdoc(value) or "")
+        elif hasattr(value, "dtypes") and hasattr(value, "head"):
+            lines += [f"shape {getattr(value, 'shape', '')}", str(value.dtypes), str(value.head())]
+        else:
+            lines += [f"{what} {getattr(value, what)}" for what in ("shape", "dtype") if hasattr(value, what)]
+            if type(value) in (list, tuple, dict, set, frozenset, str, bytes):
+                lines.append(f"length {len(value)}")
+            lines.append(self.program.show(value, INSPECTED_BYTES)[0])
+        return "\n".join(filter(None, lines))
+
+    # -- Checkpoint --------------------------------------------------------------------------------------------------
+
+    def checkpoint(self, message):
+        """Fork a twin, and give its socket to the supervisor. In the twin this returns when it is woken."""
+        for pid in message["reap"]:
+            self.program.contained(os.waitpid, pid, WALL)
+        ours, theirs = socket.socketpair()
+        try:
+            pid = fork_unseen()
+        except OSError:
+            pid = None
+        if pid == 0:
+            ours.close()
+            self.link.close()
+            self.sleep(theirs)
+            return
+        theirs.close()
+        self.link.send({"checkpoint": pid}, [] if pid is None else [ours.fileno()])
+        ours.close()
+
+    def sleep(self, connection):
+        """Wait to be woken, as the twin that this is."""
+        if not connection.recv(1):
+            os._exit(0)
+        self.link = type(self.link)(connection)
+        self.loop = None  # its descriptors were the other's as well

@@ -1,0 +1,133 @@
+"""What the variables of a session are, in a few words each, and which of them a call has changed.
+
+No code of the program's runs for it but what arrays and tables say of their shape: a ``repr`` might take for ever. So
+values are told by type, size and, where they are plain, the beginning of their text. A change inside a large value that
+alters none of these is not seen. Standard library only.
+"""
+
+import sys
+import time
+import types
+
+PREVIEW_CHARACTERS = 80
+MOST_NAMES = 1000
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+SIZED = (list, tuple, dict, set, frozenset, bytearray)
+LARGE_BITS = 200
+SHAPED = ("numpy", "pandas", "polars", "torch", "scipy", "xarray", "pyarrow")
+"""Packages whose objects are asked for their shape."""
+
+
+def describe(value):
+    """``{"type", "shape", "bytes", "preview"}`` of a value; what is unknown is left out."""
+    kind = type(value)
+    module = kind.__module__ if type(kind.__module__) is str else ""
+    told = {"type": kind.__qualname__ if type(kind.__qualname__) is str else "object"}
+    if kind in PLAIN:
+        told["preview"] = preview(value)
+        if kind in (str, bytes):
+            told["shape"] = f"{len(value)}"
+    elif kind in SIZED:
+        told["shape"] = f"{len(value)}"
+        told["bytes"] = sys.getsizeof(value)
+        told["preview"] = preview_of_items(value)
+    elif isinstance(value, types.FunctionType):
+        code = value.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        told["preview"] = f"({', '.join(names)})"[:PREVIEW_CHARACTERS]
+    elif module.partition(".")[0] in SHAPED:
+        told |= describe_shaped(value)
+    return told
+
+
+def preview(value):
+    """The beginning of a plain value's text."""
+    if type(value) is int and value.bit_length() > LARGE_BITS:
+        return f"{value.bit_length()} bits"
+    text = repr(value[:PREVIEW_CHARACTERS] if type(value) in (str, bytes) else value)
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= PREVIEW_CHARACTERS else f"{text[: PREVIEW_CHARACTERS - 1]}…"
+
+
+def preview_of_items(value):
+    """The first plain items of a container."""
+    if type(value) is bytearray:
+        return preview(bytes(value[:PREVIEW_CHARACTERS]))
+    texts, size = [], 0
+    try:
+        for item in value:
+            text = preview(item) if type(item) in PLAIN else type(item).__name__
+            if type(value) is dict:
+                inner = value[item]
+                text += f": {preview(inner) if type(inner) in PLAIN else type(inner).__name__}"
+            texts.append(text)
+            size += len(text) + 2
+            if size > PREVIEW_CHARACTERS:
+                break
+    except RuntimeError:  # a thread changes it just now
+        pass
+    text = ", ".join(texts)
+    return text if len(text) <= PREVIEW_CHARACTERS else f"{text[: PREVIEW_CHARACTERS - 1]}…"
+
+
+def describe_shaped(value):
+    """What arrays and tables say of themselves."""
+    told = {}
+    try:
+        shape = getattr(value, "shape", None)
+        if type(shape) is tuple or shape.__class__.__name__ == "Size":
+            told["shape"] = "×".join(str(int(length)) for length in shape)
+        size = getattr(value, "nbytes", None)
+        if type(size) is int:
+            told["bytes"] = size
+        dtype = getattr(value, "dtype", None)
+        columns = getattr(value, "columns", None)
+        if columns is not None:
+            told["preview"] = ", ".join(str(name) for name in list(columns[:12]))[:PREVIEW_CHARACTERS]
+        elif dtype is not None:
+            told["preview"] = str(dtype)[:PREVIEW_CHARACTERS]
+    except Exception:  # noqa: BLE001 - it is no table after all
+        pass
+    return told
+
+
+class Variables:
+    """Those of one namespace, and how they were when they were looked at last."""
+
+    def __init__(self, namespace):
+        self.namespace = namespace
+        self.hidden = set(namespace)
+        self.known = {}
+
+    def names(self):
+        """Those that the program has made: no modules, and none that begins with an underscore."""
+        found = []
+        for name, value in list(self.namespace.items()):
+            if type(name) is str and not name.startswith("_") and not isinstance(value, types.ModuleType):
+                if name not in self.hidden:
+                    found.append(name)
+        return found
+
+    def changes(self, seconds):
+        """What has changed since the last time: ``{"changed": [{"name", …}], "removed": [name], "is_complete"}``."""
+        deadline = time.monotonic() + seconds
+        changed, names, is_complete = [], self.names(), True
+        for name in names[-MOST_NAMES:]:
+            if time.monotonic() > deadline:
+                is_complete = False
+                break
+            value = self.namespace.get(name)
+            told = describe(value)
+            known = id(value), told
+            if self.known.get(name) != known:
+                self.known[name] = known
+                changed.append({"name": name, **told})
+        present = set(names)
+        removed = [name for name in self.known if name not in present]
+        for name in removed:
+            del self.known[name]
+        return {"changed": changed, "removed": removed, "is_complete": is_complete and len(names) <= MOST_NAMES}
+
+    def list(self):
+        """All of them: ``[{"name", …}]``."""
+        return [{"name": name, **describe(self.namespace.get(name))} for name in self.names()[-MOST_NAMES:]]

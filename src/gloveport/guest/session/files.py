@@ -1,0 +1,168 @@
+"""What lies in a session's directory at one moment, kept in memory without a name, and how to bring it back.
+
+Plain files, directories and links are kept, with modes and times. Sockets, pipes and open descriptors are not: who has
+a file open goes on with it, for a file that is still there is written anew in its place. Standard library only.
+"""
+
+import os
+import stat
+
+MOST_ENTRIES = 20_000
+CHUNK_BYTES = 1 << 20
+
+
+class TooMuchError(Exception):
+    """There is more than may be kept."""
+
+
+def list_entries(root):
+    """Yield ``(path, status)`` of all that lies below ``root``, a directory before what is in it. Follows no link."""
+    pending = [root]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:  # removed meanwhile, or closed to its owner
+            continue
+        for entry in found:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            yield entry.path, status
+            if stat.S_ISDIR(status.st_mode):
+                pending.append(entry.path)
+
+
+def sign(status):
+    """What changes whenever a file does: its time of change can be set by nobody."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
+
+
+class Snapshot:
+    """What lay below ``root``.
+
+    Attributes:
+        entries: Path → what is known of it: ``(status, place in memory or the link's target)``.
+        memory: Descriptor of the contents, one behind the other.
+    """
+
+    def __init__(self, root):
+        self.root = root
+        self.entries = {}
+        self.memory = None
+
+    def close(self):
+        """Forget the contents."""
+        if self.memory is not None:
+            os.close(self.memory)
+            self.memory = None
+
+
+def is_current(snapshot):
+    """Whether nothing below the root has changed since."""
+    seen = 0
+    for path, status in list_entries(snapshot.root):
+        known = snapshot.entries.get(path)
+        if known is None or sign(known[0]) != sign(status):
+            return False
+        seen += 1
+    return seen == len(snapshot.entries)
+
+
+def take(root, most_bytes):
+    """Keep what lies below ``root``. Raises TooMuchError, OSError."""
+    snapshot = Snapshot(root)
+    snapshot.memory = os.memfd_create("files", os.MFD_CLOEXEC)
+    try:
+        size = 0
+        for path, status in list_entries(root):
+            if len(snapshot.entries) >= MOST_ENTRIES:
+                raise TooMuchError(f"more than {MOST_ENTRIES} files")
+            place = None
+            if stat.S_ISREG(status.st_mode):
+                if size + status.st_size > most_bytes:
+                    raise TooMuchError(f"files of more than {most_bytes >> 20} MiB")
+                place = size, copy_in(path, snapshot.memory, size, most_bytes - size)
+                size += place[1]
+            elif stat.S_ISLNK(status.st_mode):
+                place = os.readlink(path)
+            elif not stat.S_ISDIR(status.st_mode):
+                continue
+            snapshot.entries[path] = status, place
+    except BaseException:
+        snapshot.close()
+        raise
+    return snapshot
+
+
+def copy_in(path, memory, offset, room):
+    """Copy a file behind what is in memory: how many bytes. It may grow meanwhile; a sparse one is counted as it reads."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:  # its owner has closed it to itself: as long as it is, nobody writes to it either
+        return 0
+    try:
+        copied = 0
+        while data := os.read(file, CHUNK_BYTES):
+            if copied + len(data) > room:
+                raise TooMuchError("files that grow")
+            os.pwrite(memory, data, offset + copied)
+            copied += len(data)
+        return copied
+    finally:
+        os.close(file)
+
+
+def bring_back(snapshot):
+    """Make what lies below the root as it was; what fails is left out. Returns how many entries could not be had."""
+    failed = 0
+    now = dict(list_entries(snapshot.root))
+    for path in sorted(now, reverse=True):  # what is in a directory before it
+        known = snapshot.entries.get(path)
+        is_kept = stat.S_IFMT(now[path].st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
+        if is_kept and (known is None or stat.S_IFMT(known[0].st_mode) != stat.S_IFMT(now[path].st_mode)):
+            try:
+                os.rmdir(path) if stat.S_ISDIR(now.pop(path).st_mode) else os.unlink(path)
+            except OSError:
+                failed += 1
+    for path, (status, place) in snapshot.entries.items():
+        try:
+            if path not in now or sign(now[path]) != sign(status):
+                bring_back_one(snapshot.memory, path, status, place)
+        except OSError:
+            failed += 1
+    for path, (status, _) in reversed(snapshot.entries.items()):
+        if stat.S_ISDIR(status.st_mode):
+            try:
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+                os.chmod(path, stat.S_IMODE(status.st_mode))
+            except OSError:
+                failed += 1
+    return failed
+
+
+def bring_back_one(memory, path, status, place):
+    """One entry. Raises OSError."""
+    if stat.S_ISDIR(status.st_mode):
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            os.chmod(path, 0o700)
+    elif stat.S_ISLNK(status.st_mode):
+        if os.path.lexists(path):
+            os.unlink(path)
+        os.symlink(place, path)
+    else:
+        if os.path.lexists(path):
+            os.chmod(path, 0o600)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        try:
+            offset, size = place
+            while size and (data := os.pread(memory, min(size, CHUNK_BYTES), offset)):
+                os.write(file, data)
+                offset, size = offset + len(data), size - len(data)
+            os.fchmod(file, stat.S_IMODE(status.st_mode))
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        finally:
+            os.close(file)

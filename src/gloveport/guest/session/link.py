@@ -1,0 +1,72 @@
+"""Frames on a socket between the processes of a session: four bytes of length, most significant first, and JSON.
+
+Unlike ``init.receive`` this keeps what comes behind a frame: a call may be followed by its interrupt at any time. Standard
+library only.
+"""
+
+import json
+import socket
+import struct
+
+HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
+CHUNK_BYTES = 1 << 16
+ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
+
+
+class Link:
+    """One end of such a socket.
+
+    Attributes:
+        descriptors: Those that have come with frames, and nobody has taken yet.
+    """
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.received = bytearray()
+        self.descriptors = []
+
+    def fileno(self):
+        """The descriptor to wait on."""
+        return self.connection.fileno()
+
+    def has_frame(self):
+        """Whether a whole frame has come already: nothing will be readable for it."""
+        return len(self.received) >= HEAD_BYTES and len(self.received) >= self.find_end()
+
+    def find_end(self):
+        """Where the first frame ends."""
+        size = int.from_bytes(self.received[:HEAD_BYTES], "big")
+        if size > MAX_FRAME_BYTES:
+            raise ValueError(f"a frame of {size} bytes: at most {MAX_FRAME_BYTES} are taken")
+        return HEAD_BYTES + size
+
+    def receive(self):
+        """The next frame; None where the other end is gone."""
+        while not self.has_frame():
+            try:
+                data, ancillary, _, _ = self.connection.recvmsg(CHUNK_BYTES, ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+            except ConnectionResetError:
+                return None
+            if not data:
+                return None
+            self.received += data
+            for level, kind, payload in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    self.descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+        end = self.find_end()
+        message = json.loads(self.received[HEAD_BYTES:end])
+        del self.received[:end]
+        return message
+
+    def send(self, message, descriptors=()):
+        """Send a frame. Raises OSError where the other end is gone."""
+        body = json.dumps(message).encode("ascii")
+        frame = len(body).to_bytes(HEAD_BYTES, "big") + body
+        if descriptors:
+            sent = socket.send_fds(self.connection, [frame], descriptors)
+            frame = frame[sent:]
+        self.connection.sendall(frame)
+
+    def close(self):
+        """Close it, and what came over it."""
+        self.connection.close()

@@ -1,0 +1,248 @@
+"""What calls of one session come to (E7): the supervisor and its interpreters as plain processes, without walls."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUEST = Path(__file__).parents[2] / "src/gloveport/guest"
+PYTHONS = sorted({path for path in (sys.executable, "/usr/bin/python3") if Path(path).exists()})
+DRIVER = f"""
+import os, socket, sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("init", {str(GUEST / "init.py")!r})
+init = module_from_spec(spec)
+spec.loader.exec_module(init)
+init.TOOLS_DOOR = "NONE"
+host = socket.socket(fileno=int(sys.argv[1]))
+supervisor = init.load("session.supervisor", "session/supervisor.py")
+supervisor.serve(host, init.load, {{"directory": sys.argv[2], "file_bytes": 1 << 20}}, init.start_python)
+"""
+
+
+class Session:
+    """The host's end of one."""
+
+    def __init__(self, connection, process):
+        self.connection = connection
+        self.process = process
+        self.number = 0
+
+    def send(self, message):
+        body = json.dumps(message).encode()
+        self.connection.sendall(len(body).to_bytes(4, "big") + body)
+
+    def receive(self):
+        size = int.from_bytes(self.connection.recv(4, socket.MSG_WAITALL), "big")
+        return json.loads(self.connection.recv(size, socket.MSG_WAITALL))
+
+    def begin(self, source="", do="run", **rest):
+        self.number += 1
+        more = {"language": "python", "name": f"call-{self.number}.py", "value_bytes": 4096, "heap_bytes": 64 << 20}
+        self.send({"call": self.number, "do": do, "source": source, **more, **rest})
+
+    def call(self, source="", do="run", **rest):
+        self.begin(source, do, **rest)
+        return self.receive()
+
+    def value(self, source):
+        answer = self.call(source)
+        assert answer["report"]["error"] is None, answer
+        return answer["report"]["value"]
+
+    def kill(self):
+        self.send({"kill": self.number})
+        return self.receive()
+
+
+@pytest.fixture(params=PYTHONS)
+def session(request, tmp_path):
+    ours, theirs = socket.socketpair()
+    ours.settimeout(20)
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    with ours, theirs:
+        arguments = [request.param, "-I", "-c", DRIVER, str(theirs.fileno()), str(directory)]
+        process = subprocess.Popen(
+            arguments,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=directory,
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            yield Session(ours, process)
+        finally:
+            with process.stdout, contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def running(session):
+    """Wait until the call that has begun says on the standard output that it runs."""
+    assert session.process.stdout.readline() == b"running\n"
+
+
+def test_variables_imports_and_functions_stay(session):
+    assert session.call("import math\nx = 2\ndef f(y): return x * y")["state"] == "kept"
+    assert session.value("f(math.floor(3.5))") == 6
+
+
+def test_an_error_is_told_with_the_lines_of_the_call_it_is_in_and_leaves_the_rest(session):
+    session.call("def f(y):\n    return 1 / y")
+    answer = session.call("x = 5\nf(0)")
+    assert answer["report"]["error"]["traceback"] == (
+        "Traceback (most recent call last):\n"
+        '  File "call-2.py", line 2, in <module>\n'
+        "    f(0)\n"
+        '  File "call-1.py", line 2, in f\n'
+        "    return 1 / y\n"
+        + ("           ~~^~~\n")
+        + "ZeroDivisionError: division by zero\n"
+    )
+    assert session.value("x") == 5
+
+
+def test_awaits_share_one_event_loop_which_goes_on_between_calls(session):
+    session.call("import asyncio\nqueue = asyncio.Queue()\nasync def fill():\n    await queue.put(7)\n    print('running')")
+    session.call("async def later():\n    await asyncio.sleep(0.01)\n    await fill()")
+    session.call("task = asyncio.ensure_future(later())\nawait asyncio.sleep(0)")
+    running(session)
+    assert session.value("await queue.get()") == 7
+
+
+def test_sys_exit_ends_the_call_and_not_the_session(session):
+    answer = session.call("x = 1\nimport sys\nsys.exit(3)")
+    assert (answer["state"], answer["report"]["exit_code"]) == ("kept", 3)
+    assert session.value("x") == 1
+
+
+def test_threads_go_on_between_calls(session):
+    session.call("import threading\nevent = threading.Event()\ndone = []\ndef wait():\n    event.wait(); done.append(1)")
+    session.call("thread = threading.Thread(target=wait, daemon=True); thread.start()")
+    assert session.value("event.set(); thread.join(5); done") == [1]
+
+
+def test_an_interrupt_ends_a_loop_and_keeps_the_variables(session):
+    session.call("x = 1")
+    session.begin("x = 2\nprint('running')\nwhile True: pass")
+    running(session)
+    session.send({"interrupt": session.number})
+    answer = session.receive()
+    assert (answer["state"], answer["report"]["error"]["type"]) == ("kept", "KeyboardInterrupt")
+    assert answer["report"]["error"]["traceback"].count("File") == 1
+    assert session.value("x") == 2
+
+
+def test_an_interrupt_ends_an_await_where_it_waits(session):
+    session.begin("import asyncio\nprint('running')\nawait asyncio.sleep(1000)")
+    running(session)
+    session.send({"interrupt": session.number})
+    answer = session.receive()
+    assert (answer["state"], answer["report"]["error"]["type"]) == ("kept", "KeyboardInterrupt")
+    assert 'File "call-1.py", line 3' in answer["report"]["error"]["traceback"]
+    assert session.value("await asyncio.sleep(0, 3)") == 3
+
+
+def test_an_interrupt_between_calls_means_nothing(session):
+    session.call("x = 1")
+    session.send({"interrupt": session.number})
+    assert session.value("x") == 1
+
+
+def test_a_killed_call_is_undone_with_its_files(session, tmp_path):
+    session.call("x = [1]\nopen('kept', 'w').write('before')")
+    session.begin(
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx.append(2)\n"
+        "open('kept', 'w').write('after')\nopen('new', 'w').close()\nprint('running')\nwhile True: pass"
+    )
+    running(session)
+    answer = session.kill()
+    assert (answer["state"], answer["undone"], answer["report"]) == ("rewound", [2], None)
+    assert session.value("x") == [1]
+    assert [path.name for path in (tmp_path / "directory").iterdir()] == ["kept"]
+    assert (tmp_path / "directory/kept").read_text() == "before"
+
+
+def test_the_first_call_too_can_be_undone(session, tmp_path):
+    session.begin("open('new', 'w').close()\nprint('running')\nwhile True: pass")
+    running(session)
+    answer = session.kill()
+    assert (answer["state"], answer["undone"]) == ("rewound", [1])
+    assert not list((tmp_path / "directory").iterdir())
+    assert session.call("new")["report"]["error"]["type"] == "NameError"
+
+
+@pytest.mark.parametrize("end", ["import os; os._exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
+def test_an_interpreter_that_dies_is_replaced_by_its_checkpoint(session, end):
+    session.call("x = 1")
+    answer = session.call(f"x = 2\n{end}")
+    assert answer["state"] == "rewound"
+    assert answer["why"] in ("its interpreter has exited with 3", "its interpreter was ended by SIGKILL")
+    assert session.value("x") == 1
+
+
+def test_rewind_undoes_the_last_call_and_no_more_than_is_kept(session):
+    for number in (1, 2, 3):
+        session.call(f"x = {number}")
+    answer = session.call(do="rewind")
+    assert (answer["state"], answer["undone"]) == ("rewound", [3])
+    assert session.value("x") == 2
+    assert session.call("y = 1")["state"] == "kept"
+    assert session.call(do="rewind")["state"] == "rewound"
+    assert session.call("y")["report"]["error"]["type"] == "NameError"
+
+
+def test_rewind_of_the_only_call_begins_anew(session):
+    session.call("x = 1")
+    assert session.call(do="rewind")["undone"] == [1]
+    assert session.call("x")["report"]["error"]["type"] == "NameError"
+
+
+def test_checkpoints_are_no_children_that_a_program_finds(session):
+    session.call("x = 1")
+    session.call("y = 1")
+    assert session.call("import os\nos.wait()")["report"]["error"]["type"] == "ChildProcessError"
+
+
+def test_too_large_a_heap_has_no_checkpoint_and_the_answer_says_so(session):
+    assert session.call("x = 1")["checkpoint"] == ""
+    assert "MiB" in session.call("y = b'x' * (80 << 20)")["checkpoint"]
+
+
+def test_changed_variables_are_told_with_type_and_size(session):
+    answer = session.call("x = 1\nname = 'abc'\nrows = [1, 'a', {}]\ndef f(a, b=1): pass\nimport os\n_private = 1")
+    told = {one.pop("name"): one for one in answer["variables"]["changed"]}
+    assert told["x"] == {"type": "int", "preview": "1"}
+    assert told["name"] == {"type": "str", "shape": "3", "preview": "'abc'"}
+    assert (told["rows"]["shape"], told["rows"]["preview"]) == ("3", "1, 'a', dict")
+    assert told["f"] == {"type": "function", "preview": "(a, b)"}
+    assert set(told) == {"x", "name", "rows", "f"}
+    answer = session.call("rows.append(2)\ndel x")
+    assert [one["name"] for one in answer["variables"]["changed"]] == ["rows"]
+    assert answer["variables"]["removed"] == ["x"]
+
+
+def test_variables_and_inspect_run_no_cell(session):
+    session.call("x = {'a': 1}\ndef f(a: int) -> int:\n    'Doubles.'")
+    assert [one["name"] for one in session.call(do="variables")["variables"]["changed"]] == ["x", "f"]
+    answer = session.call(do="inspect", expression="f", bytes=4096)
+    assert answer["report"]["value"] == "function (a: int) -> int\nDoubles."
+    assert session.call(do="inspect", expression="nothing", bytes=4096)["report"]["error"]["type"] == "NameError"
+
+
+def test_nothing_is_left_when_the_host_is_gone(session, eventually):
+    session.call("x = 1")
+    children = Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
+    assert children
+    session.connection.close()
+    session.process.wait(10)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
