@@ -103,7 +103,7 @@ class Interpreter:
     def wait(self):
         """The next message. What was left in the event loop goes on meanwhile."""
         if self.loop is not None and not self.loop.is_closed() and not self.link.has_frame():
-            self.program.contained(self.run_loop_until_readable)
+            self.program.attempt(self.run_loop_until_readable)
         return self.link.receive()
 
     def run_loop_until_readable(self):
@@ -138,7 +138,7 @@ class Interpreter:
         if message["do"] == "inspect":
             return {"report": self.run(message["expression"], "inspect", message["bytes"], self.inspect)}
         report = self.run(message["source"], message["name"], message["value_bytes"], self.evaluate)
-        found = self.program.contained(self.variables.changes, VARIABLES_SECONDS)
+        found = self.program.attempt(self.variables.changes, VARIABLES_SECONDS)
         heap = count_heap_bytes()
         too_large = f"it holds {heap >> 20} MiB" if heap > message["heap_bytes"] else ""
         return {"report": report, "variables": found, "checkpoint": too_large}
@@ -164,7 +164,7 @@ class Interpreter:
         except BaseException as error:  # noqa: BLE001 - whatever the program raises
             report.update(error=program.describe_error(error, sys.exc_info()[2]), exit_code=1)
         for stream in ("stdout", "stderr"):
-            program.contained(lambda stream=stream: getattr(sys, stream).flush())
+            program.attempt(lambda stream=stream: getattr(sys, stream).flush())
         if os.getpid() != pid:  # the program forked, and its child came to the end of the call
             os._exit(report["exit_code"])
         return report
@@ -202,7 +202,7 @@ class Interpreter:
             task, self.task = self.task, None
             if not task.done():  # interrupted while it was waiting
                 task.cancel()
-                self.program.contained(lambda: self.loop.run_until_complete(asyncio.wait([task], timeout=CANCEL_SECONDS)))
+                self.program.attempt(lambda: self.loop.run_until_complete(asyncio.wait([task], timeout=CANCEL_SECONDS)))
 
     def inspect(self, expression, name):
         """The value of an expression, as text."""
@@ -230,7 +230,7 @@ class Interpreter:
     def checkpoint(self, message):
         """Fork a twin, and give its socket to the supervisor. In the twin this returns when it is woken."""
         for pid in message["reap"]:
-            self.program.contained(os.waitpid, pid, WALL)
+            self.program.attempt(os.waitpid, pid, WALL)
         ours, theirs = socket.socketpair()
         try:
             pid = fork_unseen()
