@@ -104,15 +104,15 @@ def test_an_error_is_told_with_the_lines_of_the_call_it_is_in_and_leaves_the_res
         '  File "call-2.py", line 2, in <module>\n'
         "    f(0)\n"
         '  File "call-1.py", line 2, in f\n'
-        "    return 1 / y\n"
-        + ("           ~~^~~\n")
-        + "ZeroDivisionError: division by zero\n"
+        "    return 1 / y\n" + ("           ~~^~~\n") + "ZeroDivisionError: division by zero\n"
     )
     assert session.value("x") == 5
 
 
 def test_awaits_share_one_event_loop_which_goes_on_between_calls(session):
-    session.call("import asyncio\nqueue = asyncio.Queue()\nasync def fill():\n    await queue.put(7)\n    print('running')")
+    session.call(
+        "import asyncio\nqueue = asyncio.Queue()\nasync def fill():\n    await queue.put(7)\n    print('running')"
+    )
     session.call("async def later():\n    await asyncio.sleep(0.01)\n    await fill()")
     session.call("task = asyncio.ensure_future(later())\nawait asyncio.sleep(0)")
     running(session)
@@ -126,7 +126,9 @@ def test_sys_exit_ends_the_call_and_not_the_session(session):
 
 
 def test_threads_go_on_between_calls(session):
-    session.call("import threading\nevent = threading.Event()\ndone = []\ndef wait():\n    event.wait(); done.append(1)")
+    session.call(
+        "import threading\nevent = threading.Event()\ndone = []\ndef wait():\n    event.wait(); done.append(1)"
+    )
     session.call("thread = threading.Thread(target=wait, daemon=True); thread.start()")
     assert session.value("event.set(); thread.join(5); done") == [1]
 

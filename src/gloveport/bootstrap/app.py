@@ -19,6 +19,7 @@ from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.egress.transport.resolver import Resolver
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import running
+from gloveport.engine.sessions import SessionLimits, open_sessions
 from gloveport.errors import ConfigError
 from gloveport.hub.calls import LookUp
 from gloveport.hub.hub import Hub
@@ -99,6 +100,7 @@ async def assemble_on(
             connected(config, environ, vault, audit) as hub,
             pool.open(),
             running() as runs,
+            open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
         ):
             injector = Injector(vault, Tokens(vault, upstreams.post))
             yield Engine(
@@ -108,6 +110,7 @@ async def assemble_on(
                 hub=hub,
                 look_up=_look_up(Resolver()),
                 runs=runs,
+                sessions=sessions,
                 desk=desk,
                 provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
                 sandbox=pool,

@@ -55,6 +55,22 @@ class Admission(Value):
     """How long a request waits for a place before it is refused."""
 
 
+class SessionSettings(Value):
+    """Sessions, whose interpreters stay between calls."""
+
+    idle_seconds: Seconds = 900
+    """A session ends when nobody has called it for so long."""
+
+    life_seconds: Seconds = 28_800
+    """A session ends when it is so old."""
+
+    per_caller: Annotated[int, Field(ge=0, le=4096)] = 4
+    """Sessions of one caller at the same time; 0 allows none."""
+
+    total: Annotated[int, Field(ge=0, le=4096)] = 16
+    """Sessions of all callers at the same time. Each may hold the memory of a run."""
+
+
 _MEMORY_OF_THE_WAITING = 1 / 16
 _FORKED_BYTES, _BOOTED_BYTES = 16 * MIB, 64 * MIB  # of one each of all kinds
 
@@ -276,6 +292,9 @@ class Config(Value):
 
     approvals: Approvals = Approvals()
     """How a person is asked about what a rule lets nobody else decide."""
+
+    sessions: SessionSettings = SessionSettings()
+    """How long sessions live, and how many there may be."""
 
     admission: Admission = Admission()
     """How many programs run at once, and how many may wait."""

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import anyio
+from pydantic import JsonValue
 
 from gloveport import door, rpc
 from gloveport.approvals.desk import Desk
@@ -20,6 +22,7 @@ from gloveport.engine.live import LiveOutput, Streams
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
 from gloveport.engine.runs import Runs
+from gloveport.engine.sessions import Discarded, Session, Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Asker, Guard
@@ -31,14 +34,16 @@ from gloveport.model import (
     Execute,
     Grant,
     Language,
+    MIB,
     Narrowing,
     Output,
     Policy,
     Program,
     Request,
     Result,
+    SessionState,
 )
-from gloveport.model.hub import DOOR
+from gloveport.model.hub import DOOR, Sampling
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
 from gloveport.sampling.provider import Provider
@@ -55,6 +60,21 @@ Key = TypeVar("Key")
 Made = TypeVar("Made")
 
 _MOST_REMEMBERED = 64
+NEW = "new"
+"""In place of a session's id: begin one."""
+
+_ASK_SECONDS = 10.0
+_MOST_CHECKPOINT_BYTES = 64 * MIB
+_NO_SUCH_SESSION = Denied(
+    "session_language",
+    "Sessions run Python.",
+    hint="leave out `session`: shell and TypeScript run without one; Python's subprocess runs commands in a session",
+)
+_FIXED = Denied(
+    "session_fixed",
+    "What a session may use and reach is decided when it begins.",
+    hint='leave out memory_mib, apis and tools, or begin another with session="new"',
+)
 _LIVE_BYTES = 4096
 """Of each stream of a run that goes on: who looks again and again reads it each time."""
 
@@ -89,6 +109,7 @@ class Engine:
         gateway: Their way out over HTTP.
         hub: Their way out to tools.
         look_up: Tells the addresses of a host.
+        sessions: Those that keep an interpreter between calls.
         runs: Those of them that may outlive their requests.
         desk: Where a person is asked.
         provider: The model that the operator has configured.
@@ -103,6 +124,7 @@ class Engine:
     hub: Hub
     look_up: LookUp
     runs: Runs
+    sessions: Sessions
     desk: Desk
     provider: Provider | None
     sandbox: Sandbox
@@ -152,23 +174,70 @@ class Engine:
             asker=company.asker,
             clock=clock,
         )
+        share, session = share or caller, None
         try:
             grant = self._grant(request)
+            if request.session not in (None, NEW):
+                session = self.sessions.find(request.session or "", share)
+                grant = _session_grant(session, request, grant, self.reach)
+            elif request.session and request.language != "python":
+                raise _NO_SUCH_SESSION
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
             return refusal(run_id, request, Grant(), denial)
         run = _Run(
-            id=run_id, request=request, reach=self.reach, guard=guard(grant=grant), on_output=on_output, company=company
+            id=run_id,
+            request=request,
+            reach=session.reach if session else self.reach,
+            guard=guard(grant=grant),
+            on_output=on_output,
+            company=company,
         )
         try:
             async with run.guard.admit(_action(request)) as ending:
-                result = await self._run(run, share or caller)
+                result = await self._run(run, share, session)
                 ending.fields.update(facts(result))
+                if result.session is not None:
+                    ending.fields.update({"session": result.session.id, "state": result.session.state})
                 return result
         except Denied as denial:
             return refusal(run_id, request, grant, denial)
 
-    async def _run(self, run: "_Run", share: str) -> Result:
+    async def ask_session(
+        self, session: Session, message: dict[str, JsonValue], *, caller: str
+    ) -> tuple[Outcome, SessionState]:
+        """Ask a session something that is no program: ``variables``, ``inspect``, ``rewind``. It reaches nothing meanwhile.
+
+        Raises:
+            Denied: It is over, or there is no place.
+            SandboxError, AuditError: As ``execute``.
+        """
+        limits = session.grant.limits
+        guard = Guard(audit=self.audit, caller=caller, run_id=f"run-{os.urandom(8).hex()}", grant=session.grant)
+        text = str(message.get("expression", "")).encode("utf-8", "surrogatepass")
+        action = Execute(language="python", code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
+        async with guard.admit(action) as ending, session.take_turn() as child, self.admission.place(session.owner):
+            nowhere = Discarded()
+            outcome = await session.call(
+                child,
+                message,
+                wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),
+                value_bytes=int(limits.output_bytes),
+                stdout=nowhere,
+                stderr=nowhere,
+            )
+            report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.gateway.vault)
+            state = self._state_of(session, outcome)
+            ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
+        return outcome.model_copy(update={"report": report}), state
+
+    def _state_of(self, session: Session, outcome: Outcome) -> SessionState:
+        """How a session stands, without secrets in what its interpreter says."""
+        return SessionState.model_validate(
+            self.gateway.vault.clean_fields(session.describe(outcome).model_dump(mode="json"))
+        )
+
+    async def _run(self, run: "_Run", share: str, session: Session | None) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
         request, limits = run.request, run.guard.grant.limits
         runtime = self.runtimes.get(request.language)
@@ -193,13 +262,16 @@ class Engine:
         live = run.company.live
         live.follow(functools.partial(_shown_live, request, streams))
         try:
-            async with self.admission.place(share), self.sandbox.start(plan) as child:
-                outcome = await self._run_in(child, run, program, streams)
+            if request.session == NEW:
+                session = self._begin_session(run, program, plan, share)
+            starts = self.sandbox.start(plan) if session is None else session.take_turn()
+            async with starts as child, self.admission.place(share):
+                outcome = await self._run_in(child, run, program, streams, session)
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
                 shown = await self._shown(run, streams)
             live.keep(shown)
-        return result_of(
+        result = result_of(
             run_id=run.id,
             request=request,
             grant=run.guard.grant,
@@ -210,8 +282,22 @@ class Engine:
             clean=self.clean,
             packages=self.runtimes[request.language].packages,
         )
+        return result if session is None else result.model_copy(update={"session": self._state_of(session, outcome)})
 
-    async def _run_in(self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture]) -> Outcome:
+    def _begin_session(self, run: "_Run", program: Program, plan: Plan, share: str) -> Session:
+        """A session with the grant of its first call. What bounds a process's time is that of many calls."""
+        limits = run.guard.grant.limits
+        seconds = math.ceil(self.sessions.limits.life_seconds * limits.cpus)
+        lasting = plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}})
+        most = min(_MOST_CHECKPOINT_BYTES, int(limits.memory_bytes) // 8, int(limits.file_bytes))
+        supervisor = program.model_copy(update={"source": "", "session_bytes": most})
+        return self.sessions.begin(
+            share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=lasting, program=supervisor
+        )
+
+    async def _run_in(
+        self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture], session: Session | None
+    ) -> Outcome:
         """Run the program in this sandbox, with its way out open."""
         value_bytes = run.guard.grant.limits.output_bytes
         outlet = EgressSession(
@@ -223,6 +309,15 @@ class Engine:
             journal=run.journal,
         )
         run_program = functools.partial(child.run, program, value_bytes=value_bytes, clock=run.guard.clock)
+        if session is not None:
+            run_program = functools.partial(
+                session.call,
+                child,
+                {"do": "run", "source": run.request.code},
+                wall_seconds=run.guard.grant.limits.wall_seconds,
+                value_bytes=value_bytes,
+                clock=run.guard.clock,
+            )
         doors = dict(zip(run.reach.network.doors, child.doors, strict=True))
         hub = [doors.pop(DOOR)] if DOOR in doors else []
         async with (
@@ -317,6 +412,35 @@ def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> M
             known.clear()
         made = known[key] = make()
     return made
+
+
+def _session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:
+    """What a call may do: what its session got when it began, as far as the configuration still says the same.
+
+    Raises:
+        Denied: The call asks for something else.
+    """
+    if request.language != "python":
+        raise _NO_SUCH_SESSION
+    fixed = request.limits.model_copy(update={"wall_seconds": None})
+    if fixed != Narrowing() or request.apis is not None or request.tools is not None:
+        raise _FIXED
+    grant, egress = session.grant, session.grant.egress
+    limits = grant.limits.model_copy(update={"wall_seconds": asked.limits.wall_seconds})
+    if now is session.reach:
+        return grant.model_copy(update={"limits": limits})
+    before = session.reach
+    apis = {n: api for n, api in egress.apis.items() if now.egress.apis.get(n) == before.egress.apis.get(n)}
+    servers = {n: one for n, one in grant.toolbox.servers.items() if now.servers.get(n) == before.servers.get(n)}
+    return grant.model_copy(
+        update={
+            "limits": limits,
+            "languages": asked.languages,
+            "egress": egress.model_copy(update={"apis": apis, "yolo": egress.yolo and now.egress.yolo}),
+            "toolbox": grant.toolbox.model_copy(update={"servers": servers}),
+            "sampling": grant.sampling if now.sampling == before.sampling else Sampling(),
+        }
+    )
 
 
 def _action(request: Request) -> Execute:

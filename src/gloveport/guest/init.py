@@ -243,7 +243,7 @@ def run(host):
         open_terminal(host, *program["terminal"])
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
-    if program["session"]:
+    if program["session"]:  # many calls, none of which is this process
         load("session.supervisor", "session/supervisor.py").serve(host, load, program["session"], start_python)
     if not program["argv"]:
         report = run_here(program)

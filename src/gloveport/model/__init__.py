@@ -136,8 +136,46 @@ class Request(Value):
     """Whether terminal escape sequences in the output are removed."""
     apis: tuple[ApiName, ...] | None = None
     """The APIs it uses: no other can be reached then, and their types are known. Without it, all of the policy's."""
+    session: str | None = None
+    """``new`` begins a session, the id of one goes on with it; without it, nothing is kept."""
     tools: tuple[hub.ToolPattern, ...] | None = None
     """The tools it uses, as ``server/tool`` with ``*`` for any characters. Without it, all of the policy's."""
+
+
+class Variable(Value):
+    """What a session's interpreter says of one of its variables: text of the program's choice."""
+
+    name: Annotated[str, Field(max_length=200)]
+    type: Annotated[str, Field(max_length=200)] = ""
+    shape: Annotated[str, Field(max_length=200)] = ""
+    bytes: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    preview: Annotated[str, Field(max_length=200)] = ""
+
+
+class SessionState(Value):
+    """How a session stands after a call. What the call changed is its interpreter's word."""
+
+    id: str
+    expires_at: str
+    """When it ends for want of calls, or of age: ISO 8601, in UTC."""
+
+    state: Literal["kept", "rewound", "lost"] = "kept"
+    """Whether its variables are as the call left them, as they were before, or gone."""
+
+    why: str = ""
+    generation: int = 1
+    """Grows whenever its state is another than the one that the last call left."""
+
+    undone: int = 0
+    """How many calls were undone."""
+
+    checkpoint: str = ""
+    """Why the state after this call could not be kept for a rewind; empty where it is."""
+
+    variables: tuple[Variable, ...] = ()
+    """Those that the call has made or changed."""
+
+    removed: tuple[str, ...] = ()
 
 
 class Grant(Value):
@@ -218,6 +256,9 @@ class Program(Value):
     waiting: tuple[str, ...] = ()
     """Command line of its interpreter, to be started ahead of it. That writes an ``R`` to its standard output when it
     waits: for the program, on standard input, or, where that is read from another ``descriptor``, for a line there."""
+
+    session_bytes: int = 0
+    """Of a session: the most bytes of files that a checkpoint keeps. 0 for a program that is run once."""
 
     preload: tuple[str, ...] = ()
     """Modules that it is likely to import. Where they can't be imported ahead, it imports them itself."""
@@ -353,6 +394,7 @@ class Result(Value):
     approvals: tuple[str, ...] = ()
     """With status ``waiting``: the ids of the approvals that it waits for."""
 
+    session: SessionState | None = None
     usage: Usage = Usage()
     grant: Grant = Grant()
     """The effective grant: operator policy ∩ request."""

@@ -32,6 +32,9 @@ class Outcome(Value):
     refused_forks: int | None
     """How often the kernel refused a new process for the limit's sake; None where no cgroup counts it."""
 
+    session: JsonValue = None
+    """Of a call of a session: all that its supervisor answered. None where it gave no answer, and is gone."""
+
 
 class Sink(Protocol):
     """Where the bytes of one stream of a program go, as they come."""
@@ -89,6 +92,31 @@ class Child(Protocol):
 
         A cancelled call leaves the killing to the context the child came from.
         """
+
+    async def begin_session(self, program: Program) -> None:
+        """Have a session's supervisor in it, instead of one program. Called once, by the engine.
+
+        Raises:
+            SandboxError: It has died.
+        """
+
+    async def call(
+        self,
+        message: Mapping[str, JsonValue],
+        *,
+        wall_seconds: float,
+        value_bytes: int,
+        stdout: Sink,
+        stderr: Sink,
+        clock: Clock | None = None,
+    ) -> Outcome:
+        """One call of a session. A limit, or cancelling this, interrupts it, then kills its interpreter alone.
+
+        Where the answer has no ``session``, the sandbox is dead. One call at a time.
+        """
+
+    async def idle(self, stdout: Sink, stderr: Sink) -> None:
+        """Between calls of a session: take what is written. Returns when it has died; may be cancelled."""
 
 
 class Sandbox(Protocol):

@@ -156,7 +156,9 @@ def bring_back_one(memory, path, status, place):
     else:
         if os.path.lexists(path):
             os.chmod(path, 0o600)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        file = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600
+        )
         try:
             offset, size = place
             while size and (data := os.pread(memory, min(size, CHUNK_BYTES), offset)):

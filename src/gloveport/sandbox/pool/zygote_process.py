@@ -106,7 +106,7 @@ class ZygoteProcess:
                         group=group,
                         streams=streams,
                         doors=doors,
-                        rlimits=self.plan.rlimits,
+                        rlimits=_rlimits_of_all(self.plan),
                         over=status,
                         ends_with_report=True,
                         exit_code=functools.partial(_receive_exit_code, status),
@@ -214,7 +214,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
     """What the fork server is told of all its children; ``groups``: how many cgroups each enters by itself."""
     return {
         "groups": groups,
-        "rlimits": dict(plan.rlimits),
+        "rlimits": _rlimits_of_all(plan),
         "preload": plan.preload,
         "setup": {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]},
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
@@ -247,3 +247,8 @@ async def _kill_on_exit(inner: FileIO, group: cgroup.Cgroup | None) -> AsyncIter
             if group is not None and not is_dead(inner):
                 group.lift_quota()
             await kill(inner)
+
+
+def _rlimits_of_all(plan: Plan) -> dict[str, tuple[int, int]]:
+    """What each child has from the start. Processor time comes with the program: a session's processes may have more."""
+    return {name: limit for name, limit in plan.rlimits.items() if name != "RLIMIT_CPU"}

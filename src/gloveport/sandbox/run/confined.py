@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import math
 import os
 import secrets
 import select
@@ -18,7 +19,7 @@ import pydantic_core
 from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
-from gloveport.model import Program
+from gloveport.model import SCRATCH, Program
 from gloveport.sandbox.base import IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
@@ -26,13 +27,16 @@ from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.call_watch import CallWatch, watch_cancellation
 from gloveport.sandbox.run.limit_watch import LimitWatch
 from gloveport.sandbox.run.supervisor import Supervisor
+from gloveport.task_group import open_task_group
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _BOOT_SECONDS = 20.0
+_IDLE_LOOK_SECONDS = 1.0
 _PLACEHOLDER_BYTES = 24  # 32 characters
 # What the guest is told of a program.
 _JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal")
@@ -114,6 +118,11 @@ class Confined:
     """Its process descriptor."""
 
     _spent: float = 0.0
+    _held: KernelMemory | None = None
+    """What the kernel holds for it, where it is a session's."""
+
+    _calls: int = 0
+    """Of a session: how many there were."""
 
     @cached_property
     def placeholders(self) -> Mapping[str, str]:
@@ -228,6 +237,95 @@ class Confined:
             refused_forks=counters.refused_forks if counters else None,
         )
 
+    async def begin_session(self, program: Program) -> None:
+        """See ``sandbox.base.Child``."""
+        limits = self.plan.limits
+        inner = self.inner.fileno()
+        self._held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
+        try:
+            await self._hand_over(program, 0, {})
+        except (GuestError, OSError) as error:
+            raise SandboxError(f"the sandbox died before its session began: {error}") from error
+
+    async def call(
+        self,
+        message: Mapping[str, JsonValue],
+        *,
+        wall_seconds: float,
+        value_bytes: int,
+        stdout: Sink,
+        stderr: Sink,
+        clock: Clock | None = None,
+    ) -> Outcome:
+        """See ``sandbox.base.Child``."""
+        self._calls += 1
+        clock = clock or Clock()
+        clock.restart()
+        before = self.group.counters() if self.group else None
+        watch = self._watch(clock, wall_seconds, before)
+        supervisor = self._session_supervisor(watch, value_bytes)
+        supervisor.collect(self.streams.stdout, stdout)
+        supervisor.collect(self.streams.stderr, stderr)
+        async with open_task_group() as tasks:
+            tasks.start_soon(watch_cancellation, watch)
+            with anyio.CancelScope(shield=True):
+                try:
+                    await frames.send(self.channel, {**message, "call": self._calls})
+                    await supervisor.run()
+                except OSError:  # it has died
+                    watch.end_all()
+            watch.is_answered = True
+        answer = supervisor.answer if supervisor.ended_by_report else None
+        if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
+            answer = None
+        if answer is None:
+            watch.end_all()
+        report = _bound_value(answer.get("report") if answer else None, value_bytes)
+        counters = self.group.counters() if self.group else None
+        return Outcome(
+            exit_code=None if watch.broken else _code_in(report),
+            killed_by=watch.broken,
+            report=report,
+            wall_seconds=clock.seconds,
+            cpu_seconds=counters.cpu_seconds - before.cpu_seconds if counters and before else None,
+            peak_memory_bytes=counters.peak_memory_bytes if counters else None,
+            refused_forks=counters.refused_forks - before.refused_forks if counters and before else None,
+            session=None if answer is None else {name: part for name, part in answer.items() if name != "report"},
+        )
+
+    async def idle(self, stdout: Sink, stderr: Sink) -> None:
+        """See ``sandbox.base.Child``."""
+        watch = self._watch(Clock(), math.inf, self.group.counters() if self.group else None)
+        supervisor = self._session_supervisor(watch, 0)
+        supervisor.look_seconds = _IDLE_LOOK_SECONDS
+        supervisor.collect(self.streams.stdout, stdout)
+        supervisor.collect(self.streams.stderr, stderr)
+        await supervisor.run()  # it has died, or says something unasked
+        watch.end_all()
+
+    def _watch(self, clock: Clock, wall_seconds: float, before: cgroup.Counters | None) -> CallWatch:
+        assert self._held is not None  # noqa: S101 - the session has begun
+        return CallWatch(
+            limits=self.plan.limits.model_copy(update={"wall_seconds": wall_seconds}),
+            clock=clock,
+            group=self.group,
+            inner=self.inner.fileno(),
+            held=self._held,
+            spent=before.cpu_seconds if before else 0.0,
+            oom_kills=before.oom_kills if before else 0,
+            channel=self.channel,
+            number=self._calls,
+        )
+
+    def _session_supervisor(self, watch: CallWatch, value_bytes: int) -> Supervisor:
+        return Supervisor(
+            watch=watch,
+            channel=self.channel,
+            report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
+            over=self.over,
+            ends_with_report=True,
+        )
+
     def end(self) -> None:
         """Kill all of it at once. Who has built it waits until it is dead."""
         with contextlib.suppress(ProcessLookupError):
@@ -235,6 +333,8 @@ class Confined:
 
     def close(self) -> None:
         """Close the host's end of what it opened itself. The processes are another's to end."""
+        if self._held is not None:
+            self._held.close()
         for file in (self._stdin, self._text, self._notes, self._process):
             if file is not None:
                 file.close()
@@ -275,6 +375,7 @@ class Confined:
         rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
         job["env"] = self.placeholders
+        job["session"] = {"directory": SCRATCH, "file_bytes": program.session_bytes} if program.session_bytes else None
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)
         for end in self.streams.far:

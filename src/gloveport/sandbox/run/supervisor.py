@@ -50,6 +50,8 @@ class Supervisor:
         over: Readable when the program has ended.
         ends_with_report: Whether a report ends the run as well.
         ended_by_report: Whether one has.
+        look_seconds: How often the limits are looked after.
+        answer: The message that the report was in.
     """
 
     watch: LimitWatch
@@ -58,6 +60,8 @@ class Supervisor:
     over: FileIO | socket.socket
     ends_with_report: bool
     ended_by_report: bool = False
+    look_seconds: float = _LOOK_SECONDS
+    answer: dict[str, JsonValue] | None = None
     _report: JsonValue = None
     _takes_notes: bool = False
     _notes: bytearray = field(default_factory=bytearray)
@@ -136,7 +140,7 @@ class Supervisor:
                     await self._wait()
                 began = time.monotonic()
                 if began >= self._next_look:  # also where there is always something ready
-                    self._next_look = time.monotonic() + _LOOK_SECONDS
+                    self._next_look = time.monotonic() + self.look_seconds
                     self._small_reads = 0
                     self.watch.look()
                 self._act(ready)
@@ -202,6 +206,7 @@ class Supervisor:
             self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the time limit
             return True
         if whole and incoming.message is not None:
+            self.answer = incoming.message
             self._report, self.ended_by_report = incoming.message.get("report"), self.ends_with_report
         return whole
 

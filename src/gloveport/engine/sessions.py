@@ -1,0 +1,368 @@
+"""Sessions: sandboxes in which an interpreter goes on from one call to the next, and who may use which.
+
+A session is bound to whom it was begun for: to anybody else it does not exist. What it may reach is decided when it
+begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time its
+id still tells why. One call is made at a time, and the others wait for it.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from gloveport.engine.reach import Reach
+from gloveport.errors import Denied, SandboxError
+from gloveport.model import Grant, Program, SessionState, Variable
+from gloveport.sandbox.base import Child, Outcome, Sandbox, Sink
+from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.plan import Plan
+from gloveport.task_group import open_task_group
+from gloveport.untrusted_text import one_line
+
+_ID_BYTES: Final = 16
+_MOST_REMEMBERED: Final = 256
+"""Sessions that are over, of which it is still said why."""
+
+_BETWEEN_BYTES: Final = 64 * 1024
+"""Of each stream, what is written between calls and shown with the next: its end."""
+
+_MOST_VARIABLES: Final = 50
+_WHY_CHARACTERS: Final = 300
+_ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
+_VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
+_NAMES: Final = TypeAdapter(tuple[str, ...])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionLimits:
+    """How long sessions live, and how many there may be.
+
+    Attributes:
+        idle_seconds: Without a call, one ends after so long.
+        life_seconds: However it is used, it ends after so long.
+        per_caller: So many of one caller.
+        total: So many of all.
+    """
+
+    idle_seconds: float = 900
+    life_seconds: float = 28_800
+    per_caller: int = 4
+    total: int = 16
+
+
+class Discarded:
+    """A ``Sink`` that keeps nothing."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+
+    def full(self) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(eq=False)
+class _Tail:
+    """A ``Sink`` that keeps the end of what comes."""
+
+    data: bytearray = field(default_factory=bytearray)
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+        del self.data[:-_BETWEEN_BYTES]
+
+    def full(self) -> bool:
+        return False
+
+
+@dataclass(eq=False)
+class _Turn:
+    """Of one call: given by the task that keeps the sandbox, which then waits until it is over."""
+
+    given: anyio.Event = field(default_factory=anyio.Event)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(eq=False, kw_only=True)
+class Session:
+    """One session.
+
+    Attributes:
+        owner: For whom it was begun; opaque.
+        grant: What it got when it began.
+        reach: What there was to reach then.
+        generation: See ``model.SessionState``.
+        ended: Why it is over; empty while it is not.
+    """
+
+    id: str
+    owner: str
+    grant: Grant
+    reach: Reach
+    limits: SessionLimits
+    generation: int = 1
+    calls: int = 0
+    ended: str = ""
+    begun: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.monotonic)
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _child: Child | None = None
+    _failure: SandboxError | None = None
+    _ready: anyio.Event = field(default_factory=anyio.Event)
+    _over: anyio.Event = field(default_factory=anyio.Event)
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _resting: anyio.CancelScope | None = None
+    """What takes the output between calls."""
+
+    _next: _Turn | None = None
+
+    _between: tuple[_Tail, _Tail] = field(default_factory=lambda: (_Tail(), _Tail()))
+
+    @property
+    def seconds_left(self) -> float:
+        """Until it ends, if nobody calls."""
+        now = time.monotonic()
+        return min(self.used + self.limits.idle_seconds, self.begun + self.limits.life_seconds) - now
+
+    @property
+    def expires_at(self) -> str:
+        """The same as a time of day."""
+        return (datetime.now(UTC) + timedelta(seconds=max(0.0, self.seconds_left))).isoformat(timespec="seconds")
+
+    def end(self, why: str) -> None:
+        """End it: all of its sandbox dies."""
+        self.ended = self.ended or why
+        self._scope.cancel()
+
+    async def wait_over(self) -> None:
+        """Return when nothing is left of it."""
+        await self._over.wait()
+
+    @contextlib.asynccontextmanager
+    async def take_turn(self) -> AsyncIterator[Child]:
+        """Its sandbox, for one call.
+
+        Raises:
+            Denied: It is over.
+            SandboxError: It could not be built.
+        """
+        async with self.turn:
+            await self._ready.wait()
+            if self._failure is not None:
+                raise self._failure
+            if self.ended or self._child is None:
+                raise self.denial()
+            turn = self._next = _Turn()
+            try:
+                if self._resting is not None:
+                    self._resting.cancel()
+                await turn.given.wait()
+                if self._child is None:
+                    raise self.denial()
+                yield self._child
+            finally:
+                self.used = time.monotonic()
+                turn.over.set()
+
+    def denial(self) -> Denied:
+        """What whoever calls is told when it is over."""
+        return Denied("session_lost", f"The session {self.id} is over: {self.ended or 'it died'}.", hint=_ANEW)
+
+    async def call(
+        self,
+        child: Child,
+        message: dict[str, JsonValue],
+        *,
+        wall_seconds: float,
+        value_bytes: int,
+        stdout: Sink,
+        stderr: Sink,
+        clock: Clock | None = None,
+    ) -> Outcome:
+        """Make a call in the turn that was taken. What was written since the last one comes first."""
+        for tail, sink in zip(self._between, (stdout, stderr), strict=True):
+            if tail.data:
+                sink.write(bytes(tail.data))
+                tail.data.clear()
+        self.calls += 1
+        heap = int(self.grant.limits.memory_bytes) // 3
+        told = {**message, "language": "python", "name": f"call-{self.calls}.py", "heap_bytes": heap}
+        told["value_bytes"] = value_bytes
+        outcome = await child.call(
+            told,
+            wall_seconds=wall_seconds,
+            value_bytes=value_bytes,
+            stdout=stdout,
+            stderr=stderr,
+            clock=clock,
+        )
+        if outcome.session is None:
+            limit = f"its call exceeded {outcome.killed_by}, and" if outcome.killed_by else ""
+            self.end(f"{limit} its sandbox died".strip())
+        return outcome
+
+    def describe(self, outcome: Outcome | None = None) -> SessionState:
+        """How it stands, after a call or without one. What the guest says is taken as text, or not at all."""
+        if self.ended:
+            return SessionState(
+                id=self.id, expires_at=self.expires_at, state="lost", why=self.ended, generation=self.generation
+            )
+        said = outcome.session if outcome is not None and isinstance(outcome.session, dict) else {}
+        state = said.get("state")
+        undone = said.get("undone")
+        if state in ("rewound", "lost"):
+            self.generation += 1
+        found = said.get("variables")
+        variables = found if isinstance(found, dict) else {}
+        changed, removed = variables.get("changed"), variables.get("removed")
+        return SessionState(
+            id=self.id,
+            expires_at=self.expires_at,
+            state="rewound" if state == "rewound" else "lost" if state == "lost" else "kept",
+            why=_text(said.get("why")),
+            generation=self.generation,
+            undone=len(undone) if isinstance(undone, list) else 0,
+            checkpoint=_text(said.get("checkpoint")),
+            variables=_validated(changed),
+            removed=_names(removed),
+        )
+
+    async def keep(self, sandbox: Sandbox, plan: Plan, program: Program) -> None:
+        """Be its sandbox until it is over."""
+        try:
+            with self._scope:
+                async with sandbox.start(plan) as child:
+                    await child.begin_session(program)
+                    self._child = child
+                    await self._rest(child)
+        except SandboxError as error:
+            self._failure = None if self._child else error
+            self.ended = self.ended or str(error.args[0])
+        finally:
+            self.ended = self.ended or "the server ended it"
+            self._child = None
+            self._ready.set()
+            if self._next is not None:
+                self._next.given.set()
+            self._over.set()
+
+    async def _rest(self, child: Child) -> None:
+        self._ready.set()
+        while True:
+            if self._next is None:
+                with anyio.CancelScope() as self._resting:
+                    with anyio.move_on_after(self.seconds_left):
+                        await child.idle(*self._between)
+                        self.end("it died between two calls")
+                    if self.seconds_left <= 0:
+                        old = time.monotonic() - self.begun >= self.limits.life_seconds
+                        self.end("it was as old as a session may be" if old else "nobody had called it for too long")
+                self._resting = None
+            await anyio.lowlevel.checkpoint()
+            if self._next is not None:
+                turn, self._next = self._next, None
+                turn.given.set()
+                await turn.over.wait()
+
+
+class Sessions:
+    """The sessions of one server."""
+
+    def __init__(self, tasks: TaskGroup, limits: SessionLimits) -> None:
+        self._tasks = tasks
+        self.limits = limits
+        self._sessions: dict[str, Session] = {}
+
+    def begin(
+        self, owner: str, grant: Grant, reach: Reach, *, sandbox: Sandbox, plan: Plan, program: Program
+    ) -> Session:
+        """Begin one.
+
+        Raises:
+            Denied: There are too many.
+        """
+        alive = [session for session in self._sessions.values() if not session.ended]
+        own = [session for session in alive if session.owner == owner]
+        for count, most, whose in (
+            (len(own), self.limits.per_caller, " of yours"),
+            (len(alive), self.limits.total, ""),
+        ):
+            if count >= most:
+                raise Denied(
+                    "too_many_sessions",
+                    f"There are {count} sessions{whose}, and no more than {most} may be.",
+                    hint="go on with one, or close one: session(action=list) names yours",
+                )
+        session = Session(
+            id=f"ses-{os.urandom(_ID_BYTES).hex()}", owner=owner, grant=grant, reach=reach, limits=self.limits
+        )
+        self._sessions[session.id] = session
+        for one in [one for one in self._sessions.values() if one.ended][:-_MOST_REMEMBERED]:
+            del self._sessions[one.id]
+        self._tasks.start_soon(session.keep, sandbox, plan, program)
+        return session
+
+    def find(self, session_id: str, owner: str) -> Session:
+        """The session of this id, which may be over.
+
+        Raises:
+            Denied: There is none of this owner's.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or session.owner != owner:
+            raise Denied(
+                "unknown_session",
+                "There is no such session of yours, or no longer: the server may have been started anew.",
+                hint=_ANEW,
+            )
+        return session
+
+    def list_of(self, owner: str) -> Sequence[Session]:
+        """Those of this owner that are not over."""
+        return [one for one in self._sessions.values() if one.owner == owner and not one.ended]
+
+    async def end_of(self, owner: str, why: str) -> None:
+        """End all of this owner's, and wait until nothing is left of them."""
+        ended = self.list_of(owner)
+        for session in ended:
+            session.end(why)
+        for session in ended:
+            await session.wait_over()
+
+
+@contextlib.asynccontextmanager
+async def open_sessions(limits: SessionLimits) -> AsyncIterator[Sessions]:
+    """Room for sessions. On leaving, all of them are ended."""
+    async with open_task_group() as tasks:
+        yield Sessions(tasks, limits)
+
+
+def _text(said: JsonValue) -> str:
+    return one_line(said, _WHY_CHARACTERS) if isinstance(said, str) else ""
+
+
+def _validated(found: JsonValue) -> tuple[Variable, ...]:
+    try:
+        variables = _VARIABLES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
+    except ValidationError:
+        return ()
+    return tuple(
+        one.model_copy(update={name: one_line(text, _WHY_CHARACTERS) for name, text in one if isinstance(text, str)})
+        for one in variables
+    )
+
+
+def _names(found: JsonValue) -> tuple[str, ...]:
+    try:
+        names = _NAMES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
+    except ValidationError:
+        return ()
+    return tuple(one_line(name, _WHY_CHARACTERS) for name in names)

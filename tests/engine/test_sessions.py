@@ -1,0 +1,243 @@
+"""Sessions on the real kernel (E7): what stays, what is undone, who may call, and that nothing is left."""
+
+import contextlib
+
+import anyio
+import pytest
+
+from gloveport.config import Config
+from gloveport.config.schema import Pool
+from gloveport.model import Narrowing, Policy, Request
+from gloveport.server import app
+
+pytestmark = pytest.mark.anyio
+
+
+class Caller:
+    """Calls of one session by one caller."""
+
+    def __init__(self, engine, share="me"):
+        self.engine, self.share, self.id = engine, share, "new"
+
+    async def call(self, code, **rest):
+        limits = rest.pop("limits", {})
+        request = Request(language="python", code=code, session=self.id, limits=Narrowing(**limits), **rest)
+        result = await self.engine.execute(request, caller="test", share=self.share)
+        if result.session is not None:
+            self.id = result.session.id
+        return result
+
+
+@pytest.fixture
+def opened(environ):
+    @contextlib.asynccontextmanager
+    async def make(**tables):
+        async with app.assemble(Config(pool=Pool(forked=1, booted=0), **tables), environ) as engine:
+            yield engine
+
+    return make
+
+
+async def test_variables_output_and_values_are_as_one_goes_on(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        first = await caller.call("x = 41\nprint('hello')")
+        assert (first.status, first.stdout.text, first.session.state) == ("ok", "hello\n", "kept")
+        assert [(one.name, one.type, one.preview) for one in first.session.variables] == [("x", "int", "41")]
+        second = await caller.call("x + 1")
+        assert (second.value, second.stdout.text, second.session.id) == (42, "", first.session.id)
+
+
+async def test_a_failing_call_leaves_the_session(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        failed = await caller.call("x = 1\n1 / 0")
+        assert (failed.status, failed.error.type, failed.session.state) == ("error", "ZeroDivisionError", "kept")
+        assert (await caller.call("x")).value == 1
+
+
+async def test_a_timeout_interrupts_and_keeps(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        late = await caller.call("x = 2\nwhile True: pass", limits={"wall_seconds": 0.2})
+        assert (late.status, late.error.type, late.session.state) == ("timeout", "KeyboardInterrupt", "kept")
+        assert (await caller.call("x")).value == 2
+
+
+async def test_what_takes_no_interrupt_is_killed_and_undone(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1\nopen('file', 'w').write('before')")
+        code = (
+            "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {2})\nx = 2\nopen('file', 'w')\nwhile True: pass"
+        )
+        late = await caller.call(code, limits={"wall_seconds": 0.2})
+        assert (late.status, late.session.state, late.session.undone) == ("timeout", "rewound", 1)
+        assert late.session.generation == 2
+        assert (await caller.call("x, open('file').read()")).value == [1, "before"]
+
+
+async def test_an_interpreter_that_dies_is_undone(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        died = await caller.call("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+        assert (died.status, died.session.state) == ("error", "rewound")
+        assert "SIGKILL" in died.session.why
+        assert (await caller.call("x")).value == 1
+
+
+async def test_a_cancelled_call_is_interrupted_and_the_session_goes_on(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        with anyio.move_on_after(0.2):
+            await caller.call("x = 2\nimport time\ntime.sleep(1000)")
+        assert (await caller.call("x")).value == 2
+
+
+async def test_to_exceed_the_memory_loses_it_and_says_why(opened):
+    policy = Policy(limits={"memory_bytes": "64MiB"})
+    async with opened(policy=policy) as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        lost = await caller.call("y = b'x' * (256 << 20)")
+        if lost.session.state == "lost":  # else Python refused by itself
+            again = await caller.call("x")
+            assert (again.status, again.error.type) == ("denied", "session_lost")
+            assert "memory_bytes" in again.error.message
+
+
+async def test_killing_the_supervisor_loses_the_session_and_nothing_else(opened):
+    async with opened() as engine:
+        caller, other = Caller(engine), Caller(engine)
+        await caller.call("x = 1")
+        await other.call("x = 2")
+        lost = await caller.call(
+            "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time; time.sleep(100)"
+        )
+        assert lost.session.state == "lost"
+        assert (await caller.call("x")).error.type == "session_lost"
+        assert (await other.call("x")).value == 2
+
+
+async def test_forged_answers_are_taken_for_nothing(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        forged = (
+            "import os, gc, json\n"
+            "def tell(message):\n"
+            "    body = json.dumps(message).encode()\n"
+            "    for number in range(3, 30):\n"
+            "        try: os.write(number, len(body).to_bytes(4, 'big') + body)\n"
+            "        except OSError: pass\n"
+            "tell({'report': {'value': 7}, 'state': 'kept', 'undone': 'x', 'variables': {'changed': [{'name': 5}]}})"
+        )
+        answer = await caller.call(forged)
+        assert answer.session.variables == ()
+        assert answer.session.id == caller.id
+
+
+async def test_an_id_of_another_is_as_unknown_as_none(opened):
+    async with opened() as engine:
+        caller, stranger = Caller(engine), Caller(engine, share="you")
+        await caller.call("x = 1")
+        texts = []
+        for session in (caller.id, "ses-" + "0" * 32, "nonsense"):
+            stranger.id = session
+            refused = await stranger.call("x")
+            texts.append((refused.status, refused.error.type, refused.error.message))
+        assert len(set(texts)) == 1
+        assert texts[0][:2] == ("denied", "unknown_session")
+
+
+async def test_what_a_session_may_use_is_decided_when_it_begins(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        assert (await caller.call("x", limits={"memory_bytes": 64 << 20})).error.type == "session_fixed"
+        assert (await caller.call("x", tools=())).error.type == "session_fixed"
+
+
+async def test_there_are_no_more_than_may_be(opened):
+    async with opened(sessions={"per_caller": 1}) as engine:
+        assert (await Caller(engine).call("1")).status == "ok"
+        assert (await Caller(engine).call("1")).error.type == "too_many_sessions"
+        assert (await Caller(engine, share="you").call("1")).status == "ok"
+
+
+async def test_an_idle_session_ends_and_its_id_says_why(opened):
+    async with opened(sessions={"idle_seconds": 0.2}) as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        await engine.sessions.find(caller.id, "me").wait_over()
+        again = await caller.call("x")
+        assert (again.status, again.error.type) == ("denied", "session_lost")
+        assert "nobody had called it" in again.error.message
+
+
+async def test_calls_of_one_session_take_turns(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("order = []")
+        async with anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(caller.call, f"order.append({number}); order.append({number})")
+        order = (await caller.call("order")).value
+        assert order[::2] == order[1::2]
+        assert sorted(order[::2]) == [0, 1, 2, 3]
+
+
+async def test_what_is_written_between_calls_comes_with_the_next(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call(
+            "import threading\nsaid = threading.Event()\n"
+            "def say():\n    said.wait(); print('x' * 100_000 + 'end')\n"
+            "threading.Thread(target=say, daemon=True).start()\n"
+            "threading.Timer(0.05, said.set).start()"
+        )
+        while engine.sessions.find(caller.id, "me")._between[0].data[-4:] != b"end\n":
+            await anyio.sleep(0.01)
+        assert (await caller.call("1")).stdout.text.endswith("end\n")
+
+
+async def test_processes_in_the_background_go_on(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("import subprocess\nserver = subprocess.Popen(['sleep', '100'])")
+        assert (await caller.call("server.poll()")).value is None
+
+
+async def test_nothing_is_left_of_a_session(opened, is_running, eventually):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("import subprocess\nchild = subprocess.Popen(['sleep', '98761'])")
+        assert is_running("98761")
+        await engine.sessions.end_of("me", "its client has gone")
+        assert not is_running("98761")
+        await caller.call("x")
+    async with opened() as engine:
+        await Caller(engine).call("import subprocess\nchild = subprocess.Popen(['sleep', '98762'])")
+    assert not is_running("98762")
+
+
+async def test_a_fork_bomb_ends_with_the_call_or_the_session(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+        late = await caller.call(bomb, limits={"wall_seconds": 0.5})
+        assert late.status in ("timeout", "killed")
+        await engine.sessions.end_of("me", "done")
+
+
+async def test_every_call_is_written_down(opened, records):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        await caller.call("x")
+    ended = [record for record in records() if record.kind == "execute.ended"]
+    assert [record.fields["session"] for record in ended] == [caller.id] * 2
