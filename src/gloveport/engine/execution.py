@@ -31,10 +31,10 @@ from gloveport.hub.discovery import Discovery
 from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
+    MIB,
     Execute,
     Grant,
     Language,
-    MIB,
     Narrowing,
     Output,
     Policy,
@@ -206,7 +206,7 @@ class Engine:
     async def ask_session(
         self, session: Session, message: dict[str, JsonValue], *, caller: str
     ) -> tuple[Outcome, SessionState]:
-        """Ask a session something that is no program: ``variables``, ``inspect``, ``rewind``. It reaches nothing meanwhile.
+        """Ask a session for ``variables``, to ``inspect`` one or to ``rewind``. It reaches nothing meanwhile.
 
         Raises:
             Denied: It is over, or there is no place.

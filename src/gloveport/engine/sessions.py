@@ -1,8 +1,8 @@
 """Sessions: sandboxes in which an interpreter goes on from one call to the next, and who may use which.
 
 A session is bound to whom it was begun for: to anybody else it does not exist. What it may reach is decided when it
-begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time its
-id still tells why. One call is made at a time, and the others wait for it.
+begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time
+its id still tells why. One call is made at a time, and the others wait for it.
 """
 
 import contextlib
@@ -289,7 +289,7 @@ class Sessions:
         Raises:
             Denied: There are too many.
         """
-        alive = [session for session in self._sessions.values() if not session.ended]
+        alive = self.alive()
         own = [session for session in alive if session.owner == owner]
         for count, most, whose in (
             (len(own), self.limits.per_caller, " of yours"),
@@ -325,9 +325,13 @@ class Sessions:
             )
         return session
 
+    def alive(self) -> Sequence[Session]:
+        """Those that are not over."""
+        return [one for one in self._sessions.values() if not one.ended]
+
     def list_of(self, owner: str) -> Sequence[Session]:
         """Those of this owner that are not over."""
-        return [one for one in self._sessions.values() if one.owner == owner and not one.ended]
+        return [one for one in self.alive() if one.owner == owner]
 
     async def end_of(self, owner: str, why: str) -> None:
         """End all of this owner's, and wait until nothing is left of them."""

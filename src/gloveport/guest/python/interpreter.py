@@ -1,7 +1,8 @@
 """A Python interpreter that stays: runs one call after another in one namespace, and forks twins that remember it.
 
     supervisor → interpreter   {"call": n, "do": "run", "source", "name", "value_bytes", "heap_bytes"}
-                               {"call": n, "do": "variables"} or {"call": n, "do": "inspect", "expression", "bytes"}
+                               {"call": n, "do": "variables"}
+                               {"call": n, "do": "inspect", "expression", "value_bytes"}
     interpreter → supervisor   {"report": …, "variables": …, "checkpoint": "" or why none will be made}
     supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}
     interpreter → supervisor   {"checkpoint": pid or null}, and with it the socket on which the twin waits
@@ -12,6 +13,7 @@ child that a program's own ``wait`` would find. Threads are not in it, nor is wh
 SIGINT interrupts a call, and means nothing between calls. Standard library only.
 """
 
+import contextlib
 import ctypes
 import io
 import linecache
@@ -107,6 +109,7 @@ class Interpreter:
         return self.link.receive()
 
     def run_loop_until_readable(self):
+        """Let what is left in the event loop go on until a message comes."""
         import asyncio
 
         if not asyncio.all_tasks(self.loop) and not self.loop._scheduled:  # noqa: SLF001 - nothing is left to do
@@ -136,7 +139,7 @@ class Interpreter:
         if message["do"] == "variables":
             return {"report": None, "variables": {"changed": self.variables.list(), "removed": [], "is_complete": True}}
         if message["do"] == "inspect":
-            return {"report": self.run(message["expression"], "inspect", message["bytes"], self.inspect)}
+            return {"report": self.run(message["expression"], "inspect", message["value_bytes"], self.inspect)}
         report = self.run(message["source"], message["name"], message["value_bytes"], self.evaluate)
         found = self.program.attempt(self.variables.changes, VARIABLES_SECONDS)
         heap = count_heap_bytes()
@@ -161,7 +164,7 @@ class Interpreter:
                 self.can_interrupt = False
         except SystemExit as stop:
             report.update(program.describe_exit(stop))
-        except BaseException as error:  # noqa: BLE001 - whatever the program raises
+        except BaseException as error:
             report.update(error=program.describe_error(error, sys.exc_info()[2]), exit_code=1)
         for stream in ("stdout", "stderr"):
             program.attempt(lambda stream=stream: getattr(sys, stream).flush())
@@ -211,10 +214,8 @@ class Interpreter:
         if callable(value):
             import inspect
 
-            try:
+            with contextlib.suppress(TypeError, ValueError):
                 lines[0] += f" {inspect.signature(value)}"
-            except (TypeError, ValueError):
-                pass
             lines.append(inspect.getdoc(value) or "")
         elif hasattr(value, "dtypes") and hasattr(value, "head"):
             lines += [f"shape {getattr(value, 'shape', '')}", str(value.dtypes), str(value.head())]

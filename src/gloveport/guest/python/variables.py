@@ -76,7 +76,7 @@ def describe_shaped(value):
     try:
         shape = getattr(value, "shape", None)
         if type(shape) is tuple or shape.__class__.__name__ == "Size":
-            told["shape"] = "×".join(str(int(length)) for length in shape)
+            told["shape"] = " x ".join(str(int(length)) for length in shape)
         size = getattr(value, "nbytes", None)
         if type(size) is int:
             told["bytes"] = size
@@ -86,7 +86,7 @@ def describe_shaped(value):
             told["preview"] = ", ".join(str(name) for name in list(columns[:12]))[:PREVIEW_CHARACTERS]
         elif dtype is not None:
             told["preview"] = str(dtype)[:PREVIEW_CHARACTERS]
-    except Exception:  # noqa: BLE001 - it is no table after all
+    except Exception:
         pass
     return told
 
@@ -103,9 +103,9 @@ class Variables:
         """Those that the program has made: no modules, and none that begins with an underscore."""
         found = []
         for name, value in list(self.namespace.items()):
-            if type(name) is str and not name.startswith("_") and not isinstance(value, types.ModuleType):
-                if name not in self.hidden:
-                    found.append(name)
+            is_own = type(name) is str and not name.startswith("_") and name not in self.hidden
+            if is_own and not isinstance(value, types.ModuleType):
+                found.append(name)
         return found
 
     def changes(self, seconds):

@@ -77,12 +77,10 @@ def take(root, most_bytes):
     try:
         size = 0
         for path, status in list_entries(root):
-            if len(snapshot.entries) >= MOST_ENTRIES:
-                raise TooMuchError(f"more than {MOST_ENTRIES} files")
+            require_room(len(snapshot.entries) < MOST_ENTRIES)
             place = None
             if stat.S_ISREG(status.st_mode):
-                if size + status.st_size > most_bytes:
-                    raise TooMuchError(f"files of more than {most_bytes >> 20} MiB")
+                require_room(size + status.st_size <= most_bytes)
                 place = size, copy_in(path, snapshot.memory, size, most_bytes - size)
                 size += place[1]
             elif stat.S_ISLNK(status.st_mode):
@@ -96,8 +94,14 @@ def take(root, most_bytes):
     return snapshot
 
 
+def require_room(is_there):
+    """Raise TooMuchError where there is none."""
+    if not is_there:
+        raise TooMuchError
+
+
 def copy_in(path, memory, offset, room):
-    """Copy a file behind what is in memory: how many bytes. It may grow meanwhile; a sparse one is counted as it reads."""
+    """Copy a file behind what is in memory: how many bytes. It may grow meanwhile; holes count as they read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:  # its owner has closed it to itself: as long as it is, nobody writes to it either
@@ -105,8 +109,7 @@ def copy_in(path, memory, offset, room):
     try:
         copied = 0
         while data := os.read(file, CHUNK_BYTES):
-            if copied + len(data) > room:
-                raise TooMuchError("files that grow")
+            require_room(copied + len(data) <= room)
             os.pwrite(memory, data, offset + copied)
             copied += len(data)
         return copied

@@ -1,7 +1,7 @@
 """Frames on a socket between the processes of a session: four bytes of length, most significant first, and JSON.
 
-Unlike ``init.receive`` this keeps what comes behind a frame: a call may be followed by its interrupt at any time. Standard
-library only.
+Unlike ``init.receive`` this keeps what comes behind a frame: a call may be followed by its interrupt at any time.
+Standard library only.
 """
 
 import json

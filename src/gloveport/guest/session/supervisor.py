@@ -52,6 +52,14 @@ class Process:
         os.close(self.descriptor)
 
 
+def receive_or_none(link):
+    """What comes from an interpreter. Who writes nonsense there is as good as dead."""
+    try:
+        return link.receive()
+    except (ValueError, OSError):
+        return None
+
+
 class Checkpoint:
     """A twin that sleeps, and the files of the same moment, where they could be kept."""
 
@@ -171,26 +179,26 @@ class Supervisor:
             sources = [self.host, process.link, process.descriptor]
             ready = [self.host] if self.host.has_frame() else select.select(sources, [], [])[0]
             if process.link in ready:
-                try:
-                    answer = process.link.receive()
-                except (ValueError, OSError):  # it writes nonsense on its socket: it is as good as dead
-                    answer = None
-                if answer is None:
-                    process.kill()
-                    return None, self.explain_death(process)
-                return answer, ""
+                answer = receive_or_none(process.link)
+                if answer is not None:
+                    return answer, ""
+                process.kill()
             if self.host in ready:
-                note = self.host.receive()
-                if note is None:
-                    os._exit(0)
-                if note.get("interrupt") == number:
-                    signal.pidfd_send_signal(process.descriptor, signal.SIGINT)
-                if note.get("kill") == number:
-                    is_killed = True
-                    process.kill()
-            if process.descriptor in ready or is_killed:
+                is_killed |= self.take_note(number)
+            if process.has_ended():
                 why = self.explain_death(process)
                 return None, "the call did not stop, and was killed" if is_killed else why
+
+    def take_note(self, number):
+        """Do what the host wants of the call that goes on; whether it was killed for it."""
+        note = self.host.receive()
+        if note is None:
+            os._exit(0)
+        if note.get("interrupt") == number:
+            signal.pidfd_send_signal(self.python.descriptor, signal.SIGINT)
+        if note.get("kill") == number:
+            self.python.kill()
+        return note.get("kill") == number
 
     # -- Checkpoints -------------------------------------------------------------------------------------------------
 
@@ -250,7 +258,7 @@ class Supervisor:
         self.release(checkpoint.files)
 
     def go_back(self):
-        """Go on from the latest checkpoint in the place of the interpreter, which is dead: the state, what is undone."""
+        """Go on from the latest checkpoint in the place of the dead interpreter: the state, and what is undone."""
         dead, self.python = self.python, None
         dead.close()
         while self.checkpoints:

@@ -1,4 +1,4 @@
-"""The limits of one call of a session: who exceeds one is interrupted, then its interpreter killed, then the sandbox."""
+"""The limits of one call of a session: it is interrupted, then its interpreter is killed, then the sandbox."""
 
 import contextlib
 import json

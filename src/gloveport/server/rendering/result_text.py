@@ -4,6 +4,7 @@ import json
 
 from gloveport.model import Failure, Result
 from gloveport.sandbox.run.capture import plain
+from gloveport.server.rendering.session_text import session_lines
 
 
 def answer(result: Result) -> str:
@@ -17,6 +18,8 @@ def answer(result: Result) -> str:
     if result.error is not None and result.error.type != "exit":  # whose code the first line has
         parts.append(f"error:\n{failure_text(result.error)}")
     parts += refusals(result)
+    if result.session is not None:
+        parts += session_lines(result.session)
     if result.hint:
         parts.append(f"hint: {result.hint}")
     return "\n".join(parts)

@@ -39,6 +39,7 @@ from gloveport.server.tools.health import Health, audit_check, health_of, health
 from gloveport.server.tools.progress import Progress
 from gloveport.server.tools.sampling import can_sample
 from gloveport.server.tools.schema import lean
+from gloveport.server.tools.session import SessionTool
 from gloveport.server.transports.disconnect import ended_with
 
 RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
@@ -50,7 +51,7 @@ _PRESENCE_SECONDS = 0.5
 _STATE_SECONDS = 600.0
 """For how long the SDK takes a state back; a client that has not come by then never will."""
 _OFFSET = re.compile(r"[0-9]{1,15}")
-_OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "checks"})
+_OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "checks", "session"})
 """What of an answer is not described before it is there: a client may pay for each word with every request."""
 
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -82,6 +83,7 @@ class Tools:
         ansi: Literal["strip", "keep"] = "strip",
         apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None,
         tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None,
+        session: Annotated[str | None, Field(max_length=64)] = None,
         wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
     ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
         """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
@@ -89,7 +91,8 @@ class Tools:
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
         Python and TypeScript allow top-level await. The network leads to the APIs of `list_apis` alone, with any HTTP
         client; credentials are added on the way. `apis` narrows it to those and loads their types. /tmp is writable;
-        nothing is kept between runs. After wait_seconds the answer is a run id for `wait_run`.
+        nothing is kept between runs but with `session` (Python): `new` begins one, its id goes on with its variables
+        and files. After wait_seconds the answer is a run id for `wait_run`.
         """
         if ctx.request_state is not None:
             return await self._again(ctx)
@@ -98,7 +101,9 @@ class Tools:
         )
         names = None if apis is None else tuple(apis)
         wanted = None if tools is None else tuple(tools)
-        request = Request(language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted)
+        request = Request(
+            language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted, session=session
+        )
         caller = caller_of(ctx, self.transport)
 
         async def execute(run: Run) -> Result:
@@ -130,7 +135,7 @@ class Tools:
         return await self._attend(ctx, run, wait_seconds)
 
     async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
-        """End a run: its sandbox is killed."""
+        """End a run: its sandbox is killed; in a session the call is interrupted."""
         run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(run_id)
@@ -253,6 +258,7 @@ def describe(tools: Tools) -> list[Tool]:
     execute = _described(tools.execute_code, "Run code in a sandbox", _ACTS)
     offered = [
         execute,
+        _described(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", _ACTS),
         _described(tools.wait_run, "Wait for a run", _ACTS),
         _described(tools.cancel_run, "Cancel a run", _ACTS),
         _described(tools.read_output, "Read output of a run", _READS),
@@ -265,6 +271,11 @@ def describe(tools: Tools) -> list[Tool]:
     execute.description += (
         f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
         f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
+    )
+    sessions = tools.engine.sessions.limits
+    execute.description += (
+        f" A session ends {sessions.idle_seconds / 60:g} min after its last call, at latest after"
+        f" {sessions.life_seconds / 3600:g} h; at most {sessions.per_caller} are yours."
     )
     if "python" in policy.languages:
         execute.description += f" {tools.engine.runtimes['python'].packages}."

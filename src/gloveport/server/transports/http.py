@@ -19,11 +19,14 @@ import uvicorn
 from mcp.server import MCPServer
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from gloveport.engine.sessions import Sessions
 from gloveport.errors import ConfigError
 from gloveport.server.process.signals import on_end_signal
 from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
+from gloveport.server.transports.session_end import end_sessions_of_gone_clients
+from gloveport.task_group import open_task_group
 
 HOST = "127.0.0.1"
 _PATH = "/mcp"
@@ -113,7 +116,7 @@ def _most_connections() -> int:
 
 
 async def serve_http(
-    server: MCPServer[Any], port: int, *, code_bytes: int, ready: Callable[[str], None]
+    server: MCPServer[Any], port: int, *, code_bytes: int, ready: Callable[[str], None], kept: Sessions
 ) -> list[Signals]:
     """Serve until a signal comes; return the signals.
 
@@ -122,6 +125,7 @@ async def serve_http(
         port: 0 takes any that is free.
         code_bytes: The largest program that can be asked for.
         ready: Called with the address once connections are taken.
+        kept: Sessions of programs, which end with their client's.
 
     Raises:
         ConfigError: The port can't be had.
@@ -151,7 +155,9 @@ async def serve_http(
 
         with on_end_signal(stop) as came:
             ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
-            await web.serve(sockets=[listener])
+            async with open_task_group() as tasks:
+                tasks.start_soon(end_sessions_of_gone_clients, kept, sessions.__contains__)
+                await web.serve(sockets=[listener])
     return came
 
 

@@ -1,0 +1,39 @@
+"""How a session stands, as a few lines of text for a model. What its interpreter said is one line each, and bounded."""
+
+from collections.abc import Sequence
+
+from gloveport.model import SessionState, Variable
+
+_SHOWN = 20
+
+
+def session_lines(session: SessionState) -> list[str]:
+    """Its id and state, what became of it, and what the call changed."""
+    head = f"session {session.id}: {session.state}, generation {session.generation}"
+    if session.state != "lost":
+        head += f", expires {session.expires_at}"
+    lines = [head]
+    if session.why and session.state != "kept":
+        undone = f"; {session.undone} call{'' if session.undone == 1 else 's'} undone" if session.undone else ""
+        lines.append(f"why: {session.why}{undone}")
+    if session.variables:
+        lines.append(f"changed: {variables_text(session.variables)}")
+    if session.removed:
+        lines.append(f"removed: {', '.join(session.removed[:_SHOWN])}")
+    if session.checkpoint:
+        lines.append(f"can't be rewound to: {session.checkpoint}")
+    return lines
+
+
+def variables_text(variables: Sequence[Variable]) -> str:
+    """Variables in one line."""
+    shown = [_variable_text(one) for one in variables[:_SHOWN]]
+    more = len(variables) - _SHOWN
+    return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+
+
+def _variable_text(one: Variable) -> str:
+    size = f" {one.bytes} bytes" if one.bytes is not None else ""
+    shape = f"[{one.shape}]" if one.shape else ""
+    preview = f" = {one.preview}" if one.preview else ""
+    return f"{one.name}: {one.type}{shape}{size}{preview}"

@@ -1,0 +1,84 @@
+"""The tool ``session``: what a caller does with sessions besides running code in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+import mcp_types as wire
+from mcp.server.mcpserver import Context
+from pydantic import Field, JsonValue
+
+from gloveport.engine.caller import Transport
+from gloveport.engine.execution import Engine
+from gloveport.engine.sessions import Session
+from gloveport.errors import Denied, GloveportError
+from gloveport.model import SessionState
+from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.run.capture import plain
+from gloveport.server.caller import caller_of
+from gloveport.server.rendering.replies import error_reply
+from gloveport.server.rendering.session_text import session_lines, variables_text
+
+Action: TypeAlias = Literal["list", "variables", "inspect", "rewind", "close"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionTool:
+    """What the tool works on."""
+
+    engine: Engine
+    transport: Transport
+
+    async def session(
+        self,
+        ctx: Context[Any, Any],
+        action: Action,
+        session_id: Annotated[str, Field(max_length=64)] = "",
+        name: Annotated[str, Field(max_length=1000)] = "",
+    ) -> wire.CallToolResult:
+        """List your sessions; list a session's variables; inspect one by `name` (head, schema, signature); rewind to
+        before the last call (variables, files in /tmp; not threads, sockets, processes); close it.
+        """
+        caller = caller_of(ctx, self.transport)
+        try:
+            if action == "list":
+                return _said(_listed(self.engine.sessions.list_of(caller.share)))
+            session = self.engine.sessions.find(session_id, caller.share)
+            if action == "close":
+                session.end("its caller has closed it")
+                await session.wait_over()
+                return _said([f"session {session.id} is closed"])
+            if session.ended:
+                raise session.denial()
+            message: dict[str, JsonValue] = {"do": action}
+            if action == "inspect":
+                if not name:
+                    return error_reply("session was not carried out", "- name: is missing", "hint: name a variable")
+                message |= {"expression": name}
+            outcome, state = await self.engine.ask_session(session, message, caller=caller.name)
+        except Denied as denial:
+            return error_reply(f"{denial.code}: {denial.reason}", f"hint: {denial.hint}")
+        except GloveportError as error:
+            return error_reply(str(error))
+        return _said([*self._told(action, outcome, state)])
+
+    def _told(self, action: Action, outcome: Outcome, state: SessionState) -> Sequence[str]:
+        if action == "variables":
+            found = state.model_copy(update={"variables": ()})
+            return [*session_lines(found), f"variables: {variables_text(state.variables) or 'none'}"]
+        lines = session_lines(state)
+        if action == "rewind":
+            return lines if state.state != "kept" else [*lines, f"not rewound: {state.why}"]
+        report = outcome.report if isinstance(outcome.report, dict) else {}
+        error = report.get("error")
+        said = error.get("traceback") if isinstance(error, dict) else report.get("value")
+        return [*lines, self.engine.clean(plain(said)) if isinstance(said, str) else "there is no answer"]
+
+
+def _listed(sessions: Sequence[Session]) -> list[str]:
+    lines = [f"{one.id}: {one.calls} calls, expires {one.expires_at}" for one in sessions]
+    return lines or ["there are no sessions of yours"]
+
+
+def _said(lines: Sequence[str]) -> wire.CallToolResult:
+    return wire.CallToolResult(content=[wire.TextContent(type="text", text="\n".join(lines))])

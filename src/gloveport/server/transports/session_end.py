@@ -1,0 +1,28 @@
+"""Ends the sessions of clients whose connection over HTTP is over."""
+
+from collections.abc import Callable
+
+import anyio
+
+from gloveport.engine.sessions import Sessions
+
+_LOOK_SECONDS = 1.0
+
+
+async def end_sessions_of_gone_clients(sessions: Sessions, is_open: Callable[[str], bool]) -> None:
+    """Until cancelled, look who is gone.
+
+    Args:
+        sessions: Those of all clients.
+        is_open: Whether the MCP session of this id is open. Owners that are no such id, since their protocol has no
+            sessions, never go.
+    """
+    seen: set[str] = set()
+    while True:
+        await anyio.sleep(_LOOK_SECONDS)
+        owners = {session.owner for session in sessions.alive()}
+        seen |= {owner for owner in owners if is_open(owner)}
+        for owner in owners & seen:
+            if not is_open(owner):
+                await sessions.end_of(owner, "its client has closed the connection")
+        seen &= owners

@@ -1,0 +1,71 @@
+"""Sessions as a client sees them (E7), in both protocol eras."""
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+ID = re.compile(r"session (ses-[0-9a-f]{32}): (\w+), generation (\d+), expires \S+")
+
+
+def text_of(result):
+    return result.content[0].text
+
+
+@pytest.fixture
+def session(client):
+    """Call the tool ``session``."""
+
+    async def call(action, session_id="", name=""):
+        arguments = {"action": action, "session_id": session_id, "name": name}
+        return text_of(await client.call_tool("session", arguments))
+
+    return call
+
+
+async def begin(execute, code):
+    text = text_of(await execute("python", code, session="new"))
+    return ID.search(text)[1], text
+
+
+async def test_an_answer_says_the_id_the_state_and_what_changed(execute):
+    session_id, text = await begin(execute, "x = [1, 2]\ny = 'a'")
+    assert "changed: x: list[2]" in text
+    again = text_of(await execute("python", "del y\nx", session=session_id))
+    assert "value: [1, 2]" in again
+    assert "removed: y" in again
+    assert ID.search(again).groups() == (session_id, "kept", "1")
+
+
+async def test_what_can_be_done_with_a_session(execute, session):
+    session_id, _ = await begin(execute, "x = 1\ndef f(a: int) -> int:\n    'Doubles.'")
+    assert session_id in await session("list")
+    assert "variables: x: int = 1; f: function = (a)" in await session("variables", session_id)
+    assert "function (a: int) -> int\nDoubles." in await session("inspect", session_id, "f")
+    await execute("python", "x = 2", session=session_id)
+    rewound = await session("rewind", session_id)
+    assert ID.search(rewound).groups() == (session_id, "rewound", "2")
+    assert "1 call undone" in rewound
+    assert "value: 1" in text_of(await execute("python", "x", session=session_id))
+    assert await session("close", session_id) == f"session {session_id} is closed"
+    assert "session_lost" in await session("variables", session_id)
+    assert await session("list") == "there are no sessions of yours"
+
+
+async def test_what_is_said_of_variables_is_a_line_without_escapes(execute, session):
+    code = "x = 'a\\n\\x1b[31mb'\nglobals()['na\\nme\\x1b[0m'] = 1"
+    _, text = await begin(execute, code)
+    assert "\x1b" not in text
+    assert len([line for line in text.splitlines() if line.startswith("changed: ")]) == 1
+
+
+async def test_shell_has_no_sessions_yet_and_the_answer_says_what_to_do(execute):
+    text = text_of(await execute("shell", "cd /", session="new"))
+    assert "Sessions run Python." in text
+    assert "hint: " in text
+
+
+async def test_unknown_ids_are_refused(session):
+    assert "unknown_session" in await session("close", "ses-" + "0" * 32)
+    assert "unknown_session" in await session("variables", "nonsense")
