@@ -1,10 +1,11 @@
 """One execution, from request to result. Nothing below calls back up."""
 
+import contextlib
 import functools
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -264,8 +265,7 @@ class Engine:
         try:
             if request.session == NEW:
                 session = self._begin_session(run, program, plan, share)
-            starts = self.sandbox.start(plan) if session is None else session.take_turn()
-            async with starts as child, self.admission.place(share):
+            async with self._sandbox(plan, share, session) as child:
                 outcome = await self._run_in(child, run, program, streams, session)
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
@@ -283,6 +283,16 @@ class Engine:
             packages=self.runtimes[request.language].packages,
         )
         return result if session is None else result.model_copy(update={"session": self._state_of(session, outcome)})
+
+    @contextlib.asynccontextmanager
+    async def _sandbox(self, plan: Plan, share: str, session: Session | None) -> AsyncIterator[Child]:
+        """A place, and a sandbox that is dead before it is given back; of a session its turn, which takes no place."""
+        if session is None:
+            async with self.admission.place(share), self.sandbox.start(plan) as child:
+                yield child
+        else:
+            async with session.take_turn() as child, self.admission.place(share):
+                yield child
 
     def _begin_session(self, run: "_Run", program: Program, plan: Plan, share: str) -> Session:
         """A session with the grant of its first call. What bounds a process's time is that of many calls."""

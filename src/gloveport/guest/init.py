@@ -147,6 +147,22 @@ def run_here(program):
     return run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
 
 
+SESSION = {
+    "session.supervisor": "session/supervisor.py",
+    "session.link": "session/link.py",
+    "session.files": "session/files.py",
+    "interpreter": "python/interpreter.py",
+    "variables": "python/variables.py",
+    "program": "python/program.py",
+}
+
+
+def load_session():
+    """Import what a session needs ahead of it: to compile it takes longer than to begin one."""
+    for name, path in SESSION.items():
+        load(name, path)
+
+
 def start_python(link):
     """Be a Python interpreter that takes one call after another, for good."""
     add_packages()
@@ -154,9 +170,8 @@ def start_python(link):
     names, plain = {}, ()
     if TOOLS_DOOR in os.environ:
         names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
-    variables = load("variables", "python/variables.py").Variables
-    interpreter = load("interpreter", "python/interpreter.py").Interpreter
-    interpreter(link, load("program", "python/program.py"), variables, names, plain).serve()
+    program, interpreter, variables = (load(name, SESSION[name]) for name in ("program", "interpreter", "variables"))
+    interpreter.Interpreter(link, program, variables.Variables, names, plain).serve()
 
 
 def write_sealed(text):
@@ -244,7 +259,7 @@ def run(host):
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if program["session"]:  # many calls, none of which is this process
-        load("session.supervisor", "session/supervisor.py").serve(host, load, program["session"], start_python)
+        load("session.supervisor", SESSION["session.supervisor"]).serve(host, load, program["session"], start_python)
     if not program["argv"]:
         report = run_here(program)
     else:

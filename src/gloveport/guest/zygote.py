@@ -513,6 +513,8 @@ def main():
     preload(profile["preload"])
     if profile["preload"] and init.TOOLS_DOOR in os.environ:
         init.load_tools()
+    if profile["preload"]:
+        init.load_session()
     init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
     zygote = Zygote(init, host, profile, keepers)
     for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes
