@@ -5,10 +5,10 @@ import contextlib
 import anyio
 import pytest
 
+from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import Pool
 from gloveport.model import Narrowing, Policy, Request
-from gloveport.server import app
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,13 @@
 
 import re
 
+import anyio
 import pytest
+
+from gloveport.model import Request
+from gloveport.server.transports import session_end
+from gloveport.server.transports.session_end import end_sessions_of_gone_clients
+from gloveport.task_group import open_task_group
 
 pytestmark = pytest.mark.anyio
 
@@ -69,3 +75,25 @@ async def test_shell_has_no_sessions_yet_and_the_answer_says_what_to_do(execute)
 async def test_unknown_ids_are_refused(session):
     assert "unknown_session" in await session("close", "ses-" + "0" * 32)
     assert "unknown_session" in await session("variables", "nonsense")
+
+
+async def test_sessions_end_with_the_connection_of_their_client(engine, monkeypatch):
+    monkeypatch.setattr(session_end, "_LOOK_SECONDS", 0.02)
+    connections = {"one", "two"}
+    begun, looked = {}, anyio.Event()
+
+    def is_open(owner):
+        looked.set()
+        return owner in connections
+
+    for owner in ("one", "two", "http"):
+        result = await engine.execute(Request(language="python", code="1", session="new"), caller="test", share=owner)
+        begun[owner] = engine.sessions.find(result.session.id, owner)
+    async with open_task_group() as tasks:
+        tasks.start_soon(end_sessions_of_gone_clients, engine.sessions, is_open)
+        await looked.wait()
+        connections.remove("one")
+        with anyio.fail_after(10):
+            await begun["one"].wait_over()
+    assert "client" in begun["one"].ended
+    assert [session.owner for session in engine.sessions.alive()] == ["two", "http"]
