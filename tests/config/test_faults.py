@@ -251,6 +251,11 @@ code_bytes = 4
 requests = 5
 tool_calls = 17
 tool_bytes = "3MiB"
+[sessions]
+idle_seconds = 60
+life_seconds = 3600
+per_caller = 2
+total = 3
 [admission]
 concurrent_runs = 5
 queue_length = 0
@@ -327,6 +332,7 @@ prefix = "Token "
                 "tool_bytes": 3 << 20,
             },
         },
+        "sessions": {"idle_seconds": 60.0, "life_seconds": 3600.0, "per_caller": 2, "total": 3},
         "admission": {"concurrent_runs": 5, "queue_length": 0, "queue_seconds": 6},
         "pool": {"forked": 3, "booted": 1, "idle_seconds": 60, "forks": 100},
         "sandbox": {
