@@ -218,6 +218,12 @@ def test_checkpoints_are_no_children_that_a_program_finds(session):
 def test_too_large_a_heap_has_no_checkpoint_and_the_answer_says_so(session):
     assert session.call("x = 1")["checkpoint"] == ""
     assert "MiB" in session.call("y = b'x' * (80 << 20)")["checkpoint"]
+    session.begin("print('running')\nwhile True: pass")
+    running(session)
+    answer = session.kill()
+    assert (answer["state"], answer["undone"]) == ("rewound", [2, 3])
+    assert session.value("x") == 1
+    assert session.call("y")["report"]["error"]["type"] == "NameError"
 
 
 def test_changed_variables_are_told_with_type_and_size(session):

@@ -95,11 +95,9 @@ class Supervisor:
         while (message := self.host.receive()) is not None:
             if "call" not in message:  # it was for a call that is over
                 continue
-            if message["do"] == "rewind":
-                self.host.send(self.rewind(message))
-            else:
-                self.host.send(self.call(message))
-            if message["do"] != "inspect":
+            answer = self.rewind(message) if message["do"] == "rewind" else self.call(message)
+            self.host.send(answer)
+            if not answer.get("checkpoint"):  # which says why none can be made
                 self.make_checkpoint()
             self.reap()
 

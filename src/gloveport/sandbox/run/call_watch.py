@@ -11,6 +11,7 @@ import anyio
 
 from gloveport.model import LimitName
 from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.run.limit_watch import LimitWatch
 
 _STEPS: tuple[tuple[float, str], ...] = ((0.0, "interrupt"), (1.0, "interrupt"), (2.0, "kill"), (7.0, "end"))
@@ -27,15 +28,21 @@ class CallWatch(LimitWatch):
         number: Of the call.
         oom_kills: How many there had been before it.
         is_answered: Whether it is over.
+        throttle: The session's, which knows what weight and quota its cgroup has.
     """
 
     channel: socket.socket
     number: int
     oom_kills: int = 0
     is_answered: bool = False
+    throttle: CpuThrottle | None = None
     _step: int = 0
     _stopping: float = math.inf
     """When the first step was taken."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._pace = self.throttle
 
     @property
     def seconds_left(self) -> float:

@@ -22,6 +22,7 @@ from gloveport.errors import GuestError, SandboxError
 from gloveport.model import SCRATCH, Program
 from gloveport.sandbox.base import IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
@@ -121,6 +122,7 @@ class Confined:
     _held: KernelMemory | None = None
     """What the kernel holds for it, where it is a session's."""
 
+    _throttle: CpuThrottle | None = None
     _calls: int = 0
     """Of a session: how many there were."""
 
@@ -242,6 +244,8 @@ class Confined:
         limits = self.plan.limits
         inner = self.inner.fileno()
         self._held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
+        if self.group is not None:
+            self._throttle = CpuThrottle(group=self.group, limits=limits)
         try:
             await self._hand_over(program, 0, {})
         except (GuestError, OSError) as error:
@@ -315,6 +319,7 @@ class Confined:
             oom_kills=before.oom_kills if before else 0,
             channel=self.channel,
             number=self._calls,
+            throttle=self._throttle,
         )
 
     def _session_supervisor(self, watch: CallWatch, value_bytes: int) -> Supervisor:
