@@ -1,0 +1,51 @@
+"""Names that hinder a reader, found by a program: STYLE is in CONTRIBUTING.md, under Rules."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import gloveport
+
+ROOT = Path(gloveport.__file__).parent
+TREES = {path.relative_to(ROOT): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+IRREGULAR_PARTICIPLES = frozenset(
+    "begun bound bought broken brought built caught chosen done drawn driven eaten fallen fed felt fled flown found "
+    "forgotten frozen given gone grown heard held hidden kept known laid led left lost made meant met paid said seen "
+    "sent shown spent spoken stolen stood struck sung sunk swept sworn taken taught thought thrown told torn "
+    "understood woken won worn written".split()
+)
+VERBS_THAT_END_LIKE_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"})
+SAME_ON_BOTH_SIDES = {
+    # What one side of the sandbox's wall does has the name of its counterpart on the other side.
+    "guest",
+}
+
+
+def is_participle(name: str) -> bool:
+    word = name.strip("_")
+    return word in IRREGULAR_PARTICIPLES or (
+        word.endswith("ed") and "_" not in word and word not in VERBS_THAT_END_LIKE_PARTICIPLES
+    )
+
+
+def test_no_function_is_named_by_a_participle_alone():
+    """``_opened(path)`` leaves open who opens what; ``_open_root(path)`` says it. A property may be ``closed``."""
+    found = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and is_participle(node.name)
+        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+    ]
+    assert not found
+
+
+def test_no_class_has_the_name_of_another_packages_class():
+    found = defaultdict(set)
+    for path, tree in TREES.items():
+        if path.parts[0] not in SAME_ON_BOTH_SIDES:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    found[node.name.strip("_")].add(path.parts[0])
+    assert not {name: packages for name, packages in found.items() if len(packages) > 1}
