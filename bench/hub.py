@@ -16,7 +16,7 @@ from bench.measure import Case, Contender, Duel, Sample, WrongAnswer
 from bench.processes import settled
 from bench.subjects import GLOVEPORT
 from gloveport.bootstrap.app import assemble
-from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
@@ -54,7 +54,7 @@ def from_a_sandbox(code: str, server: str) -> Contender:
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
         bench = {"command": [sys.executable, server], "calls_per_minute": 1_000_000, "concurrent_calls": 100}
         config = Config.model_validate({"servers": {"bench": bench}})
-        async with assemble(config, {"GLOVEPORT_STATE": str(scratch / "state")}, connected) as engine:
+        async with assemble(config, {"GLOVEPORT_STATE": str(scratch / "state")}, connect_servers) as engine:
 
             async def sample() -> float:
                 await settled()

@@ -15,12 +15,12 @@ from bench.measure import Action, Contender, Sample, WrongAnswer, timed
 from bench.programs import Program
 from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 from gloveport.engine.execution import Engine
 from gloveport.model import Request
 
 WARM = Config()
-COLD = Config(pool=Pool(forked=0, booted=0))
+COLD = Config(pool=PoolSettings(forked=0, booted=0))
 _CROWD = 32  # as many as wait at most, twice, and no more than the queue takes
 
 GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))

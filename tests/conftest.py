@@ -13,7 +13,7 @@ from tests import forked
 from gloveport.audit import read
 from gloveport.bootstrap import app
 from gloveport.config import Config
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # a slow machine is no fault
 hypothesis.settings.load_profile("untimed")
@@ -64,7 +64,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 async def engine(environ: dict[str, str]):
     """An engine as the default configuration assembles it, but that nothing waits ahead of need."""
-    async with app.assemble(Config(pool=Pool(forked=0, booted=0)), environ) as assembled:
+    async with app.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as assembled:
         yield assembled
 
 

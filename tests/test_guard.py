@@ -9,13 +9,13 @@ import anyio
 import pytest
 
 from gloveport.approvals.question import Verdict
-from gloveport.audit.log import AuditLog, Bounds
+from gloveport.audit.log import AuditLog, RetentionBounds
 from gloveport.errors import AuditError, Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
 from gloveport.model.hub import CallTool, Sample, Sampling, ServerPolicy, Toolbox, ToolRule
-from gloveport.model.workspace import Change, Need, RunCommand, WorkspacePolicy, WriteFiles
+from gloveport.model.workspace import GateHit, PathChange, RunCommand, WorkspacePolicy, WriteFiles
 
 ACTION = Execute(language="python", code_bytes=3, code_sha256="0" * 64)
 FETCH = Fetch(method="GET", scheme="https", host="api.example.com", port=443, path="/items")
@@ -34,7 +34,7 @@ CALL = CallTool(
     sha256=hashlib.sha256(ARGUMENTS).hexdigest(),
     addresses={"a.test": ("192.0.2.1",)},
 )
-NEED = Need(gate="network", piece="pip", why="'pip' needs the network.", instead="Do without.")
+NEED = GateHit(gate="network", piece="pip", why="'pip' needs the network.", instead="Do without.")
 COMMAND = RunCommand(
     command=f"echo {'x' * 3000}",
     workdir="src",
@@ -45,7 +45,7 @@ COMMAND = RunCommand(
     hosts=("pypi.org",),
     needs=(NEED,),
 )
-WRITE = WriteFiles(changes=(Change(operation="edit", path="a.py"),), bytes=7, sha256="2" * 64)
+WRITE = WriteFiles(changes=(PathChange(operation="edit", path="a.py"),), bytes=7, sha256="2" * 64)
 SAMPLE = Sample(model="small", prompt_bytes=10, max_tokens=100)
 GRANT = Grant(
     languages={"python"},
@@ -305,7 +305,7 @@ async def test_an_ending_that_can_not_be_written_down_does_not_hide_how_it_ended
 
 async def test_refusals_of_one_kind_are_counted_after_the_first_and_the_end_of_the_run_says_how_many(tmp_path):
     """P13, the knob audit.refusals_per_run: to be refused costs a program nothing, and would fill the log."""
-    bounds = Bounds(refusals=3)
+    bounds = RetentionBounds(refusals=3)
     with AuditLog.open(tmp_path / "audit", max_file_bytes=1 << 20, bounds=bounds) as log:
         guard = Guard(grant=GRANT, audit=log, caller="me", run_id="run-1")
         async with guard.admit(ACTION):

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.asynccontextmanager
-async def opened(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIterator[None]:
+async def open_door(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIterator[None]:
     """Answer on these sockets, several connections at a time. On leaving, every connection is closed.
 
     Args:

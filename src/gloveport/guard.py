@@ -21,7 +21,7 @@ from gloveport.fairness import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
-from gloveport.model.workspace import Need, RunCommand, WriteFiles
+from gloveport.model.workspace import GateHit, RunCommand, WriteFiles
 from gloveport.policy.decide import decide
 from gloveport.policy.subjects import detail_of, subject_of
 from gloveport.policy.wording import FINAL
@@ -156,7 +156,7 @@ class _Admission:
     def _begin(self, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
         match decision:
             case Allow(rule=rule):
-                self._admitted = self._record("admitted", {**facts, **self._permitted(), "rule": rule})
+                self._admitted = self._record("admitted", {**facts, **self._permission_facts(), "rule": rule})
             case Deny(code=code, reason=reason, hint=hint):
                 self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
@@ -164,7 +164,7 @@ class _Admission:
                 self._record("denied", {**facts, "status": "denied", "code": "approval_denied"})
                 raise Denied("approval_denied", f"{question} Nobody can be asked here.", hint=FINAL)
 
-    def _permitted(self) -> dict[str, JsonValue]:
+    def _permission_facts(self) -> dict[str, JsonValue]:
         # What a permitted command does on its way, such as requests, has rules of its own.
         ours = self._guard.permits and isinstance(self._action, RunCommand | WriteFiles)
         return {"permission": [*self._guard.permits]} if ours else {}
@@ -208,7 +208,7 @@ class _Admission:
 
     def _record(self, event: str, fields: Mapping[str, JsonValue]) -> int:
         if event != "admitted" and isinstance(self._action, Execute | RunCommand):
-            fields = {**fields, **_counted(self._guard)}  # the last that is written of a run
+            fields = {**fields, **_count_refusals(self._guard)}  # the last that is written of a run
         return _record(self._guard, f"{self._action.kind}.{event}", fields)
 
 
@@ -275,11 +275,11 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
             assert_never(action)
 
 
-def _gates(needs: Sequence[Need]) -> list[JsonValue]:
+def _gates(needs: Sequence[GateHit]) -> list[JsonValue]:
     return [*dict.fromkeys(need.gate for need in needs)]
 
 
-def _counted(guard: Guard) -> dict[str, JsonValue]:
+def _count_refusals(guard: Guard) -> dict[str, JsonValue]:
     """How many refusals of each kind there were, where not all of them are written down."""
     many = {name: count for name, count in guard.refusals.items() if count > guard.audit.bounds.refusals}
     return {"refused": {**many}} if many else {}

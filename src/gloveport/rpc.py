@@ -131,7 +131,7 @@ class _Host(asyncio.Protocol):
     def _begin(self) -> None:
         """Begin to work on the requests that have come whole, as many as have room."""
         try:
-            while self._has_room() and (body := _taken(self._received)) is not None:
+            while self._has_room() and (body := _take_request(self._received)) is not None:
                 assert self._held is not None  # noqa: S101 - of a request with a head
                 work = asyncio.create_task(self._work(body))
                 self._works.add(work)
@@ -164,8 +164,8 @@ class _Host(asyncio.Protocol):
 
     async def _work(self, body: bytes) -> None:
         try:
-            request = await compute(len(body), _parsed, body)
-            answer = _encoded({"id": request["id"], **await _reply(self._handlers, request)})
+            request = await compute(len(body), _parse_request, body)
+            answer = _encode_reply({"id": request["id"], **await _reply(self._handlers, request)})
         except GuestError:
             self._transport.abort()  # nothing that it says from there on has a meaning
             return
@@ -184,7 +184,7 @@ def _size(received: bytearray) -> int | None:
     return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
 
 
-def _taken(received: bytearray) -> bytes | None:
+def _take_request(received: bytearray) -> bytes | None:
     """The first request, taken away; None where it has not come whole.
 
     Raises:
@@ -203,7 +203,7 @@ def _taken(received: bytearray) -> bytes | None:
     return body
 
 
-def _parsed(body: bytes) -> Asked:
+def _parse_request(body: bytes) -> Asked:
     """A request. Takes time by its size.
 
     Raises:
@@ -220,7 +220,7 @@ def _parsed(body: bytes) -> Asked:
     return request
 
 
-def _encoded(reply: Mapping[str, JsonValue]) -> bytes:
+def _encode_reply(reply: Mapping[str, JsonValue]) -> bytes:
     try:
         return pydantic_core.to_json(reply)  # ten times as fast, and it holds up everybody
     except ValueError:  # half of a surrogate pair

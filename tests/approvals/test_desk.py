@@ -10,7 +10,7 @@ import pytest
 
 from gloveport.approvals import desk as desk_module
 from gloveport.approvals.database import FILE_NAME
-from gloveport.approvals.desk import MOST_OF_RUN, MOST_REFUSALS, MOST_REFUSALS_OF_RUN, Asker, Desk
+from gloveport.approvals.desk import MOST_OF_RUN, MOST_REFUSALS, MOST_REFUSALS_OF_RUN, Desk, RunAsker
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person, Store
 from gloveport.errors import Denied
@@ -42,7 +42,7 @@ class World:
         self.desk, self.run, self.session = desk, run, session
         self.verdicts: list[Verdict | str] = []
         self._changed = anyio.Event()
-        self.asker: Asker = desk.asker(self._stir)
+        self.asker: RunAsker = desk.asker(self._stir)
 
     def _stir(self) -> None:
         self._changed.set()
@@ -250,7 +250,7 @@ async def test_the_client_can_not_remember_a_pattern_that_does_not_mean_the_ques
             desk.answer(question.id, YES.model_copy(update={"scope": "pattern", "pattern": "call *x"}))
         assert len(world.open) == 1
         desk.answer(question.id, YES.model_copy(update={"scope": "pattern", "pattern": "call s/*"}))
-    assert [kept.pattern for kept in desk.store.remembered()] == ["call s/*"]
+    assert [kept.pattern for kept in desk.store.list_remembered()] == ["call s/*"]
 
 
 @pytest.mark.parametrize("channels", [frozenset({"client"}), frozenset({"queue"})])

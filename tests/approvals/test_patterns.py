@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gloveport.approvals.patterns import means
-from gloveport.model.workspace import Change, RunCommand, WriteFiles
+from gloveport.model.workspace import PathChange, RunCommand, WriteFiles
 from gloveport.policy.subjects import permission_subject, subject_of
 
 GATE = "destructive_command"
@@ -107,7 +107,7 @@ def joins(command):
 )
 def test_of_several_files_each_has_to_be_meant(pattern, paths, expected):
     """H8: who approves a directory has not approved what else is in the patch."""
-    action = WriteFiles(changes=tuple(Change(operation="create", path=path) for path in paths), sha256="ab")
+    action = WriteFiles(changes=tuple(PathChange(operation="create", path=path) for path in paths), sha256="ab")
     assert means(pattern, subject_of(action)) is expected
     gate = "write_generated_or_ignored"
     assert means(f"permit {gate} {pattern}", permission_subject(gate, action)) is expected

@@ -179,11 +179,11 @@ def test_a_pattern_is_remembered_until_it_is_forgotten(store):
     """H8: approve for this pattern."""
     always = YES.model_copy(update={"scope": "pattern", "pattern": "call s/*"})
     store.answer(put(store).id, always, ME)
-    (kept,) = store.remembered()
+    (kept,) = store.list_remembered()
     assert (kept.pattern, kept.person) == ("call s/*", ME)
     assert store.news(()) == ({}, ("call s/*",))
     assert store.forget(kept.number) == "call s/*"
-    assert store.remembered() == ()
+    assert store.list_remembered() == ()
     with pytest.raises(Denied, match="Nothing is remembered as number"):
         store.forget(kept.number)
 
@@ -195,12 +195,12 @@ def test_a_pattern_that_does_not_mean_the_question_is_not_remembered_and_approve
         store.answer(asked.id, YES.model_copy(update={"scope": "pattern", "pattern": pattern}), ME)
     assert caught.value.code == "pattern_does_not_match"
     assert statuses(store) == ["pending"]
-    assert store.remembered() == ()
+    assert store.list_remembered() == ()
 
 
 def test_a_pattern_that_was_given_with_a_denial_is_not_remembered(store):
     store.answer(put(store).id, NO.model_copy(update={"scope": "pattern", "pattern": "call s/*"}), ME)
-    assert store.remembered() == ()
+    assert store.list_remembered() == ()
 
 
 def test_an_id_may_be_cut_short_where_it_is_clear(store):

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.audit.log import AuditLog, Bounds
+from gloveport.audit.log import AuditLog, RetentionBounds
 from gloveport.audit.read import Follower, records
 from gloveport.audit.record import Record, draft, parse, seal
 from gloveport.audit.verify import verify
 
-BOUNDS = Bounds(log_bytes=8000, record_bytes=4096)
+BOUNDS = RetentionBounds(log_bytes=8000, record_bytes=4096)
 
 
-def fill(directory: Path, count: int, bounds: Bounds = BOUNDS) -> None:
+def fill(directory: Path, count: int, bounds: RetentionBounds = BOUNDS) -> None:
     with AuditLog.open(directory, max_file_bytes=2000, bounds=bounds) as log:
         for number in range(count):
             log.append("a.b", {"number": number, "text": "x" * 200})
@@ -45,7 +45,7 @@ def test_the_oldest_files_go_and_the_chain_says_up_to_where(directory: Path):
 
 
 def test_a_log_within_its_size_keeps_everything(directory: Path):
-    fill(directory, 200, Bounds(log_bytes=1 << 20))
+    fill(directory, 200, RetentionBounds(log_bytes=1 << 20))
     outcome = verify(directory)
     assert (outcome.problems, outcome.archived, outcome.lines) == ((), None, 200)
 
@@ -74,7 +74,7 @@ def test_the_first_line_that_is_left_is_held_by_what_the_chain_says(directory: P
 
 
 def test_without_a_record_of_it_a_missing_beginning_is_a_problem(directory: Path):
-    fill(directory, 200, Bounds(log_bytes=1 << 20))
+    fill(directory, 200, RetentionBounds(log_bytes=1 << 20))
     files(directory)[0].unlink()
     assert kinds(directory) == ["removed"]
 
@@ -97,7 +97,7 @@ def test_a_kill_between_the_record_and_the_removal_loses_nothing(directory: Path
 
 
 def test_what_does_not_end_as_a_log_does_stays_as_evidence(directory: Path):
-    fill(directory, 20, Bounds(log_bytes=1 << 20))
+    fill(directory, 20, RetentionBounds(log_bytes=1 << 20))
     first = files(directory)[0]
     first.write_bytes(first.read_bytes()[:-20] + b"\n")
     fill(directory, 100)
@@ -108,7 +108,7 @@ def test_what_does_not_end_as_a_log_does_stays_as_evidence(directory: Path):
 @pytest.mark.parametrize("most", [4096, 16384, 65536])
 def test_a_record_has_so_many_bytes_at_most(directory: Path, most: int):
     """The knob audit.max_record_bytes: its largest fields become size and digest."""
-    with AuditLog.open(directory, max_file_bytes=1 << 20, bounds=Bounds(record_bytes=most)) as log:
+    with AuditLog.open(directory, max_file_bytes=1 << 20, bounds=RetentionBounds(record_bytes=most)) as log:
         record = log.append("a.b", {"small": "kept", "large": "x" * 100_000})
         assert len(record.line) < most
         assert record.fields["small"] == "kept"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gloveport.audit.files import parse_head
 from gloveport.audit.log import AuditLog
-from gloveport.audit.record import Draft, parse, seal
+from gloveport.audit.record import UnchainedRecord, parse, seal
 from gloveport.audit.verify import Problem, verify
 from gloveport.errors import AuditError
 
@@ -217,7 +217,7 @@ def forged(line: bytes, *, prev: str | None = None) -> bytes:
     """Change what a line says, and give it a hash of its own that holds."""
     record = parse(line.rstrip(b"\n"))
     assert record is not None
-    lie = Draft(kind="a.lie", fields={}, members="")
+    lie = UnchainedRecord(kind="a.lie", fields={}, members="")
     return seal(lie, seq=record.seq, prev=prev or record.prev).line.encode() + b"\n"
 
 

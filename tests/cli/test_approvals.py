@@ -134,7 +134,7 @@ def test_who_has_answered_is_written_down(store):
     assert again.stderr.startswith("gloveport: apr-000000000000abcd is allowed already, by queue (uid ")
     os.close(theirs)
     os.close(ours)
-    (entry,), (kept,) = store.entries(), store.remembered()
+    (entry,), (kept,) = store.entries(), store.list_remembered()
     assert entry.person is not None
     assert (entry.person.uid, entry.person.tty) == (os.getuid(), name)
     assert kept.person == entry.person

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gloveport.config import Config, leaves
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_show_prints_is_a_configuration_that_says_the_same(run, file, tmp_p
     first = json.loads(run("show", "--json", "--config", str(file)).stdout)
     second = json.loads(run("show", "--json", "--config", str(again)).stdout)
     assert first["values"] == second["values"]
-    unset = {dotted(key) for key, value in leaves(Config()) if value is None} - {"audit.directory"}
+    unset = {spell_key(key) for key, value in leaves(Config()) if value is None} - {"audit.directory"}
     assert {key for key, origin in second["origins"].items() if origin == "default"} == unset
 
 

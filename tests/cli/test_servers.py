@@ -120,7 +120,7 @@ def test_nothing_is_accepted_that_nobody_has_said_yes_to(servers, held, pins):
     assert isinstance(done.exception, ConfigError)
     assert "--yes" in done.exception.hint
     assert accepted(pins) == {"read", "write", "gone"}
-    assert pins.held("files") is not None
+    assert pins.held_offer("files") is not None
 
 
 def test_what_is_accepted_is_shown_and_counts(servers, held, pins):
@@ -129,10 +129,10 @@ def test_what_is_accepted_is_shown_and_counts(servers, held, pins):
     assert done.exit_code == 0
     assert "+IMPORTANT" in done.stdout
     assert "new" not in done.stdout
-    assert [one.name for one in pins.held("files").new] == ["new\x1b[31m"]
+    assert [one.name for one in pins.held_offer("files").new] == ["new\x1b[31m"]
     assert servers("accept", "files", "--yes").exit_code == 0
     assert accepted(pins) == {"read", "write", "new\x1b[31m"}
-    assert pins.held("files") is None
+    assert pins.held_offer("files") is None
 
 
 @pytest.mark.parametrize("arguments", [("review",), ("accept", "files", "--yes")])

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.config import load
-from gloveport.config.faults import validated
+from gloveport.config.faults import validate
 from gloveport.config.rules import rule_faults
 from gloveport.config.schema import Config
 from gloveport.config.shapes import members, shape_of
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Api, Auth, Rule
 
@@ -251,11 +251,11 @@ DATA = st.recursive(
 def test_whatever_a_file_says_of_apis_is_valid_or_named_in_words(data):
     """T3: an error inside a check is a refusal, and never another kind of error."""
     text = {"api": data}
-    config, faults = validated(Config, text)
+    config, faults = validate(Config, text)
     faults += rule_faults(text, own=())
     assert (config is None) <= bool(faults)
     for fault in faults:
-        assert dotted(fault.keys[0]).startswith("api")
+        assert spell_key(fault.keys[0]).startswith("api")
         assert fault.problem
         assert fault.hint
         assert f"{fault.problem}{fault.hint}".isprintable()

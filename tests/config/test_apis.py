@@ -4,12 +4,12 @@ import pytest
 
 from gloveport.config.apis import api_faults
 from gloveport.config.rules import rule_faults
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.sandbox.plan import _HOSTNAME
 
 
 def problems(**apis):
-    return [(dotted(fault.keys[0]), fault.problem) for fault in api_faults({"api": apis})]
+    return [(spell_key(fault.keys[0]), fault.problem) for fault in api_faults({"api": apis})]
 
 
 def problem(**apis):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gloveport.config import load
 from gloveport.config.clients import reading
 from gloveport.config.clients.apply import apply, target
-from gloveport.config.clients.places import CLIENTS, Place, named_place, project_places, user_places
+from gloveport.config.clients.places import CLIENTS, ClientFile, named_place, project_places, user_places
 from gloveport.config.clients.plan import Here, plan
-from gloveport.config.clients.reading import MAX_BYTES, MAX_ENTRIES, Entry, read_entries
+from gloveport.config.clients.reading import MAX_BYTES, MAX_ENTRIES, ClientEntry, read_entries
 from gloveport.config.clients.review import reviewed_command
 from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_harmless_argument
 from gloveport.errors import ConfigError
@@ -33,7 +33,7 @@ def here(**servers):
 
 
 def steps_of(file, client="file", workspace=None, **servers):
-    place = Place(client=client, path=FILES / file, workspace=workspace)
+    place = ClientFile(client=client, path=FILES / file, workspace=workspace)
     return plan(read_entries(place), here(**servers))
 
 
@@ -42,8 +42,8 @@ def tables_of(file, client="file", workspace=None):
 
 
 def step_of(entry, name="x", *, client="file", workspace=None, directory="", present=None, environ=ENVIRON):
-    place = Place(client=client, path=Path("/x.json"), workspace=workspace)
-    entry = Entry(name=name, place=place, table=entry, directory=directory)
+    place = ClientFile(client=client, path=Path("/x.json"), workspace=workspace)
+    entry = ClientEntry(name=name, place=place, table=entry, directory=directory)
     (step,) = plan([entry], replace(here(**(present or {})), environ=environ))
     return step
 
@@ -218,7 +218,7 @@ def test_every_client_has_its_places_and_only_those_of_a_user_without_being_aske
 def test_every_spelling_is_understood(tmp_path, wrapper, key, kind):
     entry = {key: "https://x.example/mcp"} | ({"type": kind} if kind else {})
     (tmp_path / "x.json").write_text(json.dumps({wrapper: {"x": entry}}))
-    (step,) = plan(read_entries(Place(client="file", path=tmp_path / "x.json")), here())
+    (step,) = plan(read_entries(ClientFile(client="file", path=tmp_path / "x.json")), here())
     assert step.draft.table["url"] == "https://x.example/mcp"
     expected = "http" if key == "httpUrl" else {None: None, "SSE": "sse"}.get(kind, "http")
     assert step.draft.table.get("transport") == expected
@@ -289,7 +289,7 @@ def test_one_bad_entry_sinks_no_other(tmp_path):
     entries += [f'"deep": {{"command": "x", "args": {"[" * 400 + "]" * 400}}}']
     entries += [f'"num": {{"command": "x", "timeout": 1{"0" * 400}}}']
     (tmp_path / "x.json").write_text(f'{{"mcpServers": {{{", ".join(entries)}}}}}')
-    steps = plan(read_entries(Place(client="file", path=tmp_path / "x.json")), here())
+    steps = plan(read_entries(ClientFile(client="file", path=tmp_path / "x.json")), here())
     assert {step.name: step.outcome for step in steps} == {
         "": "skipped",
         "日本": "skipped",
@@ -749,8 +749,8 @@ class World:
         self.environ = {"GLOVEPORT_STATE": str(base / "state")}
 
     def plan(self, only=(), **servers):
-        place = Place(client="file", path=Path("/x.json"))
-        entries = [Entry(name=name, place=place, table=table) for name, table in servers.items()]
+        place = ClientFile(client="file", path=Path("/x.json"))
+        entries = [ClientEntry(name=name, place=place, table=table) for name, table in servers.items()]
         found = target(self.file, cwd=self.base, home=ADA, environ=self.environ)
         return found, plan(entries, found.here, only=only)
 
@@ -840,12 +840,12 @@ def test_only_what_is_named_is_taken_over(world):
 
 def test_of_two_of_one_name_the_first_counts(world):
     """A checkout does not put its own program in the place of the user's."""
-    place = Place(client="file", path=Path("/x.json"))
-    entries = [Entry(name=name, place=place, table={"command": name}) for name in ("a b", "a-b")]
+    place = ClientFile(client="file", path=Path("/x.json"))
+    entries = [ClientEntry(name=name, place=place, table={"command": name}) for name in ("a b", "a-b")]
     first, second = plan(entries, here())
     assert (first.outcome, second.outcome) == ("added", "skipped")
     assert "another of that name" in second.reason
-    again = [Entry(name="a", place=place, table={"command": "a"}) for _ in range(2)]
+    again = [ClientEntry(name="a", place=place, table={"command": "a"}) for _ in range(2)]
     assert plan(again, here())[1].reason.startswith("the same is in")
 
 
@@ -938,7 +938,7 @@ def test_what_is_written_is_the_user_s_own_file_and_never_a_project_s(home):
     """H1: a project's file counts only as it was trusted; here it does not even have to be."""
     home.project_file.write_text("[servers.theirs]\ncommand = ['x']\n")
     found = target(None, cwd=home.project, home=ADA, environ=home.environ)
-    entry = Entry(name="github", place=Place(client="file", path=Path("/x.json")), table=GITHUB)
+    entry = ClientEntry(name="github", place=ClientFile(client="file", path=Path("/x.json")), table=GITHUB)
     written = apply(found, plan([entry], found.here), environ=home.environ)
     assert written.file == home.user_file
     assert (home.user_file.parent / "secrets/github/GITHUB_TOKEN").stat().st_mode & 0o777 == 0o600

@@ -8,7 +8,7 @@ import pytest
 
 from gloveport.config import Config, leaves, load, trust
 from gloveport.config.files import MAX_BYTES, WRITABLE, _refuse_unsafe
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.errors import ConfigError
 
 
@@ -27,7 +27,7 @@ def test_without_any_file_every_value_is_the_default(home):
     loaded = found(home)
     assert loaded.config == Config()
     assert loaded.files == ()
-    assert set(loaded.origins) == {dotted(key) for key, _ in leaves(loaded.config)}
+    assert set(loaded.origins) == {spell_key(key) for key, _ in leaves(loaded.config)}
     assert set(loaded.origins.values()) == {"default"}
 
 

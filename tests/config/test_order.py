@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gloveport.config.apis import api_faults
 from gloveport.config.order import _spans
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.policy.paths import matches
 
 
@@ -38,7 +38,7 @@ ANYTHING = rule("allow")
 def test_a_rule_that_can_never_match_is_a_fault(first, second):
     """N2, T3: what was to be denied would be allowed."""
     (fault,) = faults(first, second)
-    assert dotted(fault.keys[0]) == "api.x.rules[1]"
+    assert spell_key(fault.keys[0]) == "api.x.rules[1]"
     assert fault.problem == "can never match: rules[0] matches all that it speaks of"
     assert "put the narrower rule first" in fault.hint
 
@@ -47,7 +47,7 @@ def test_the_rule_that_is_in_the_way_is_named():
     (fault,) = faults(
         rule("deny", ["PUT"]), rule("allow", ["GET"]), rule("deny", ["POST"]), rule("ask", ["GET"], ["/x"])
     )
-    assert dotted(fault.keys[0]) == "api.x.rules[3]"
+    assert spell_key(fault.keys[0]) == "api.x.rules[3]"
     assert "rules[1]" in fault.problem
 
 
@@ -72,7 +72,7 @@ def test_rules_that_allow_nothing_are_a_fault_of_an_active_api():
     """N2, T3"""
     denials = [rule("deny", ["DELETE"]), rule("deny", paths=["/x"])]
     (fault,) = faults(*denials)
-    assert dotted(fault.keys[0]) == "api.x.rules"
+    assert spell_key(fault.keys[0]) == "api.x.rules"
     assert fault.problem == "its rules allow nothing"
     assert fault.hint == 'add { action = "allow" } after them, or set active = false'
     assert faults(*denials, ANYTHING) == faults(*denials, active=False) == []

@@ -7,7 +7,7 @@ from gloveport.config import Config, leaves, load
 from gloveport.config.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
 from gloveport.config.reference import reference
 from gloveport.config.shapes import members, shape_of
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.model import Value
 from gloveport.model.egress import Api, Auth, Bearer, Rule
 from gloveport.model.hub import Condition, Server, ServerAuth, ToolRule
@@ -35,7 +35,7 @@ def test_every_key_and_table_is_in_the_reference():
     text = reference()
     for key, _ in leaves(Config()):
         *table, name = key
-        table = dotted(table)
+        table = spell_key(table)
         assert f"| `{name}` |" in text.split(f"## `[{table}]`")[1].split("\n## ")[0]
 
 

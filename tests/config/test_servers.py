@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gloveport.config import load, reload, trust
 from gloveport.config.servers import sampling_faults, server_faults
 from gloveport.config.toolrules import _covers
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.errors import ConfigError
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ToolRule
 
@@ -16,7 +16,7 @@ BEARER = {"kind": "bearer", "secret": "env:TOKEN"}
 
 
 def problems(**servers):
-    return [(dotted(fault.keys[0]), fault.problem) for fault in server_faults({"servers": servers})]
+    return [(spell_key(fault.keys[0]), fault.problem) for fault in server_faults({"servers": servers})]
 
 
 def problem(**server):
@@ -445,7 +445,7 @@ def test_servers_and_sampling_wait_for_a_restart_and_are_named(home):
 
 
 def sampled(**keys):
-    return [(dotted(fault.keys[0]), fault.problem) for fault in sampling_faults({"sampling": keys})]
+    return [(spell_key(fault.keys[0]), fault.problem) for fault in sampling_faults({"sampling": keys})]
 
 
 PROVIDER = {"provider": "openai", "url": "https://api.example.com/v1", "model": "m"}

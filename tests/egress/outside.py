@@ -73,5 +73,5 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
             for listener in listeners:
                 listener.settimeout(0)
                 stack.callback(listener.close)
-            async with door.opened(listeners, functools.partial(answer, session)):
+            async with door.open_door(listeners, functools.partial(answer, session)):
                 yield Outside(session, str(directory / "ca.pem"), directory / "audit")

@@ -22,7 +22,7 @@ from tests.ordinary import reveal
 
 from gloveport.bootstrap import app
 from gloveport.config import Config
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 from gloveport.engine.execution import Engine
 from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Result
@@ -207,7 +207,7 @@ async def assembled(directory: Path, temperatures: Sequence[str]) -> AsyncIterat
     async with contextlib.AsyncExitStack() as stack:
         side = stack.enter_context(host.far_side(directory))
         policy = Policy(limits=Limits(stored_output_bytes="4MiB", memory_bytes="1GiB"))
-        config = Config(policy=policy, pool=Pool(forked=0, booted=0))
+        config = Config(policy=policy, pool=PoolSettings(forked=0, booted=0))
         engine = await stack.enter_async_context(app.assemble(config, {"GLOVEPORT_STATE": str(directory / "audit")}))
         warm = Warm(engine=engine)
         cgroups = engine.sandbox.cold.tree is not None

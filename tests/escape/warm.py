@@ -13,7 +13,7 @@ import anyio
 
 from gloveport.bootstrap import build
 from gloveport.config import Config
-from gloveport.config.schema import Pool as Sizes
+from gloveport.config.schema import PoolSettings as Sizes
 from gloveport.engine.execution import Engine
 from gloveport.model import Policy
 from gloveport.sandbox.base import Child

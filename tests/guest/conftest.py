@@ -152,5 +152,5 @@ async def host():
     with contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=64)) as listener:
         listener.setblocking(False)  # noqa: FBT003 - the socket's own interface
         made.address = "{}:{}".format(*listener.getsockname())
-        async with door.opened([listener], answer):
+        async with door.open_door([listener], answer):
             yield made

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hub.schemas import GENERATED, HOSTILE, OBJECTS, SCHEMAS, definition, doubling
 
-from gloveport.hub.arguments import expected, faults
+from gloveport.hub.arguments import describe_parameters, faults
 
 ISSUE = {
     "type": "object",
@@ -66,8 +66,9 @@ def test_an_argument_that_is_forbidden_is_refused_and_one_that_is_not_forbidden_
 
 
 def test_the_parameters_are_told_in_a_line():
-    assert expected(definition({"properties": {"a": {"type": "integer"}}})) == "the parameters are {a?: number}"
-    assert expected(definition({"type": "object", "properties": {}})) == "it takes no parameters"
+    line = describe_parameters(definition({"properties": {"a": {"type": "integer"}}}))
+    assert line == "the parameters are {a?: number}"
+    assert describe_parameters(definition({"type": "object", "properties": {}})) == "it takes no parameters"
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

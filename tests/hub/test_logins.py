@@ -66,7 +66,7 @@ async def test_a_mask_that_gives_everything_away_gives_nothing_away(logins, stor
     before = os.umask(0)
     try:
         await storage.save(login())
-        async with storage.locked():
+        async with storage.hold_lock():
             pass
     finally:
         os.umask(before)
@@ -106,7 +106,7 @@ async def test_a_directory_that_others_may_open_is_refused(logins, storage):
     with pytest.raises(ConfigError, match="open to others"):
         await storage.save(login())
     with pytest.raises(ConfigError, match="open to others"):
-        async with storage.locked():
+        async with storage.hold_lock():
             pass
 
 
@@ -155,7 +155,7 @@ async def test_one_exchange_at_a_time_whoever_makes_it(logins, storage):
     inside, leave = anyio.Event(), anyio.Event()
 
     async def first():
-        async with storage.locked():
+        async with storage.hold_lock():
             inside.set()
             await leave.wait()
             order.append("first")
@@ -163,7 +163,7 @@ async def test_one_exchange_at_a_time_whoever_makes_it(logins, storage):
     async def second():
         await inside.wait()
         leave.set()
-        async with logins.of("far", URL, "file").locked():
+        async with logins.of("far", URL, "file").hold_lock():
             order.append("second")
 
     async with anyio.create_task_group() as tasks:
@@ -173,14 +173,14 @@ async def test_one_exchange_at_a_time_whoever_makes_it(logins, storage):
 
 
 async def test_who_waits_for_the_lock_can_be_called_off(logins, storage):
-    async with storage.locked():
+    async with storage.hold_lock():
         with anyio.move_on_after(0.05) as scope:
-            async with storage.locked():
+            async with storage.hold_lock():
                 raise AssertionError("both had it")
         assert scope.cancelled_caught
-        async with logins.of("other", URL, "file").locked():  # which is another's
+        async with logins.of("other", URL, "file").hold_lock():  # which is another's
             pass
-    async with storage.locked():
+    async with storage.hold_lock():
         pass
 
 
@@ -213,7 +213,7 @@ async def test_a_keyring_keeps_a_login(ringed):
     """H1, N5, T5: the knob ``servers.NAME.auth.tokens``; no file does."""
     storage, kept = ringed.of("far", URL, "keyring"), login()
     assert await storage.load() is None
-    async with storage.locked():
+    async with storage.hold_lock():
         await storage.save(kept)
     assert await ringed.of("far", URL, "keyring").load() == kept
     assert not [*ringed.directory.glob("*.json")]

@@ -70,26 +70,26 @@ def test_of_two_tools_with_one_name_the_first_counts():
 def test_what_is_held_back_is_seen_and_accepted_by_another_process(pins, tmp_path):
     """H5: `gloveport servers review`."""
     pins.accept_all("github", HERE, [tool("a"), tool("gone")])
-    assert pins.held("github") is None
+    assert pins.held_offer("github") is None
     pins.hold("github", HERE, [tool("a", "changed"), tool("new"), tool("newer")])
     assert pins.load("github", HERE) == (tool("a"), tool("gone"))
 
     other = Pins(tmp_path / "state" / "pins")
-    shown = other.held("github")
+    shown = other.held_offer("github")
     assert names(shown) == ([], ["new", "newer"], ["a"], ["gone"])
     other.accept("github", shown, ["new"])
     assert pins.load("github", HERE) == (tool("a"), tool("gone"), tool("new"))
-    assert names(pins.held("github")) == (["new"], ["newer"], ["a"], ["gone"])
-    other.accept("github", other.held("github"))
+    assert names(pins.held_offer("github")) == (["new"], ["newer"], ["a"], ["gone"])
+    other.accept("github", other.held_offer("github"))
     assert pins.load("github", HERE) == (tool("a", "changed"), tool("new"), tool("newer"))
-    assert pins.held("github") is None
+    assert pins.held_offer("github") is None
 
 
 def test_nothing_slips_in_between_the_look_and_the_yes(pins):
     """H5, P24: what is accepted is what was shown."""
     pins.accept_all("github", HERE, [tool("a")])
     pins.hold("github", HERE, [tool("a"), tool("b")])
-    shown = pins.held("github")
+    shown = pins.held_offer("github")
     pins.hold("github", HERE, [tool("a"), tool("b", "evil")])
     with pytest.raises(ConfigError, match="'b' has changed since it was shown\nhint: review"):
         pins.accept("github", shown)
@@ -107,7 +107,7 @@ def test_what_is_not_held_back_can_not_be_accepted(pins):
     pins.accept_all("github", HERE, [tool("a")])
     pins.hold("github", HERE, [tool("a"), tool("b")])
     with pytest.raises(ConfigError, match="'c' is not held back"):
-        pins.accept("github", pins.held("github"), ["b", "c"])
+        pins.accept("github", pins.held_offer("github"), ["b", "c"])
     assert pins.load("github", HERE) == (tool("a"),)
 
 
@@ -118,8 +118,8 @@ def test_another_program_under_the_same_name_is_not_trusted(pins):
     pins.accept_all("github", ELSEWHERE, [tool("a")])
     assert pins.load("github", ELSEWHERE) == ()
     pins.hold("github", ELSEWHERE, [tool("a"), tool("b")])
-    assert names(pins.held("github")) == ([], ["a", "b"], [], [])
-    pins.accept("github", pins.held("github"), ["b"])
+    assert names(pins.held_offer("github")) == ([], ["a", "b"], [], [])
+    pins.accept("github", pins.held_offer("github"), ["b"])
     assert pins.load("github", ELSEWHERE) == (tool("b"),)
     assert pins.load("github", HERE) == ()
 
@@ -206,7 +206,7 @@ def test_a_file_that_can_not_be_relied_on_accepts_nothing(pins, harm):
     harm(pins.path("github"))
     for act in (
         lambda: pins.load("github", HERE),
-        lambda: pins.held("github"),
+        lambda: pins.held_offer("github"),
         lambda: pins.accept_all("github", HERE, []),
         lambda: pins.hold("github", HERE, []),
     ):
@@ -227,7 +227,7 @@ def test_processes_that_write_at_the_same_time_lose_nothing(pins, tmp_path):
     pins.hold("github", HERE, [tool(f"t{number}") for number in range(3)])
     program = (
         "import sys; from pathlib import Path; from gloveport.hub.pins import Pins\n"
-        "pins = Pins(Path(sys.argv[1])); pins.accept('github', pins.held('github'), [sys.argv[2]])"
+        "pins = Pins(Path(sys.argv[1])); pins.accept('github', pins.held_offer('github'), [sys.argv[2]])"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "state" / "pins")]
     others = [subprocess.Popen([*command, f"t{number}"]) for number in range(3)]
@@ -284,8 +284,8 @@ def test_a_tool_that_says_more_than_anybody_reads_can_not_be_accepted(pins):
     ):
         pins.hold("github", HERE, [tool("a"), long, tool("short")])
         with pytest.raises(ConfigError, match=r"'long' says more than anybody reads: .*\nhint: name the tools"):
-            pins.accept("github", pins.held("github"))
+            pins.accept("github", pins.held_offer("github"))
         assert pins.load("github", HERE) == (tool("a"),)
-    pins.accept("github", pins.held("github"), ["short"])
+    pins.accept("github", pins.held_offer("github"), ["short"])
     assert pins.load("github", HERE) == (tool("a"), tool("short"))
-    assert names(pins.held("github")) == (["a", "short"], ["long"], [], [])
+    assert names(pins.held_offer("github")) == (["a", "short"], ["long"], [], [])

@@ -15,7 +15,7 @@ from tests.far_side.listening import HOST
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
 from gloveport.bootstrap.app import assemble
-from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
 from gloveport.engine.execution import Company
 from gloveport.model import Request, Result
@@ -38,7 +38,7 @@ async def opened(
     told = {"pool": {"forked": 0, "booted": 0}, "servers": servers} | config
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     async with assemble(
-        Config.model_validate(told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connected
+        Config.model_validate(told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connect_servers
     ) as engine:
         yield World(engine, state)
 

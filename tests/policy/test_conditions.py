@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from gloveport.model.hub import CallTool, Condition
-from gloveport.policy.conditions import Met, hosts_of, in_words, met
+from gloveport.policy.conditions import Met, hosts_of, in_words, weigh_conditions
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -20,17 +20,17 @@ PUBLIC = {"a.example": ("93.184.216.34",), "both.example": ("93.184.216.34", "10
 
 def outcome(condition, path="x", addresses=PUBLIC, **arguments: JsonValue):
     action = CallTool(server="s", tool="t", arguments=arguments, addresses=addresses)
-    return met({path: condition}, action)
+    return weigh_conditions({path: condition}, action)
 
 
 def test_without_conditions_they_are_met():
-    assert met({}, CallTool(server="s", tool="t", arguments={})) is Met.YES
+    assert weigh_conditions({}, CallTool(server="s", tool="t", arguments={})) is Met.YES
 
 
 def test_several_conditions_are_met_as_far_as_the_least_of_them():
     both = {"x": Condition(prefix="a"), "y": Condition(prefix="b")}
     for x, y, said in (("a", "b", Met.YES), ("a", 1, Met.PERHAPS), (1, "c", Met.NO), ("a", None, Met.NO)):
-        assert met(both, CallTool(server="s", tool="t", arguments={"x": x, "y": y})) is said
+        assert weigh_conditions(both, CallTool(server="s", tool="t", arguments={"x": x, "y": y})) is said
 
 
 TEXTS = (
@@ -283,9 +283,9 @@ def test_a_host_that_nobody_has_looked_up_may_be_taken_for_a_public_one():
     action = CallTool(server="s", tool="t", arguments={"x": "https://a.example/"})
     looked = action.model_copy(update={"addresses": {"a.example": ()}})
     condition = {"x": Condition(url="public")}
-    assert met(condition, action) is Met.PERHAPS
-    assert met(condition, action, unknown=Met.YES) is Met.YES
-    assert met(condition, looked, unknown=Met.YES) is Met.PERHAPS
+    assert weigh_conditions(condition, action) is Met.PERHAPS
+    assert weigh_conditions(condition, action, unknown=Met.YES) is Met.YES
+    assert weigh_conditions(condition, looked, unknown=Met.YES) is Met.PERHAPS
 
 
 def test_a_host_without_addresses_is_not_known_to_be_public():

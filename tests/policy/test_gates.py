@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.model import Allow, Ask, Deny
-from gloveport.model.workspace import GATES, MODES, Change, WorkspacePolicy
+from gloveport.model.workspace import GATES, MODES, PathChange, WorkspacePolicy
 from gloveport.policy.gates import (
     decide_command,
     decide_write,
@@ -324,7 +324,7 @@ def test_what_can_not_be_read_is_a_script():
 )
 def test_a_write_to_what_is_generated_or_ignored_is_asked_about(path, ignored, asked):
     """W5 CT-G5: the gate `write_generated_or_ignored`."""
-    write = write_action([Change(operation="edit", path=path)], frozenset(ignored))
+    write = write_action([PathChange(operation="edit", path=path)], frozenset(ignored))
     assert [need.gate for need in write.needs] == ["write_generated_or_ignored"] * asked
     assert isinstance(decide_write(SAFE, write), Ask if asked else Allow)
     assert permission_details(SAFE, write)["permission"] == ("write_generated_or_ignored" if asked else None)

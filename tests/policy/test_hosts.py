@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gloveport.model.egress import Api, Egress
 from gloveport.policy.hosts import (
-    Place,
+    Authority,
     canonical_host,
     exact_places,
     find,
@@ -309,9 +309,9 @@ def test_each_egress_is_asked_for_itself_even_where_one_takes_anothers_place_in_
 def test_exact_places_are_whole_names_of_active_apis():
     """N1: what resolves inside a sandbox."""
     assert exact_places(EGRESS) == (
-        Place("http", "api.example.com", 8080),
-        Place("https", "api.example.com", 443),
-        Place("tcp", "db.internal", 5432),
+        Authority("http", "api.example.com", 8080),
+        Authority("https", "api.example.com", 443),
+        Authority("tcp", "db.internal", 5432),
     )
 
 

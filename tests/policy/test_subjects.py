@@ -10,7 +10,7 @@ from gloveport.errors import Denied
 from gloveport.model import Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
-from gloveport.model.workspace import Change, RunCommand, WriteFiles
+from gloveport.model.workspace import PathChange, RunCommand, WriteFiles
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, detail_of, is_about, subject_of
 
@@ -36,7 +36,7 @@ def command(text="make", workdir=".", *, variables="", stdin="", more="no"):
 
 
 def write(*changes, sha256="0" * 64):
-    every = (Change(operation=operation, path=path) for operation, path in changes)
+    every = (PathChange(operation=operation, path=path) for operation, path in changes)
     return WriteFiles(changes=tuple(every), sha256=sha256)
 
 

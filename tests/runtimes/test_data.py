@@ -16,7 +16,7 @@ import pytest
 from gloveport.bootstrap import app
 from gloveport.bootstrap.inspection import inspect, require
 from gloveport.config import Config
-from gloveport.config.schema import Pool, Runtimes
+from gloveport.config.schema import PoolSettings, Runtimes
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Grant, Mount, Program, Request
 from gloveport.runtimes import data, python
@@ -242,7 +242,9 @@ async def test_an_interpreter_below_tmp_is_shown_elsewhere(environ):
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         Path(directory).chmod(0o755)
         venv.create(f"{directory}/venv", symlinks=True)
-        config = Config(pool=Pool(forked=0, booted=0), runtimes=Runtimes(python=Path(directory, "venv/bin/python")))
+        config = Config(
+            pool=PoolSettings(forked=0, booted=0), runtimes=Runtimes(python=Path(directory, "venv/bin/python"))
+        )
         async with app.assemble(config, environ) as engine:
             result = await engine.execute(Request(language="python", code=SCRATCH_PYTHON), caller="test")
     assert result.value == ["/opt/python", "42\n"]

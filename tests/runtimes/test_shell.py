@@ -4,7 +4,7 @@ import pytest
 
 from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 from gloveport.model import Policy, Request
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +33,14 @@ async def found(pool, environ, code):
 
 async def test_a_program_finds_the_same_whether_bash_has_waited_for_it_or_not(environ):
     """E1: and its own text, which it can read and nobody can change."""
-    cold = await found(Pool(forked=0, booted=0), environ, WHAT_A_PROGRAM_FINDS)
-    warm = await found(Pool(forked=1, booted=0), environ, WHAT_A_PROGRAM_FINDS)
+    cold = await found(PoolSettings(forked=0, booted=0), environ, WHAT_A_PROGRAM_FINDS)
+    warm = await found(PoolSettings(forked=1, booted=0), environ, WHAT_A_PROGRAM_FINDS)
     assert len(cold) > 100
     assert warm == cold
 
 
 async def test_a_program_is_read_whole_however_long(environ):
     """E1."""
-    warm = Pool(forked=1, booted=0)
+    warm = PoolSettings(forked=1, booted=0)
     assert await found(warm, environ, "") == []
     assert await found(warm, environ, "number=$((number + 1)) # é\n" * 9_000 + "echo $number") == ["9000"]

@@ -11,12 +11,12 @@ from tests.far_side.models import KEY, models
 
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import Sampling
-from gloveport.sampling.model_question import Message, Question
+from gloveport.sampling.model_question import Message, ModelQuestion
 from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
 
 pytestmark = pytest.mark.anyio
 
-QUESTION = Question(
+QUESTION = ModelQuestion(
     messages=(Message(role="user", content="why?"), Message(role="assistant", content="Because")),
     system="Be brief.",
     max_tokens=50,

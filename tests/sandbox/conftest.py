@@ -12,7 +12,7 @@ import pytest
 from gloveport.bootstrap import build
 from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
-from gloveport.config.schema import Pool as PoolSize
+from gloveport.config.schema import PoolSettings as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import LANGUAGES, Grant, Limits, Policy, Request
 from gloveport.runtimes import Runtime

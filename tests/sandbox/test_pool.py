@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from gloveport.bootstrap import app, build
 from gloveport.config import Config
-from gloveport.config.schema import Pool as PoolSize
+from gloveport.config.schema import PoolSettings as PoolSize
 from gloveport.errors import GloveportError, SandboxError
 from gloveport.model import Limits, Policy, Request
 from gloveport.sandbox.cgroups import delegation

@@ -40,7 +40,7 @@ def run(sandboxes):
         async with (
             sandboxes(language, network, grant) as made,
             made.build() as child,
-            door.opened(child.doors, ANSWER),
+            door.open_door(child.doors, ANSWER),
         ):
             return await outcome_of(child, made.prepare(code))
 

@@ -10,7 +10,7 @@ import pytest
 
 from gloveport.bootstrap import app, build
 from gloveport.config import Config
-from gloveport.config.schema import Pool as PoolSize
+from gloveport.config.schema import PoolSettings as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
 from gloveport.sandbox.pool import zygote_process

@@ -17,7 +17,7 @@ import anyio
 
 from gloveport.bootstrap import app
 from gloveport.bootstrap.inspection import inspect, require, warn_of_cold_start
-from gloveport.bootstrap.workspace import opened
+from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.engine.caller import Transport
 from gloveport.errors import SandboxError
@@ -74,7 +74,7 @@ async def main(directory: Path) -> None:
         found["waiting"] = [stock.waiting for stock in engine.sandbox.stocks if stock.maker.program.forked]
         transport: Transport = "stdio"
         try:
-            async with opened(engine, with_workspace, environ, transport):
+            async with open_workspace(engine, with_workspace, environ, transport):
                 found["workspace"] = "opened"
         except SandboxError as error:
             found["workspace"] = error.args[0]

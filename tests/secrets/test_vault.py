@@ -45,7 +45,7 @@ async def test_former_values_are_scrubbed_as_long_as_they_may_be_good_for_someth
         vault.remember("short", value)
     for number in range(12):
         vault.remember("long", f"{number:02}{secrets.token_urlsafe(1500)[:1498]}")
-    names = [name for name, _ in vault._named()]
+    names = [name for name, _ in vault._list_named()]
     assert names[64:66] == ["short.former-64", "long"]
     assert names[-1] == "long.former-9"
     assert scrub_text(vault.needles, values[5]) == "[secret short.former-64]"

@@ -21,9 +21,9 @@ from gloveport.approvals.store import Person as Who
 from gloveport.approvals.store import Store
 from gloveport.audit import read
 from gloveport.bootstrap import app
-from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 from gloveport.engine.execution import Engine
 from gloveport.model.hub import Server
 from gloveport.server.protocol import make_server
@@ -138,8 +138,8 @@ async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
     """Assemble an engine as configured, with the shop as its only server."""
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     servers = {"shop": Server(command=(sys.executable, str(FAR_SIDE), str(directory / "ledger")))}
-    config = Config(servers=servers, pool=Pool(forked=2, booted=0), **settings)
-    async with app.assemble(config, environ, connected) as engine:
+    config = Config(servers=servers, pool=PoolSettings(forked=2, booted=0), **settings)
+    async with app.assemble(config, environ, connect_servers) as engine:
         yield Shop(engine, directory, environ)
 
 

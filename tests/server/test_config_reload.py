@@ -9,7 +9,7 @@ import pytest
 from gloveport.bootstrap import app
 from gloveport.bootstrap.config_reload import following
 from gloveport.config import load
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tm
     file.write_text("[policy]\nlanguages = ['python']\n")
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
     loaded = load(file, cwd=tmp_path, environ=environ)
-    config = loaded.config.model_copy(update={"pool": Pool(forked=0, booted=0)})
+    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
     code = (
         "import socket\ntry:\n    found = socket.gethostbyname('alpha.test')\nexcept OSError:\n    found = None\nfound"
     )

@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def tree(root: Path) -> Iterator[Tree]:
     """A workspace that is empty."""
-    with Tree.opened(root) as tree:
+    with Tree.open_tree(root) as tree:
         yield tree
 
 

@@ -60,14 +60,14 @@ class Pending:
     """
 
     question: Question
-    asker: "Asker"
+    asker: "RunAsker"
     shown: bool = False
     verdict: Verdict | None = None
     answered: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(kw_only=True, eq=False)
-class Asker:
+class RunAsker:
     """Asks for one run. What is approved for the run is forgotten with it.
 
     Attributes:
@@ -137,9 +137,9 @@ class Desk:
         """Whether a question may be put to the client."""
         return "client" in self.channels
 
-    def asker(self, changed: Callable[[], None]) -> Asker:
+    def asker(self, changed: Callable[[], None]) -> RunAsker:
         """Who asks for a new run. ``changed`` is called when one of its questions comes or goes; it must not wait."""
-        return Asker(desk=self, changed=changed)
+        return RunAsker(desk=self, changed=changed)
 
     def pending(self, run: str) -> list[Question]:
         """The questions of a run that nobody has answered yet, the oldest first."""
@@ -251,7 +251,7 @@ class Desk:
     def _open(self) -> list[Pending]:
         return [one for one in self._pending.values() if one.verdict is None]
 
-    def _require_room(self, asker: Asker) -> None:
+    def _require_room(self, asker: RunAsker) -> None:
         of_run = sum(one.asker is asker for one in self._pending.values())
         if of_run >= MOST_OF_RUN or len(self._pending) >= MOST_OF_SERVER:
             raise Denied(

@@ -21,7 +21,7 @@ from gloveport.approvals.process import birth_of
 from gloveport.approvals.question import Question, Verdict
 from gloveport.errors import Denied
 from gloveport.model import Value
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 
 Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelled", "gone"]
 """``gone``: its server has died before anybody answered."""
@@ -43,7 +43,7 @@ class Person(Value):
     """The terminal that they sit at; empty where there is none."""
 
 
-class Entry(Value):
+class QueuedQuestion(Value):
     """A question, and what has become of it."""
 
     question: Question
@@ -138,7 +138,7 @@ class Store:
             verdicts = {question_id: Verdict.model_validate_json(verdict) for question_id, verdict in rows}
             return verdicts, tuple(pattern for (pattern,) in database.execute("SELECT pattern FROM remembered"))
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[QueuedQuestion, ...]:
         """All questions that are still kept, the oldest first."""
         with transaction(self.directory) as database:
             rows = database.execute(f"SELECT {_COLUMNS} FROM questions ORDER BY rowid").fetchall()  # noqa: S608
@@ -154,18 +154,20 @@ class Store:
         if len(digits) < _SHORTEST or not {*digits} <= {*"0123456789abcdef"}:
             raise Denied(
                 "no_id",
-                f"{shown(prefix)} is no id.",
+                f"{quote_sent(prefix)} is no id.",
                 hint=f"Give an id of `gloveport approvals list`, or its first {_SHORTEST} digits or more.",
             )
         # Of all, not of those that are pending: else a beginning could come to mean another question meanwhile.
         found = [entry.question.id for entry in self.entries() if entry.question.id.startswith(f"apr-{digits}")]
         if len(found) > 1:
-            raise Denied("several_ids", f"{len(found)} questions begin with {shown(prefix)}.", hint="Give more of it.")
+            raise Denied(
+                "several_ids", f"{len(found)} questions begin with {quote_sent(prefix)}.", hint="Give more of it."
+            )
         if not found:
             raise _unknown(prefix)
         return found[0]
 
-    def remembered(self) -> tuple[Remembered, ...]:
+    def list_remembered(self) -> tuple[Remembered, ...]:
         """The patterns that hold, the oldest first."""
         with transaction(self.directory) as database:
             rows = database.execute("SELECT number, pattern, approved, uid, tty FROM remembered ORDER BY number")
@@ -200,7 +202,7 @@ def require_about(verdict: Verdict, question: Question) -> None:
     if verdict.scope == "pattern" and not means(verdict.pattern, question.subject):
         raise Denied(
             "pattern_does_not_match",
-            f"The pattern {shown(verdict.pattern)} does not mean this question.",
+            f"The pattern {quote_sent(verdict.pattern)} does not mean this question.",
             hint=f"Change this, with * for any characters (in a command for none of `; | & # < >`, an end of a line, a "
             f"backtick and `$(`), but not its first word: {question.subject}",
         )
@@ -219,12 +221,12 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _entry(database: Connection, question_id: str) -> Entry | None:
+def _entry(database: Connection, question_id: str) -> QueuedQuestion | None:
     row = database.execute(f"SELECT {_COLUMNS} FROM questions WHERE id = ?", [question_id]).fetchone()  # noqa: S608
     return None if row is None else _read(row)
 
 
-def _read(row: tuple[Any, ...]) -> Entry:
+def _read(row: tuple[Any, ...]) -> QueuedQuestion:
     """A row as an entry.
 
     Raises:
@@ -235,7 +237,7 @@ def _read(row: tuple[Any, ...]) -> Entry:
         status = "gone"
     elif status == "pending" and expires <= _now().timestamp():
         status = "expired"
-    return Entry(
+    return QueuedQuestion(
         question=Question.model_validate_json(question),
         status=status,
         in_queue=bool(queue),
@@ -259,7 +261,7 @@ def _decide(database: Connection, question_id: str, status: Status, verdict: Ver
         )
 
 
-def _require_open(entry: Entry) -> None:
+def _require_open(entry: QueuedQuestion) -> None:
     """Refuse what nobody can answer any more, or not through the queue.
 
     Raises:
@@ -288,5 +290,7 @@ def _require_open(entry: Entry) -> None:
 
 def _unknown(question: str) -> Denied:
     return Denied(
-        "unknown_question", f"There is no question {shown(question)}.", hint="See `gloveport approvals list --all`."
+        "unknown_question",
+        f"There is no question {quote_sent(question)}.",
+        hint="See `gloveport approvals list --all`.",
     )

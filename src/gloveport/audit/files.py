@@ -127,7 +127,7 @@ def require_private(status: os.stat_result, what: str) -> None:
 
 
 @contextmanager
-def locked(head: int, operation: int) -> Iterator[None]:
+def hold_lock(head: int, operation: int) -> Iterator[None]:
     """Hold the lock inside the context, as ``lock`` takes it."""
     try:
         lock(head, operation)

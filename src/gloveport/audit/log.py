@@ -34,14 +34,14 @@ from gloveport.audit.files import (
     Head,
     file_name,
     file_numbers,
+    hold_lock,
     lock,
-    locked,
     open_directory,
     open_file,
     parse_head,
     require_private,
 )
-from gloveport.audit.record import MAX_LINE_BYTES, Draft, Record, draft, link, seal, shallow
+from gloveport.audit.record import MAX_LINE_BYTES, Record, UnchainedRecord, draft, link, seal, shallow
 from gloveport.audit.retention import ARCHIVED, find_removal, remove
 from gloveport.errors import AuditError
 
@@ -50,7 +50,7 @@ Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class RetentionBounds:
     """How much is written down.
 
     Attributes:
@@ -64,7 +64,7 @@ class Bounds:
     refusals: int = 100
 
 
-UNBOUNDED: Final = Bounds()
+UNBOUNDED: Final = RetentionBounds()
 
 
 class AuditLog:
@@ -75,7 +75,7 @@ class AuditLog:
     """
 
     def __init__(
-        self, directory: Path, *, max_file_bytes: int, bounds: Bounds, clean: Clean, directory_fd: int
+        self, directory: Path, *, max_file_bytes: int, bounds: RetentionBounds, clean: Clean, directory_fd: int
     ) -> None:
         self.bounds = bounds
         self._directory = directory
@@ -95,7 +95,9 @@ class AuditLog:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: Path, *, max_file_bytes: int, bounds: Bounds = UNBOUNDED, clean: Clean = dict) -> Self:
+    def open(
+        cls, directory: Path, *, max_file_bytes: int, bounds: RetentionBounds = UNBOUNDED, clean: Clean = dict
+    ) -> Self:
         """Open the log in this directory; both are made when they do not exist.
 
         A line that a crash left half-written is cut off and recorded as ``log.recovered``.
@@ -172,11 +174,11 @@ class AuditLog:
         # The head is read before each record; on most mounts each reading would change its access time, a write more.
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._head_fd, fcntl.F_SETFL, os.O_NOATIME)
-        with locked(self._head_fd, fcntl.LOCK_EX):
+        with hold_lock(self._head_fd, fcntl.LOCK_EX):
             self._catch_up()
 
-    def _append(self, what: Draft) -> Record:
-        # Not ``locked``: its generator would be a twentieth of what a record costs, and each request waits for two.
+    def _append(self, what: UnchainedRecord) -> Record:
+        # Not ``hold_lock``: its generator would be a twentieth of what a record costs, and each request waits for two.
         try:
             lock(self._head_fd, fcntl.LOCK_EX)
             self._catch_up()
@@ -288,7 +290,7 @@ class AuditLog:
             self._seen = b""
             raise
 
-    def _write(self, what: Draft) -> Record:
+    def _write(self, what: UnchainedRecord) -> Record:
         record = seal(what, seq=self._head.seq + 1, prev=self._head.hash)
         if self._head.size and self._head.size + len(record.line) + 1 > self._max_file_bytes:
             self._begin_file()

@@ -61,7 +61,7 @@ class Record(NamedTuple):
     line: str
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """What the chain needs to know of a line whose own hash holds."""
 
     seq: int
@@ -69,7 +69,7 @@ class Link(NamedTuple):
     hash: str
 
 
-class Draft(NamedTuple):
+class UnchainedRecord(NamedTuple):
     """A record that is not in the chain yet: everything but its number, time and hashes."""
 
     kind: str
@@ -77,7 +77,7 @@ class Draft(NamedTuple):
     members: str
 
 
-def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES) -> Draft:
+def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES) -> UnchainedRecord:
     """Encode what a record says.
 
     A record that is too large or nests too deeply is never lost and never refused, for a hostile program could make
@@ -102,7 +102,7 @@ def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES
         ) from error
 
 
-def seal(what: Draft, *, seq: int, prev: str) -> Record:
+def seal(what: UnchainedRecord, *, seq: int, prev: str) -> Record:
     """Give a draft its number, the present time and its place in the chain."""
     kind, fields, members = what
     time = datetime.now(UTC)
@@ -116,7 +116,7 @@ def stamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat("T", "microseconds")[:26] + "Z"
 
 
-def link(line: bytes) -> Link | None:
+def link(line: bytes) -> ChainLink | None:
     """Read a line's place in the chain; ``None`` when it is no record or its bytes do not match its hash."""
     match = _LINE.fullmatch(line) if len(line) < MAX_LINE_BYTES else None
     if match is None:
@@ -124,7 +124,7 @@ def link(line: bytes) -> Link | None:
     seq, _time, prev, digest = (part.decode("ascii") for part in match.groups())
     if hashlib.sha256(line[:-_HASH_MEMBER] + b"}").hexdigest() != digest:
         return None
-    return Link(seq=int(seq), prev=prev, hash=digest)
+    return ChainLink(seq=int(seq), prev=prev, hash=digest)
 
 
 def claimed_seq(line: bytes) -> int | None:
@@ -156,7 +156,7 @@ def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     return members
 
 
-def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
+def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedRecord:
     try:
         text = _ENCODER.encode(fields)[1:-1]
     except RecursionError:
@@ -164,10 +164,10 @@ def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
     # As many brackets as levels at least: the exact count is made only where it can matter.
     if len(text) >= room or text.count("[") + text.count("{") > MAX_NESTING:
         return _shorten(kind, fields, room)
-    return Draft(kind=kind, fields=dict(fields), members=f",{text}" if text else "")
+    return UnchainedRecord(kind=kind, fields=dict(fields), members=f",{text}" if text else "")
 
 
-def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
+def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedRecord:
     """Replace what nests too deeply, then the largest fields, until the record fits."""
     kept = {name: shallow(value) for name, value in fields.items()}
     texts = {name: _ENCODER.encode(value) for name, value in kept.items()}
@@ -182,7 +182,9 @@ def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> Draft:
         texts[name] = shorter
     if spent >= room:
         raise AuditError(f"the audit record {kind!r} has more fields than fit into {room} bytes")
-    return Draft(kind=kind, fields=kept, members="," + ",".join(f"{_ENCODER.encode(n)}:{t}" for n, t in texts.items()))
+    return UnchainedRecord(
+        kind=kind, fields=kept, members="," + ",".join(f"{_ENCODER.encode(n)}:{t}" for n, t in texts.items())
+    )
 
 
 def shallow(value: JsonValue) -> JsonValue:

@@ -16,19 +16,19 @@ from gloveport.audit.files import (
     Head,
     file_name,
     file_numbers,
+    hold_lock,
     lines,
-    locked,
     open_directory,
     open_file,
     parse_head,
 )
-from gloveport.audit.record import MAX_LINE_BYTES, Link, claimed_seq, link
+from gloveport.audit.record import MAX_LINE_BYTES, ChainLink, claimed_seq, link
 from gloveport.audit.retention import Archived, archived_by
 from gloveport.errors import AuditError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Place:
+class LinePosition:
     """A line: number of its file and of the line in it, both from 1."""
 
     file: int
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(kw_only=True, slots=True)
-class Run:
+class LinkedLines:
     """Lines that follow each other, each linking to the one before.
 
     Attributes:
@@ -54,12 +54,12 @@ class Run:
     last: int
     prev: str
     hash: str
-    starts: list[tuple[int, Place]]
+    starts: list[tuple[int, LinePosition]]
 
-    def place(self, seq: int) -> Place:
+    def place(self, seq: int) -> LinePosition:
         """Return where the record with this number stands."""
         start, place = next(start for start in reversed(self.starts) if start[0] <= seq)
-        return Place(file=place.file, line=place.line + seq - start)
+        return LinePosition(file=place.file, line=place.line + seq - start)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +73,7 @@ class Broken:
         runs_before: How many runs begin before it.
     """
 
-    place: Place
+    place: LinePosition
     seq: int | None
     cut: bool
     runs_before: int
@@ -98,7 +98,7 @@ class Scan:
     head: Head | None
     files: int = 0
     lines: int = 0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[LinkedLines] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
     head_line: tuple[int, int] | None = None
     end: tuple[int, int] = (0, 0)
@@ -140,7 +140,7 @@ def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
             return b"", _sizes(descriptor)
         raise AuditError(f"the head file can't be read: {error.strerror}", hint="run as the log's owner") from error
     try:
-        with locked(head, fcntl.LOCK_SH):
+        with hold_lock(head, fcntl.LOCK_SH):
             return os.pread(head, HEAD_BYTES + 1, 0), _sizes(descriptor)
     finally:
         os.close(head)
@@ -168,7 +168,7 @@ def _scan_file(found: Scan, descriptor: int, number: int, size: int) -> None:
             found.unfinished_bytes = size - start
             return
         found.lines += 1
-        place, good = Place(file=number, line=count), link(line[:-1]) if whole else None
+        place, good = LinePosition(file=number, line=count), link(line[:-1]) if whole else None
         if good is None:
             seq = claimed_seq(line)
             found.broken.append(Broken(place=place, seq=seq, cut=not whole, runs_before=len(found.runs)))
@@ -182,11 +182,11 @@ def _scan_file(found: Scan, descriptor: int, number: int, size: int) -> None:
         start = end
 
 
-def _join(found: Scan, line: Link, place: Place, *, after_broken: bool) -> None:
+def _join(found: Scan, line: ChainLink, place: LinePosition, *, after_broken: bool) -> None:
     run = found.runs[-1] if found.runs and not after_broken else None
     if run is None or (line.seq, line.prev) != (run.last + 1, run.hash):
         starts = [(line.seq, place)]
-        found.runs.append(Run(first=line.seq, last=line.seq, prev=line.prev, hash=line.hash, starts=starts))
+        found.runs.append(LinkedLines(first=line.seq, last=line.seq, prev=line.prev, hash=line.hash, starts=starts))
         return
     run.last, run.hash = line.seq, line.hash
     if run.starts[-1][1].file != place.file:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from gloveport.audit.files import HEAD_NAME, Head
 from gloveport.audit.record import GENESIS
 from gloveport.audit.retention import Archived
-from gloveport.audit.scan import Broken, Place, Run, Scan, scan
+from gloveport.audit.scan import Broken, LinePosition, LinkedLines, Scan, scan
 
 ProblemKind: TypeAlias = Literal["altered", "removed", "reordered", "inserted", "truncated", "head"]
 
@@ -32,7 +32,7 @@ class Problem:
     """
 
     kind: ProblemKind
-    place: Place | None
+    place: LinePosition | None
     lines: int
     seq: int | None
     detail: str
@@ -71,7 +71,7 @@ class Verification:
 class _Part:
     """A run, or the beginning of one, that belongs to the genuine order."""
 
-    run: Run
+    run: LinkedLines
     index: int
     last: int
 
@@ -103,7 +103,7 @@ def verify(directory: Path) -> Verification:
     moved, problems = _left_over(found, parts, archived)
     problems += _gaps(found, parts, moved, archived)
     problems += _rewritten(found, parts, archived)
-    problems.sort(key=lambda problem: problem.place or Place(file=0, line=0))
+    problems.sort(key=lambda problem: problem.place or LinePosition(file=0, line=0))
     problems += _head(found, parts, problems)
     return Verification(
         problems=tuple(problems),
@@ -209,7 +209,7 @@ def _gaps(found: Scan, parts: list[_Part], moved: set[int], archived: Archived |
 
 def _number_lines(broken: list[Broken], first: int, last: int, taken: set[int]) -> list[tuple[Broken, int | None]]:
     """Give each broken line the missing number it claims, or the lowest that is left; add those to ``taken``."""
-    numbers: dict[Place, int] = {}
+    numbers: dict[LinePosition, int] = {}
     for line in broken:
         if line.seq is not None and first <= line.seq <= last and line.seq not in taken:
             numbers[line.place] = line.seq
@@ -231,12 +231,12 @@ def _ranges(first: int, last: int, taken: list[int]) -> Iterator[tuple[int, int]
         first = seq + 1
 
 
-def _hole(parts: list[_Part], gap: int, broken: list[Broken]) -> tuple[Place, str]:
+def _hole(parts: list[_Part], gap: int, broken: list[Broken]) -> tuple[LinePosition, str]:
     """Return where a line missing before a part would stand, after the broken lines there, and its neighbours."""
-    before = parts[gap - 1].run.place(parts[gap - 1].last) if gap else Place(file=1, line=0)
+    before = parts[gap - 1].run.place(parts[gap - 1].last) if gap else LinePosition(file=1, line=0)
     if broken:
         before = max(before, broken[-1].place)
-    place = Place(file=before.file, line=before.line + 1)
+    place = LinePosition(file=before.file, line=before.line + 1)
     if gap == len(parts):
         return place, "missing at the end, the head counts it"
     after = parts[gap].run.place(parts[gap].run.first)
@@ -294,7 +294,7 @@ def _fits(found: Scan, head: Head) -> bool:
     return (found.head_line or (1, 0)) == (head.file, head.size)
 
 
-def _extend(problems: list[Problem], kind: ProblemKind, place: Place, seq: int, detail: str) -> None:
+def _extend(problems: list[Problem], kind: ProblemKind, place: LinePosition, seq: int, detail: str) -> None:
     """Add one line; lines in a row make one problem."""
     if problems and (last := problems[-1]).place is not None and last.seq is not None:
         follows = (last.place.file, last.place.line + last.lines, last.seq + last.lines) == (

@@ -39,7 +39,7 @@ Connected: TypeAlias = Callable[
 
 
 @contextlib.asynccontextmanager
-async def unconnected(config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
+async def open_no_hub(config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
     """The hub to no servers.
 
     Raises:
@@ -52,7 +52,7 @@ async def unconnected(config: Config, environ: Mapping[str, str], _vault: Vault,
 
 @contextlib.asynccontextmanager
 async def assemble(
-    config: Config, environ: Mapping[str, str], connected: Connected = unconnected
+    config: Config, environ: Mapping[str, str], connected: Connected = open_no_hub
 ) -> AsyncIterator[Engine]:
     """An engine on this host, as configured.
 

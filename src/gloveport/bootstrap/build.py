@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gloveport.audit.log import Bounds
+from gloveport.audit.log import RetentionBounds
 from gloveport.config import Config
 from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.engine.reach import Reach
@@ -113,10 +113,10 @@ def reach_of(config: Config, authority: CertificateAuthority) -> Reach:
     return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
 
 
-def audit_bounds(config: Config) -> Bounds:
+def audit_bounds(config: Config) -> RetentionBounds:
     """How much is written down."""
     settings = config.audit
-    return Bounds(
+    return RetentionBounds(
         record_bytes=settings.max_record_bytes, log_bytes=settings.max_bytes, refusals=settings.refusals_per_run
     )
 

@@ -14,12 +14,14 @@ from gloveport.secrets.vault import Vault
 
 
 @contextlib.asynccontextmanager
-async def connected(config: Config, environ: Mapping[str, str], vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
-    """The hub to the servers of the configuration; see ``hub.opened``."""
+async def connect_servers(
+    config: Config, environ: Mapping[str, str], vault: Vault, audit: AuditLog
+) -> AsyncIterator[Hub]:
+    """The hub to the servers of the configuration; see ``hub.open_hub``."""
     state = state_directory(environ)
     logins = Logins(directory=state / "oauth", environ=environ)
     connector = Connector(vault=vault, logins=logins, environ=environ, record=audit.append)
-    async with hub.opened(
+    async with hub.open_hub(
         config.servers,
         pins=Pins(state / "servers"),
         connect=connector.upstream,

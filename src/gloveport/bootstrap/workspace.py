@@ -162,7 +162,7 @@ async def _open_sandboxes(
     settings = config.workspace
     state = state_directory(environ) / "workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with Tree.opened(root, frozenset(settings.exempt)) as tree:
+    with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
         plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None)
         server = ForkServer(
@@ -170,7 +170,7 @@ async def _open_sandboxes(
         )
         target = plan.writable[0].target
         everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
-        async with open_task_group() as tasks, registry.opened(grace, engine.spool) as commands:
+        async with open_task_group() as tasks, registry.open_commands(grace, engine.spool) as commands:
             tasks.start_soon(server.maintain)
             try:
                 await server.check()

@@ -19,7 +19,7 @@ from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
     from gloveport.approvals.question import Verdict
-    from gloveport.approvals.store import Entry, Person, Store
+    from gloveport.approvals.store import Person, QueuedQuestion, Store
 
 app = typer.Typer()
 
@@ -111,11 +111,11 @@ def deny(identifiers: Identifiers) -> None:
         _answer(_store().find(identifier), Verdict(allowed=False, by=_by(_person())))
 
 
-@app.command()
-def remembered(as_json: AsJson = False) -> None:
+@app.command("remembered")
+def print_remembered(as_json: AsJson = False) -> None:
     """Print the patterns that were approved with --always."""
     store = _store()
-    found = store.remembered() if store.exists else ()
+    found = store.list_remembered() if store.exists else ()
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
     for one in () if as_json else found:
@@ -171,7 +171,7 @@ def _by(person: "Person") -> str:
     return f"queue (uid {person.uid}{f', {person.tty}' if person.tty else ''})"
 
 
-def _text(entry: "Entry") -> str:
+def _text(entry: "QueuedQuestion") -> str:
     question = entry.question
     lines = [
         f"{question.id}  {_standing(entry)}",
@@ -181,17 +181,17 @@ def _text(entry: "Entry") -> str:
         f"  asked: {_moment(question.asked)} by {question.run} for {question.caller}",
     ]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    return "\n".join(_folded(printable(line), max(width, _NARROWEST)) for line in lines)
+    return "\n".join(_fold_line(printable(line), max(width, _NARROWEST)) for line in lines)
 
 
-def _folded(line: str, width: int) -> str:
+def _fold_line(line: str, width: int) -> str:
     """Break a line where the terminal would, and move in what follows: else an argument could forge the next line."""
     room = width - len(_FOLD)
     rest = (line[start : start + room] for start in range(width, len(line), room))
     return "\n".join((line[:width], *(f"{_FOLD}{part}" for part in rest)))
 
 
-def _standing(entry: "Entry") -> str:
+def _standing(entry: "QueuedQuestion") -> str:
     left = max(0, int((entry.question.expires - datetime.now(UTC)).total_seconds()))
     match entry.status:
         case "pending" if entry.in_queue:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import configured
+from gloveport.cli.options import load_config
 from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _directory(given: Path | None) -> Path:
     """The directory that was given, or the one that the configuration in force names."""
     from gloveport.config import audit_directory
 
-    return given or audit_directory(configured(None), os.environ)
+    return given or audit_directory(load_config(None), os.environ)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, loaded
+from gloveport.cli.options import ConfigOption, load_with_origins
 
 if TYPE_CHECKING:
     from gloveport.config import Loaded
@@ -23,7 +23,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print every value and where it comes from."""
-    settings = loaded(config)
+    settings = load_with_origins(config)
     if as_json:
         files = [str(file) for file in settings.files]
         values = settings.config.model_dump(mode="json")
@@ -37,7 +37,7 @@ def check(config: ConfigOption = None) -> None:
     """Read the configuration and name every fault. The exit code is 0 when there is none, else 2."""
     from gloveport.config.wording import printable
 
-    settings = loaded(config)
+    settings = load_with_origins(config)
     if not settings.files:
         typer.echo("no configuration file: every value is its default")
     for file in settings.files:
@@ -62,14 +62,14 @@ def trust(
 def _as_toml(settings: "Loaded") -> Iterator[str]:
     """Write the configuration as one TOML file whose comments are the origins."""
     from gloveport.config import leaves
-    from gloveport.config.wording import dotted, toml
+    from gloveport.config.wording import spell_key, toml
 
     shown = ""
     for key, value in leaves(settings.config):
-        table, name = dotted(key[:-1]), dotted(key[-1:])
+        table, name = spell_key(key[:-1]), spell_key(key[-1:])
         if table != shown:
             yield from ([""] if shown else [])
             yield f"[{table}]"
             shown = table
         line = f"# {name} is unset" if value is None else f"{name} = {toml(value)}"
-        yield f"{line:<40}  # {settings.origins[dotted(key)]}"
+        yield f"{line:<40}  # {settings.origins[spell_key(key)]}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, configured
+from gloveport.cli.options import ConfigOption, load_config
 
 if TYPE_CHECKING:
     from gloveport.sandbox.detection.probe import Check
@@ -25,7 +25,7 @@ def doctor(
     from gloveport.bootstrap.inspection import inspect, inspect_secrets, inspect_servers
     from gloveport.event_loop import run
 
-    found = configured(config)
+    found = load_config(config)
     checks = run(inspect, found, os.environ)
     checks += run(inspect_secrets, found, os.environ)
     checks += inspect_servers(found, os.environ)

@@ -13,9 +13,9 @@ from gloveport.cli.options import ConfigOption
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gloveport.config.clients.places import Place
+    from gloveport.config.clients.places import ClientFile
     from gloveport.config.clients.plan import Step
-    from gloveport.config.clients.reading import Entry
+    from gloveport.config.clients.reading import ClientEntry
 
 _SIGNS = {"added": "+", "changed": "~", "same": "=", "skipped": "-"}
 
@@ -73,7 +73,7 @@ def _directories() -> tuple[Path, Path]:
         raise ConfigError("this user has no home directory", hint="set HOME") from None
 
 
-def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -> "list[Place]":
+def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -> "list[ClientFile]":
     from gloveport.config.clients.places import CLIENTS, named_place, project_places, user_places
 
     if source is not None and source not in CLIENTS:
@@ -84,7 +84,7 @@ def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -
     return [*users, *projects]  # of two of one name the first counts: a checkout does not displace what a user has
 
 
-def _read(places: "Sequence[Place]", *, is_named: bool) -> "Iterator[Entry]":
+def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[ClientEntry]":
     """Yield what is in the files, and say what was found where. Only of a file that was asked for a fault is one."""
     from gloveport.config.clients.reading import read_entries
     from gloveport.config.wording import printable
@@ -115,14 +115,14 @@ def _lines(step: "Step") -> Iterator[str]:
     for key in step.removed:
         yield f"    {key}: removed"
     for key in step.keys:
-        yield f"    {key} = {printable(toml(_masked(key, step.draft.table[key])), limit=sys.maxsize)}"
+        yield f"    {key} = {printable(toml(_mask_value(key, step.draft.table[key])), limit=sys.maxsize)}"
     for file in step.draft.secrets if step.outcome != "same" else ():
         yield f"    secret: moves to {printable(str(step.draft.directory / file))}"
     for note in step.draft.notes:
         yield f"    note: {printable(note, limit=400)}"
 
 
-def _masked(key: str, value: object) -> object:
+def _mask_value(key: str, value: object) -> object:
     from gloveport.config.clients.review import HIDDEN, reviewed_command
     from gloveport.config.clients.secrets import is_harmless_address, is_secret_name, is_switch
 

@@ -20,16 +20,16 @@ ConfigOption: TypeAlias = Annotated[
 ]
 
 
-def configured(given: Path | None) -> "Config":
+def load_config(given: Path | None) -> "Config":
     """The configuration that counts here.
 
     Raises:
         ConfigError: It has faults, all of which are named.
     """
-    return loaded(given).config
+    return load_with_origins(given).config
 
 
-def loaded(given: Path | None) -> "Loaded":
+def load_with_origins(given: Path | None) -> "Loaded":
     """The same, with the files it came from and the origin of every value."""
     from gloveport.config import load
 
@@ -47,11 +47,11 @@ def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonV
     Raises:
         AuditError: It can't be written down.
     """
-    from gloveport.audit.log import AuditLog, Bounds
+    from gloveport.audit.log import AuditLog, RetentionBounds
     from gloveport.config import audit_directory
 
-    config = configured(given)
-    bounds = Bounds(record_bytes=config.audit.max_record_bytes, log_bytes=config.audit.max_bytes)
+    config = load_config(given)
+    bounds = RetentionBounds(record_bytes=config.audit.max_record_bytes, log_bytes=config.audit.max_bytes)
     with AuditLog.open(
         audit_directory(config, os.environ), max_file_bytes=config.audit.max_file_bytes, bounds=bounds
     ) as log:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, configured
+from gloveport.cli.options import ConfigOption, load_config
 
 if TYPE_CHECKING:
     from gloveport.bootstrap.app import Connected
@@ -50,7 +50,7 @@ def run(
     """
     from gloveport.event_loop import run as run_loop
 
-    loaded = configured(config)
+    loaded = load_config(config)
     if file is None and code is None and sys.stdin.isatty():
         raise typer.BadParameter("name a FILE, give -c CODE, or - to read standard input")
     if file is not None and code is not None:
@@ -125,14 +125,14 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
 
     from gloveport.bootstrap import app
     from gloveport.cli.printer import STDERR, STDOUT, printing
-    from gloveport.config.schema import Pool
+    from gloveport.config.schema import PoolSettings
     from gloveport.engine.execution import Company
     from gloveport.errors import GloveportError
     from gloveport.server.process.signals import on_end_signal
 
     ended: Result | GloveportError | None = None
-    alone = config.model_copy(update={"pool": Pool(forked=0, booted=0)})  # there is one program, and it is here
-    async with app.assemble(alone, os.environ, _connected(config)) as engine:
+    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
+    async with app.assemble(alone, os.environ, _choose_connect(config)) as engine:
         with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
             async with printing(scope) as printer:
 
@@ -177,15 +177,15 @@ def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], N
     return tell
 
 
-def _connected(config: "Config") -> "Connected":
+def _choose_connect(config: "Config") -> "Connected":
     """Who connects to the configuration's servers. Where there are none, nobody waits for the protocol library."""
-    from gloveport.bootstrap.app import unconnected
+    from gloveport.bootstrap.app import open_no_hub
 
     if not config.servers:
-        return unconnected
-    from gloveport.bootstrap.upstreams import connected
+        return open_no_hub
+    from gloveport.bootstrap.upstreams import connect_servers
 
-    return connected
+    return connect_servers
 
 
 def _show(printer: "Printer", result: "Result", as_json: bool) -> None:

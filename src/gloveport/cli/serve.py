@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, loaded
+from gloveport.cli.options import ConfigOption, load_with_origins
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     from gloveport.bootstrap.build import open_host
     from gloveport.bootstrap.config_reload import following
     from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
-    from gloveport.bootstrap.upstreams import connected
+    from gloveport.bootstrap.upstreams import connect_servers
     from gloveport.bootstrap.workspace import open_workspace, with_workspace
     from gloveport.engine.caller import Transport
     from gloveport.server.process.watchdog import watch_loop
@@ -86,7 +86,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
 
     if port is None and os.isatty(0):
         typer.echo(_ON_A_TERMINAL, err=True)
-    found = loaded(given)
+    found = load_with_origins(given)
     config = with_workspace(found.config, told)
     # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -94,7 +94,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     transport: Transport = "stdio" if port is None else "http"
     async with contextlib.AsyncExitStack() as stack:
         host = stack.enter_context(open_host(config))
-        engine = await stack.enter_async_context(app.assemble_on(host, config, os.environ, connected))
+        engine = await stack.enter_async_context(app.assemble_on(host, config, os.environ, connect_servers))
         checks = await inspect_host(host, config, engine.reach.network)
         require(checks)
         warn_of_cold_start(checks)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, configured, recording
+from gloveport.cli.options import ConfigOption, load_config, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def servers() -> None:
 @app.command("list")
 def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
     """Print each server, how it is reached, whether somebody is logged in, and how many tools are accepted."""
-    rows = [_row(name, server) for name, server in sorted(configured(config).servers.items())]
+    rows = [_row(name, server) for name, server in sorted(load_config(config).servers.items())]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     elif not rows:
@@ -64,7 +64,7 @@ def login(
     import anyio
 
     server = _server(name, config)
-    anyio.run(_desk(server, _shown_and_opened if browser else _shown).login, name, server)
+    anyio.run(_desk(server, _shown_and_opened if browser else _print_url).login, name, server)
     typer.echo(f"logged in to {name}")
 
 
@@ -74,7 +74,7 @@ def logout(name: Name, config: ConfigOption = None) -> None:
     import anyio
 
     server = _server(name, config)
-    outcome = anyio.run(_desk(server, _shown).logout, name, server)
+    outcome = anyio.run(_desk(server, _print_url).logout, name, server)
     typer.echo(
         {
             "nobody": f"nobody was logged in to {name}",
@@ -90,13 +90,13 @@ def review(
     config: ConfigOption = None,
 ) -> None:
     """Print the tools that are held back, because they are new or say something else than what was accepted."""
-    known = configured(config).servers
+    known = load_config(config).servers
     names = sorted(known) if name is None else [name]
     found = False
     for each in names:
         server = _server(each, config)
-        if (offer := _pins().held(each)) is not None:
-            typer.echo("\n".join(_reviewed(each, server, offer, None)))
+        if (offer := _pins().held_offer(each)) is not None:
+            typer.echo("\n".join(_render_review(each, server, offer, None)))
             found = True
     typer.echo("accept them with: gloveport servers accept NAME [TOOL...]" if found else "nothing is held back")
 
@@ -110,10 +110,10 @@ def accept(
 ) -> None:
     """Accept tools of a server that are held back, as they are printed now."""
     server, pins = _server(name, config), _pins()
-    offer = pins.held(name)
+    offer = pins.held_offer(name)
     if offer is None:
         raise ConfigError(f"nothing of the server {name} is held back", hint="there is nothing to accept")
-    lines = [*_reviewed(name, server, offer, tools)]
+    lines = [*_render_review(name, server, offer, tools)]
     typer.echo("\n".join(lines))
     if not yes:
         if not sys.stdin.isatty():
@@ -129,7 +129,7 @@ def accept(
 
 
 def _server(name: str, config: ConfigOption) -> "Server":
-    known = configured(config).servers
+    known = load_config(config).servers
     if name not in known:
         listed = ", ".join(sorted(known)) or "none"
         raise ConfigError(f"there is no server {name!a}", hint=f"the configuration has: {listed}")
@@ -163,7 +163,7 @@ def _pins() -> "Pins":
     return Pins(state_directory(os.environ) / "servers")
 
 
-def _shown(url: str) -> None:
+def _print_url(url: str) -> None:
     from urllib.parse import parse_qs, urlsplit
 
     from gloveport.config.wording import printable
@@ -176,7 +176,7 @@ def _shown(url: str) -> None:
 def _shown_and_opened(url: str) -> None:
     import webbrowser
 
-    _shown(url)
+    _print_url(url)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):  # else it may open one in this very terminal
         webbrowser.open(url)
 
@@ -185,11 +185,11 @@ def _row(name: str, server: "Server") -> dict[str, object]:
     from gloveport.hub.hub import identity_of
 
     accepted = _pins().load(name, identity_of(server))
-    held = _pins().held(name)
+    held = _pins().held_offer(name)
     return {
         "name": name,
         "active": server.active,
-        "reached": _reached(server),
+        "reached": _name_place(server),
         "login": _login_of(name, server),
         "tools": None if accepted is None else len(accepted),
         "held_back": 0 if held is None else len(held.new) + len(held.changed),
@@ -203,7 +203,7 @@ def _tools(row: dict[str, object]) -> str:
     return f"{tools}, {row['held_back']} held back" if row["held_back"] else tools
 
 
-def _reached(server: "Server") -> str:
+def _name_place(server: "Server") -> str:
     """The program, or the host: not all that is written, for there may be a key in it."""
     from urllib.parse import urlsplit
 
@@ -234,7 +234,7 @@ def _until(made: "Login") -> str:
     return f"logged in until {end:%Y-%m-%d %H:%M} UTC" if end > datetime.now(UTC) else "needed"
 
 
-def _reviewed(name: str, server: "Server", offer: "Offer", only: Sequence[str] | None) -> Iterator[str]:
+def _render_review(name: str, server: "Server", offer: "Offer", only: Sequence[str] | None) -> Iterator[str]:
     """What is held back, each difference in it."""
     from gloveport.hub.hub import identity_of
     from gloveport.hub.pins import differences

@@ -33,12 +33,12 @@ from gloveport.config.load import Loaded, load
 from gloveport.config.places import audit_directory, state_directory
 from gloveport.config.reload import Reloaded, reload
 from gloveport.config.root import refuse_as_workspace
-from gloveport.config.schema import Admission, Audit, Config, Runtimes, Sandboxing, leaves
+from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.trust import Trusted, trust
 from gloveport.config.watch import changes
 
 __all__ = [
-    "Admission",
+    "AdmissionSettings",
     "Audit",
     "Config",
     "Loaded",

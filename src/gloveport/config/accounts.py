@@ -6,15 +6,15 @@ from ipaddress import ip_address
 from gloveport.config.faults import Fault
 from gloveport.config.parts import Parts
 from gloveport.config.schema import KeyPath
-from gloveport.config.wording import shown
+from gloveport.config.wording import as_toml
 from gloveport.model.egress import Postgres, Redis
 from gloveport.policy.addresses import is_private
-from gloveport.policy.hosts import Place, is_address
+from gloveport.policy.hosts import Authority, is_address
 
 _DATABASES = ("postgres", "redis")
 
 
-def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> Iterator[Fault]:
+def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority]) -> Iterator[Fault]:
     """Name the databases without an account, the accounts without a database, and those that need TLS.
 
     Args:
@@ -30,7 +30,8 @@ def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> 
         if other is not None:
             yield Fault(
                 keys=(key,),
-                problem=f"expected {wanted}:// hosts alone for the kind {shown(auth.kind)}, found {shown(str(other))}",
+                problem=f"expected {wanted}:// hosts alone for the kind {as_toml(auth.kind)}, "
+                f"found {as_toml(str(other))}",
                 hint="make an API of its own for each kind of host",
             )
         if isinstance(auth, Postgres | Redis) and not auth.tls and not _stays_private(parts, places):
@@ -41,7 +42,7 @@ def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> 
             )
 
 
-def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> Iterator[Fault]:
+def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority]) -> Iterator[Fault]:
     if len(parts.auth) != parts.lengths.get("auth", 0):  # of one with a fault nobody knows what it was for
         return
     kinds = {auth.kind for auth in parts.auth.values()}
@@ -49,12 +50,12 @@ def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Place]) -> It
         if place.scheme in _DATABASES and place.scheme not in kinds:
             yield Fault(
                 keys=((*base, "hosts", index),),
-                problem=f"expected an account in auth, because it is a database, found {shown(str(place))}",
+                problem=f"expected an account in auth, because it is a database, found {as_toml(str(place))}",
                 hint=f'add one of the kind "{place.scheme}", or write tcp:// where programs log in by themselves',
             )
 
 
-def _stays_private(parts: Parts, places: Mapping[int, Place]) -> bool:
+def _stays_private(parts: Parts, places: Mapping[int, Authority]) -> bool:
     """Whether each address that is dialled is written here, and is private."""
     dialled = [*parts.addresses.values()]
     if not dialled and all(is_address(place.host) for place in places.values()):

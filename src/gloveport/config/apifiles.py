@@ -9,8 +9,8 @@ from pathlib import Path
 from gloveport.config.codeforge import FILES, read_codeforge
 from gloveport.config.faults import Fault
 from gloveport.config.files import list_own, read_own
-from gloveport.config.layers import Layer, moved, read_layer, where
-from gloveport.config.wording import dotted, printable
+from gloveport.config.layers import Layer, read_layer, rebase_layer, where
+from gloveport.config.wording import printable, spell_key
 from gloveport.errors import ConfigError
 
 _SKIPPED = "example"
@@ -28,12 +28,12 @@ def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
     """
     layers: list[Layer] = []
     faults: list[Fault] = []
-    for name in _named(list_own(directory)):
+    for name in _skip_hidden(list_own(directory)):
         path = directory / name
         if not name.isprintable():  # it may be no text at all
             raise ConfigError(f"{printable(str(path))} can't be the name of an API", hint="rename it, or remove it")
         if path.suffix == ".toml" and (content := read_own(path)) is not None:
-            layer, wrong = _own_table(moved(read_layer(path, content), ("api", path.stem)))
+            layer, wrong = _own_table(rebase_layer(read_layer(path, content), ("api", path.stem)))
             layers.append(layer)
             faults += wrong
         elif path.is_dir() and (read := read_codeforge(path)) is not None:
@@ -45,7 +45,7 @@ def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
 def api_files(directory: Path) -> Iterator[Path]:
     """Yield the paths that ``read_apis`` looks at now, whether it can rely on them or not."""
     with suppress(OSError):
-        for name in _named(os.listdir(directory)):  # noqa: PTH208 - names are wanted
+        for name in _skip_hidden(os.listdir(directory)):  # noqa: PTH208 - names are wanted
             path = directory / name
             yield from [path] if path.suffix == ".toml" else (path / file for file in FILES)
 
@@ -74,7 +74,7 @@ def _own_table(layer: Layer) -> tuple[Layer, list[Fault]]:
     key = (*base, "api")
     if key not in layer.lines:
         return layer, []
-    table = dotted(base)
+    table = spell_key(base)
     fault = Fault(
         keys=(key,),
         problem=f"this file is the table [{table}] already",
@@ -83,5 +83,5 @@ def _own_table(layer: Layer) -> tuple[Layer, list[Fault]]:
     return replace(layer, data={}), [fault]
 
 
-def _named(names: Sequence[str]) -> Iterator[str]:
+def _skip_hidden(names: Sequence[str]) -> Iterator[str]:
     return (name for name in names if not name.startswith(".") and name != _SKIPPED)

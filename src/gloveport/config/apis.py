@@ -15,7 +15,7 @@ from gloveport.config.layers import Table
 from gloveport.config.order import order_faults
 from gloveport.config.parts import Parts, parts_of
 from gloveport.config.schema import KeyPath
-from gloveport.config.wording import dotted, printable, shown
+from gloveport.config.wording import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.model.egress import (
     Auth,
@@ -31,7 +31,7 @@ from gloveport.model.egress import (
     SigV4,
 )
 from gloveport.policy.headers import may_hold_a_credential
-from gloveport.policy.hosts import DEFAULT_PORTS, Place, is_address, parse_pattern
+from gloveport.policy.hosts import DEFAULT_PORTS, Authority, is_address, parse_pattern
 from gloveport.secrets.secret_files import open_safe
 
 _HOST_HINT = (
@@ -57,14 +57,14 @@ def api_faults(data: Table) -> Iterator[Fault]:
     """Name what breaks a rule in the APIs of merged TOML data, which may have faults of shape as well."""
     written = data.get("api")
     tables = written if isinstance(written, dict) else {}
-    owners: dict[tuple[str, int], tuple[KeyPath, Place]] = {}
+    owners: dict[tuple[str, int], tuple[KeyPath, Authority]] = {}
     variables: dict[str, KeyPath] = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
             continue
         base: KeyPath = ("api", name)
         parts = parts_of(table)
-        places: dict[int, Place] = {}
+        places: dict[int, Authority] = {}
         yield from _host_faults(base, parts, places)
         if parts.active:
             yield from _claim_faults(base, places, owners)
@@ -108,7 +108,7 @@ def _texts_of_secrets(data: Table) -> Iterator[str]:
                 pass
 
 
-def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Place]) -> Iterator[Fault]:
+def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) -> Iterator[Fault]:
     """Name the hosts that are none, and note the places of the others."""
     for index, host in parts.hosts.items():
         key = (*base, "hosts", index)
@@ -122,7 +122,7 @@ def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Place]) -> Itera
         if (address := _address_inside(places[index].host)) is not None:
             yield Fault(
                 keys=(key,),
-                problem=f"programs mean their own sandbox by {shown(places[index].host)}",
+                problem=f"programs mean their own sandbox by {as_toml(places[index].host)}",
                 hint=f'give the API another name, such as service.example, and addresses = ["{address}"]',
             )
 
@@ -138,7 +138,7 @@ def _address_inside(host: str) -> str | None:
 
 
 def _claim_faults(
-    base: KeyPath, places: dict[int, Place], owners: dict[tuple[str, int], tuple[KeyPath, Place]]
+    base: KeyPath, places: dict[int, Authority], owners: dict[tuple[str, int], tuple[KeyPath, Authority]]
 ) -> Iterator[Fault]:
     for index, place in places.items():
         key = (*base, "hosts", index)
@@ -147,14 +147,15 @@ def _claim_faults(
         if owner[:2] != base or first.scheme != place.scheme:
             yield Fault(
                 keys=(key,),
-                problem=f"expected a place that nobody claims, found {shown(str(place))}, which is {dotted(owner)}",
+                problem=f"expected a place that nobody claims, found {as_toml(str(place))}, "
+                f"which is {spell_key(owner)}",
                 hint="give the place to one of them, or set active = false for the other",
             )
 
 
-def _scheme_faults(base: KeyPath, parts: Parts, places: dict[int, Place]) -> Iterator[Fault]:
+def _scheme_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) -> Iterator[Fault]:
     for index, place in places.items():
-        key, found = (*base, "hosts", index), f"found {shown(parts.hosts[index])}"
+        key, found = (*base, "hosts", index), f"found {as_toml(parts.hosts[index])}"
         if parts.lengths.get("auth") and place.scheme in {"http", "tcp"}:
             yield Fault(
                 keys=(key,),
@@ -178,7 +179,7 @@ def _auth_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
             if place.startswith("header:") and not may_hold_a_credential(place.partition(":")[2]):
                 yield Fault(
                     keys=(key,),
-                    problem=f"expected a header that may hold a credential, found {shown(place)}",
+                    problem=f"expected a header that may hold a credential, found {as_toml(place)}",
                     hint="this one says how a message is read, or whom it is for",
                 )
             owner, other = taken.setdefault(place, (key, auth))
@@ -186,7 +187,7 @@ def _auth_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
             if owner != key and not (isinstance(auth, Placeholder) and isinstance(other, Placeholder)):
                 yield Fault(
                     keys=(key,),
-                    problem=f"expected a place of its own, found {shown(place)}, which is that of {dotted(owner)}",
+                    problem=f"expected a place of its own, found {as_toml(place)}, which is that of {spell_key(owner)}",
                     hint="a request has one credential in a place: remove one of the two",
                 )
 
@@ -215,13 +216,13 @@ def _placeholder_faults(base: KeyPath, parts: Parts, variables: dict[str, KeyPat
         if _OBEYED.fullmatch(name):
             yield Fault(
                 keys=(key,),
-                problem=f"expected a name that nothing in a sandbox obeys, found {shown(name)}",
+                problem=f"expected a name that nothing in a sandbox obeys, found {as_toml(name)}",
                 hint='choose one that says what it is for, such as "GITHUB_TOKEN"',
             )
         if (owner := variables.setdefault(name, key)) != key:
             yield Fault(
                 keys=(key,),
-                problem=f"expected a name of its own, found {shown(name)}, which is {dotted(owner)}",
+                problem=f"expected a name of its own, found {as_toml(name)}, which is {spell_key(owner)}",
                 hint="all placeholders are variables of one environment: rename one of the two",
             )
 
@@ -231,14 +232,14 @@ def _address_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
         if network.prefixlen == 0:
             yield Fault(
                 keys=((*base, "networks", index),),
-                problem=f"expected less than every address there is, found {shown(str(network))}",
+                problem=f"expected less than every address there is, found {as_toml(str(network))}",
                 hint="public addresses need no network; name the private ones that are meant",
             )
     for index, address in parts.addresses.items():
         if address.is_unspecified or address.is_multicast:
             yield Fault(
                 keys=((*base, "addresses", index),),
-                problem=f"expected the address of a machine, found {shown(str(address))}",
+                problem=f"expected the address of a machine, found {as_toml(str(address))}",
                 hint="write the address that is to be dialled",
             )
 
@@ -252,11 +253,11 @@ def authority_faults(key: KeyPath, file: str | None) -> Iterator[Fault]:
             pem = opened.read().decode("ascii", "replace")
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
     except ConfigError as error:
-        yield Fault(keys=(key,), problem=f"{shown(file)}: {error.args[0]}", hint=error.hint)
+        yield Fault(keys=(key,), problem=f"{as_toml(file)}: {error.args[0]}", hint=error.hint)
     except (OSError, ValueError) as error:  # of an empty file a ValueError tells, of others an SSLError
         reason = "no certificates in PEM" if isinstance(error, ssl.SSLError | ValueError) else error.strerror
         yield Fault(
             keys=(key,),
-            problem=f"expected a file of certificates, found {shown(file)} ({reason})",
+            problem=f"expected a file of certificates, found {as_toml(file)} ({reason})",
             hint="name a PEM file that this user may read",
         )

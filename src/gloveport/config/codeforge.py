@@ -13,14 +13,14 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from gloveport.config.faults import Fault, validated
+from gloveport.config.faults import Fault, validate
 from gloveport.config.files import ANYTHING, list_own, read_own
-from gloveport.config.layers import Layer, Table, decoded, moved, require_plain, walk
-from gloveport.config.wording import printable, shown
+from gloveport.config.layers import Layer, Table, decode_text, rebase_layer, require_plain, walk
+from gloveport.config.wording import as_toml, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 from gloveport.model.egress import Method, PlaceholderName
-from gloveport.policy.hosts import Place, parse_pattern
+from gloveport.policy.hosts import Authority, parse_pattern
 
 FILES = ("config.json", "types.d.ts")
 
@@ -63,21 +63,21 @@ def read_codeforge(directory: Path) -> tuple[Layer, list[Fault]] | None:
     if content is None:
         return None
     base = ("api", directory.name)
-    api, faults = validated(CodeForgeApi, _parsed(file, content))
+    api, faults = validate(CodeForgeApi, _parse(file, content))
     faults += _domain_faults(api.domains if api else ())
     if api is None or faults:
         layer = Layer(path=file, data={}, lines={base: None})
         return layer, [replace(fault, keys=tuple((*base, *key) for key in fault.keys)) for fault in faults]
-    data = _translated(api, file)
+    data = _translate(api, file)
     if (declarations := read_own(types, flags=os.O_NOFOLLOW)) is not None:
-        data["types"] = decoded(types, declarations)
-    return moved(Layer(path=file, data=data, lines={key: None for key, _ in walk(data)}), base), []
+        data["types"] = decode_text(types, declarations)
+    return rebase_layer(Layer(path=file, data=data, lines={key: None for key, _ in walk(data)}), base), []
 
 
-def _parsed(file: Path, content: bytes) -> Table:
+def _parse(file: Path, content: bytes) -> Table:
     name = printable(str(file))
     try:
-        data = json.loads(decoded(file, content), object_pairs_hook=_once)
+        data = json.loads(decode_text(file, content), object_pairs_hook=_once)
         json.dumps(data, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
@@ -103,19 +103,19 @@ def _domain_faults(domains: Sequence[str]) -> Iterator[Fault]:
     for index, domain in enumerate(domains):
         try:
             place = parse_pattern(domain)
-            sound = place == Place("https", place.host, 443) and not place.host.startswith("*.")
+            sound = place == Authority("https", place.host, 443) and not place.host.startswith("*.")
         except ValueError:
             sound = False
         if not sound:
             yield Fault(
                 keys=(("domains", index),),
                 problem="expected the name of a host and nothing else, found "
-                + ("one with a user" if "@" in domain else shown(domain)),  # whose password may follow
+                + ("one with a user" if "@" in domain else as_toml(domain)),  # whose password may follow
                 hint="wildcards, ports and schemes are for a file NAME.toml",
             )
 
 
-def _translated(api: CodeForgeApi, file: Path) -> Table:
+def _translate(api: CodeForgeApi, file: Path) -> Table:
     rules = [{"action": "deny", "methods": [*api.restricted_methods]}, {"action": "allow"}]
     return {
         "description": api.description,

@@ -18,14 +18,14 @@ from tomlkit.exceptions import TOMLKitError
 
 from gloveport.atomic_file import replace_file, take_place, temporary_file
 from gloveport.config.files import read_own
-from gloveport.config.layers import Table, decoded
+from gloveport.config.layers import Table, decode_text
 from gloveport.config.load import load
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Edit:
+class ServerEdit:
     """What becomes of one server's table.
 
     Attributes:
@@ -52,7 +52,7 @@ class Secrets:
     values: Mapping[Path, str] = field(repr=False)
 
 
-def edited(path: Path, text: str, edits: Mapping[str, Edit]) -> str:
+def edit_text(path: Path, text: str, edits: Mapping[str, ServerEdit]) -> str:
     """Give the text of a configuration file with other servers in it.
 
     Args:
@@ -68,7 +68,7 @@ def edited(path: Path, text: str, edits: Mapping[str, Edit]) -> str:
     present = {name: edit for name, edit in edits.items() if name in servers}
     added = {name: edit for name, edit in edits.items() if name not in servers}
     with suppress(TOMLKitError, ValueError, TypeError, KeyError):
-        after = _appended(_changed(text, present), added)
+        after = _append_tables(_change_tables(text, present), added)
         for name, edit in edits.items():
             kept = {key: value for key, value in servers.get(name, {}).items() if key not in edit.removed}
             servers[name] = kept | edit.set
@@ -99,7 +99,7 @@ def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, envi
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with temporary_file(target.parent, text.encode(), suffix=".toml") as new:
             _require_valid(path, new, environ)
-            with _kept(secrets):
+            with _write_secrets(secrets):
                 if read_own(path) != before:
                     raise ConfigError(f"{printable(str(path))} has changed meanwhile", hint="import again")
                 backup = None if before is None else _back_up(target, before)
@@ -112,7 +112,7 @@ def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, envi
     return Written(file=target, backup=backup)
 
 
-def _changed(text: str, edits: Mapping[str, Edit]) -> str:
+def _change_tables(text: str, edits: Mapping[str, ServerEdit]) -> str:
     if not edits:
         return text
     document: Any = tomlkit.parse(text)  # of any kind: what comes of it is checked
@@ -125,7 +125,7 @@ def _changed(text: str, edits: Mapping[str, Edit]) -> str:
     return tomlkit.dumps(document)
 
 
-def _appended(text: str, edits: Mapping[str, Edit]) -> str:
+def _append_tables(text: str, edits: Mapping[str, ServerEdit]) -> str:
     """At the end, so that no comment can come to stand with what it does not speak of."""
     if not edits:
         return text
@@ -159,7 +159,7 @@ def _back_up(target: Path, content: bytes) -> Path:
 
 
 @contextmanager
-def _kept(secrets: Secrets) -> Iterator[None]:
+def _write_secrets(secrets: Secrets) -> Iterator[None]:
     """Write the secrets; where something fails before the end, put back what was there."""
     former: dict[Path, bytes | None] = {}
     try:
@@ -206,4 +206,4 @@ def read_text_of(path: Path) -> tuple[bytes | None, str]:
         ConfigError: It can't be relied on, or is not UTF-8.
     """
     content = read_own(path)
-    return content, "" if content is None else decoded(path, content)
+    return content, "" if content is None else decode_text(path, content)

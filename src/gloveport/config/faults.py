@@ -18,7 +18,7 @@ from gloveport.config.misplaced import misplaced_hint
 from gloveport.config.schema import KeyPath
 from gloveport.config.shapes import Shape, below, element, is_of_tables, members, shape_of, words
 from gloveport.config.type_descriptions import choice, is_private, is_secret, kind_of
-from gloveport.config.wording import dotted, nature, shown
+from gloveport.config.wording import as_toml, nature, spell_key
 from gloveport.model import Value
 
 _M = TypeVar("_M", bound=Value)
@@ -39,7 +39,7 @@ class Fault:
     hint: str
 
 
-def validated(model: type[_M], data: Table) -> tuple[_M | None, list[Fault]]:
+def validate(model: type[_M], data: Table) -> tuple[_M | None, list[Fault]]:
     """Validate the data of files: the values, or every key and value that has the wrong shape."""
     try:
         # By way of JSON, the one strict mode in which an array is good for a tuple or a set and a string for a path,
@@ -70,18 +70,18 @@ def _fault(model: type[Value], data: Table, location: KeyPath, error: str) -> Fa
     found = _value_at(data, key)
     return Fault(
         keys=(key,),
-        problem=f"expected {kind.expected}, found {nature(found) if is_private(shape) else shown(found)}",
-        hint=_meant(key, shape, found) or kind.hint,
+        problem=f"expected {kind.expected}, found {nature(found) if is_private(shape) else as_toml(found)}",
+        hint=_guess_meaning(key, shape, found) or kind.hint,
     )
 
 
-def _meant(key: KeyPath, shape: Shape, found: object) -> str | None:
+def _guess_meaning(key: KeyPath, shape: Shape, found: object) -> str | None:
     """Guess from a wrong value what it should be."""
     if is_secret(shape) and isinstance(found, str):
         return misplaced_hint(found)
     if is_of_tables(shape.form) and isinstance(found, dict):
-        own = f"; in a file of its own [[{dotted(key[2:])}]]" if key[0] == "api" else ""
-        return f"write [[{dotted(key)}]], with two brackets{own}"
+        own = f"; in a file of its own [[{spell_key(key[2:])}]]" if key[0] == "api" else ""
+        return f"write [[{spell_key(key)}]], with two brackets{own}"
     near = difflib.get_close_matches(str(found).lower()[:80], words(shape.form), n=1)
     return f'did you mean "{near[0]}"?' if near else None
 
@@ -112,9 +112,9 @@ def _unknown_key(model: type[Value], location: KeyPath) -> Fault:
     in_array = any(isinstance(part, int) for part in table)  # its elements have their keys to themselves
     elsewhere = chain(_keys(shape, table), () if in_array else _keys(Shape(model)))
     if near := difflib.get_close_matches(str(name)[:80], siblings, n=1):
-        hint = f"did you mean {dotted((*table, near[0]))}?"
+        hint = f"did you mean {spell_key((*table, near[0]))}?"
     elif other := next((path for path in elsewhere if path[-1] == name), None):
-        hint = f"did you mean {dotted(other)}?"
+        hint = f"did you mean {spell_key(other)}?"
     else:
         hint = f"the keys here are: {', '.join(siblings)}"
     return Fault(keys=((*table, name),), problem="unknown key", hint=hint)

@@ -35,7 +35,7 @@ def read_own(path: Path, *, flags: int = 0, forbidden: int = WRITABLE) -> bytes 
         ConfigError: It is a dangling link, unreadable, not a regular file, larger than ``MAX_BYTES``, owned by somebody
             other than this user and root, or has one of the bits.
     """
-    with _opened(path, flags) as descriptor:
+    with _open_file(path, flags) as descriptor:
         if descriptor is None:
             return None
         status = os.fstat(descriptor)
@@ -60,7 +60,7 @@ def list_own(path: Path) -> list[str]:
     Raises:
         ConfigError: As ``read_own``: who may put files into it may put in a file that counts.
     """
-    with _opened(path, os.O_DIRECTORY) as descriptor:
+    with _open_file(path, os.O_DIRECTORY) as descriptor:
         if descriptor is None:
             return []
         _refuse_unsafe(path, os.fstat(descriptor), WRITABLE)
@@ -68,7 +68,7 @@ def list_own(path: Path) -> list[str]:
 
 
 @contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int | None]:
+def _open_file(path: Path, flags: int) -> Iterator[int | None]:
     """Open what has that name; None where nothing has."""
     try:
         # O_NONBLOCK: a FIFO planted under the name must not hang the start.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gloveport.config.schema import KeyPath
-from gloveport.config.wording import dotted, printable
+from gloveport.config.wording import printable, spell_key
 from gloveport.errors import ConfigError
 
 Table: TypeAlias = dict[str, object]
@@ -51,11 +51,11 @@ def read_layer(path: Path, content: bytes) -> Layer:
     Raises:
         ConfigError: It is not UTF-8, not TOML, nested too deep, or has an integer of more than 64 bits.
     """
-    text = decoded(path, content)
-    return Layer(path=path, data=parsed(path, text), lines=_lines(text))
+    text = decode_text(path, content)
+    return Layer(path=path, data=parse_toml(path, text), lines=_lines(text))
 
 
-def moved(layer: Layer, base: tuple[str, ...]) -> Layer:
+def rebase_layer(layer: Layer, base: tuple[str, ...]) -> Layer:
     """Give the layer of a file that holds one table: ``base`` is where that stands in the whole."""
     data = layer.data
     for name in reversed(base):
@@ -64,7 +64,7 @@ def moved(layer: Layer, base: tuple[str, ...]) -> Layer:
     return Layer(path=layer.path, data=data, lines=around | {(*base, *key): line for key, line in layer.lines.items()})
 
 
-def decoded(path: Path, content: bytes) -> str:
+def decode_text(path: Path, content: bytes) -> str:
     """Decode a file's content, with line ends as TOML counts them.
 
     Raises:
@@ -80,7 +80,7 @@ def decoded(path: Path, content: bytes) -> str:
         ) from None
 
 
-def parsed(path: Path, text: str) -> Table:
+def parse_toml(path: Path, text: str) -> Table:
     """Parse a file's text.
 
     Raises:
@@ -110,9 +110,9 @@ def require_plain(name: str, data: object) -> None:
     """
     for key, value in walk(data):
         if len(key) > MAX_DEPTH:
-            raise ConfigError(f"{name}: {dotted(key)}: nested too deep", hint=f"at most {MAX_DEPTH} levels are read")
+            raise ConfigError(f"{name}: {spell_key(key)}: nested too deep", hint=f"at most {MAX_DEPTH} levels are read")
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-            raise ConfigError(f"{name}: {dotted(key)}: more than 64 bits", hint="an integer has at most 64 bits")
+            raise ConfigError(f"{name}: {spell_key(key)}: more than 64 bits", hint="an integer has at most 64 bits")
 
 
 def merge(layers: Sequence[Layer]) -> Table:

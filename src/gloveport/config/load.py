@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gloveport.config.apifiles import read_apis, twice_faults
-from gloveport.config.faults import Fault, validated
+from gloveport.config.faults import Fault, validate
 from gloveport.config.files import read_own
 from gloveport.config.layers import Layer, merge, nearest, read_layer, where
 from gloveport.config.places import config_directory, state_directory
 from gloveport.config.rules import rule_faults
 from gloveport.config.schema import Config, leaves
-from gloveport.config.sources import Sources, sources
+from gloveport.config.sources import ConfigSources, sources
 from gloveport.config.trust import require_trust
-from gloveport.config.wording import dotted, printable
+from gloveport.config.wording import printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 
@@ -49,7 +49,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     apis, faults = read_apis(found.apis)
     layers = [*_operator_layers(found), *apis, *_project_layers(found, environ)]
     data = merge(layers)
-    config, wrong = validated(Config, data)
+    config, wrong = validate(Config, data)
     faults += [*wrong, *twice_faults(layers)]
     faults += rule_faults(data, own=[state_directory(environ), config_directory(), found.operator, found.apis])
     if faults or config is None:
@@ -57,12 +57,12 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     return Loaded(
         config=config,
         files=tuple(layer.path for layer in layers),
-        origins={dotted(key): where(layers, key) or "default" for key, _ in leaves(config)},
+        origins={spell_key(key): where(layers, key) or "default" for key, _ in leaves(config)},
         believed=(found.operator, found.apis, *(layer.path for layer in apis)),
     )
 
 
-def _operator_layers(found: Sources) -> list[Layer]:
+def _operator_layers(found: ConfigSources) -> list[Layer]:
     content = read_own(found.operator)
     if content is None and found.named:
         raise ConfigError(
@@ -72,7 +72,7 @@ def _operator_layers(found: Sources) -> list[Layer]:
     return [] if content is None else [read_layer(found.operator, content)]
 
 
-def _project_layers(found: Sources, environ: Mapping[str, str]) -> list[Layer]:
+def _project_layers(found: ConfigSources, environ: Mapping[str, str]) -> list[Layer]:
     if found.project is None or (content := read_own(found.project, flags=os.O_NOFOLLOW)) is None:
         return []
     require_trust(found.project, content, environ=environ)  # before a byte of it is interpreted
@@ -89,4 +89,4 @@ def _line(fault: Fault, layers: Sequence[Layer]) -> str:
         ((place, key) for key in fault.keys if (place := where(layers, key))),
         (nearest(layers, fault.keys[0]) or "default", fault.keys[0]),
     )
-    return f"{place}: {dotted(key)}: {fault.problem}; hint: {fault.hint}"
+    return f"{place}: {spell_key(key)}: {fault.problem}; hint: {fault.hint}"

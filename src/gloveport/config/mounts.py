@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gloveport.config.faults import Fault
 from gloveport.config.schema import KeyPath, is_canonical
-from gloveport.config.wording import dotted, printable, shown
+from gloveport.config.wording import as_toml, printable, spell_key
 from gloveport.model import SCRATCH
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
@@ -94,7 +94,7 @@ def toolchain_faults(
         targets[key] = Path(toolchain)
 
 
-def exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path]:
+def find_exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path]:
     """Yield those of the files that a mount of one of the sources shows."""
     shown_paths = [real(Path(source)) for source in sources]
     return (file for file in files if any(_overlap(real(file), path) for path in shown_paths))
@@ -120,14 +120,14 @@ def _own_refusal(path: Path, own: Sequence[Path]) -> tuple[str, str] | None:
     if (private := _first_overlap(path, own)) is None:
         return None
     return (
-        f"expected nothing of Gloveport's own, found {shown(str(path))}, which overlaps {printable(str(private))}",
+        f"expected nothing of Gloveport's own, found {as_toml(str(path))}, which overlaps {printable(str(private))}",
         "a program must not read secrets, the configuration, the audit log or the state: choose another place",
     )
 
 
 def content_refusal(path: Path, homes: Sequence[Path]) -> tuple[str, str] | None:
     """Say what is wrong with what lies at a path, whoever it is shown to, and what to do; None where nothing is."""
-    found = shown(str(path))
+    found = as_toml(str(path))
     if any(_overlap(path, kernel) for kernel in _KERNEL):
         return f"expected ordinary files, found {found}, where the kernel or services answer", "copy what is needed"
     if path in _COLLECTIONS:
@@ -142,7 +142,7 @@ def content_refusal(path: Path, homes: Sequence[Path]) -> tuple[str, str] | None
 
 
 def _file_refusal(path: Path) -> tuple[str, str] | None:
-    found = shown(str(path))
+    found = as_toml(str(path))
     try:
         resolved = path.resolve(strict=True)
         mode = resolved.stat().st_mode
@@ -166,7 +166,7 @@ def _target_refusal(target: str, others: Mapping[KeyPath, Path]) -> tuple[str, s
     path = Path(target)
     if (system := _first_overlap(path, _SYSTEM)) is not None:
         return (
-            f"expected a place of its own, found {shown(target)}, which overlaps {system}",
+            f"expected a place of its own, found {as_toml(target)}, which overlaps {system}",
             "choose one such as /data",
         )
     return _nesting(path, others)
@@ -174,10 +174,10 @@ def _target_refusal(target: str, others: Mapping[KeyPath, Path]) -> tuple[str, s
 
 def _toolchain_refusal(path: Path, others: Mapping[KeyPath, Path]) -> tuple[str, str] | None:
     if not path.is_dir():
-        return f"expected a directory, found {shown(str(path))}", "name the directory that it is in"
+        return f"expected a directory, found {as_toml(str(path))}", "name the directory that it is in"
     if (system := _first_overlap(path, _TAKEN)) is not None:
         return (
-            f"expected a place that no sandbox has, found {shown(str(path))}, which overlaps {system}",
+            f"expected a place that no sandbox has, found {as_toml(str(path))}, which overlaps {system}",
             "leave it out if commands see it anyway; else keep it elsewhere, such as in /opt or /usr/local",
         )
     return _nesting(path, others)
@@ -193,7 +193,7 @@ def _nesting(path: Path, others: Mapping[KeyPath, Path]) -> tuple[str, str] | No
         # host (CVE-2026-87766).
         if _overlap(path, other):
             return (
-                f"expected a place of its own, found {shown(str(path))}, which overlaps that of {dotted(key)}",
+                f"expected a place of its own, found {as_toml(str(path))}, which overlaps that of {spell_key(key)}",
                 "mounts lie side by side: choose another place, or leave one of them out",
             )
     return None
@@ -201,7 +201,7 @@ def _nesting(path: Path, others: Mapping[KeyPath, Path]) -> tuple[str, str] | No
 
 def _spelling(path: str) -> tuple[str, str]:
     return (
-        f"expected an absolute path in its one spelling, found {shown(path)}",
+        f"expected an absolute path in its one spelling, found {as_toml(path)}",
         'leave out ".", "..", doubled and closing slashes and control characters',
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gloveport.config.faults import validated
+from gloveport.config.faults import validate
 from gloveport.config.layers import Table
 from gloveport.model import Value
 from gloveport.model.egress import Address, Api, Auth, Network, Rule
@@ -63,7 +63,7 @@ def sound_or_default(model: type[Value], table: Table, name: str, *, needed: Tab
         needed: What a table of this kind can't be without.
     """
     written = {name: table[name]} if name in table else {}
-    value = validated(model, (needed or {}) | written)[0] or validated(model, needed or {})[0]
+    value = validate(model, (needed or {}) | written)[0] or validate(model, needed or {})[0]
     return getattr(value, name)
 
 
@@ -71,7 +71,7 @@ def sound_elements(model: type[Value], table: Table, name: str, *, needed: Table
     """Give the elements of an array that have the right shape, by their index. Arguments as for `sound_or_default`."""
     written = table.get(name)
     alone = {
-        index: validated(model, (needed or {}) | {name: [element]})[0]
+        index: validate(model, (needed or {}) | {name: [element]})[0]
         for index, element in enumerate(written if isinstance(written, list) else ())
     }
     return {index: getattr(value, name)[0] for index, value in alone.items() if value is not None}

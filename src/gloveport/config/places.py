@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from gloveport.config.schema import Config, is_canonical
-from gloveport.config.wording import shown
+from gloveport.config.wording import as_toml
 from gloveport.errors import ConfigError
 
 FILE_NAME = "gloveport.toml"
@@ -60,7 +60,7 @@ def _absolute(variable: str, path: Path) -> Path:
     # A relative one would lie in the working directory: inside the checkout that the agent works on.
     if not is_canonical(str(path)):
         raise ConfigError(
-            f"{variable} leads to {shown(str(path))}, which is no absolute path free of '.' and '..'",
+            f"{variable} leads to {as_toml(str(path))}, which is no absolute path free of '.' and '..'",
             hint=f"set {variable} to an absolute path, or unset it",
         )
     return path

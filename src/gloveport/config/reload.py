@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gloveport.config.apis import secret_files
 from gloveport.config.load import Loaded, load
-from gloveport.config.mounts import exposed
+from gloveport.config.mounts import find_exposed
 from gloveport.config.schema import Config, KeyPath, leaves
-from gloveport.config.wording import dotted, printable
+from gloveport.config.wording import printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 
@@ -40,14 +40,14 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
     new = load(given, cwd=cwd, environ=environ)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
     _refuse_exposed(config)
-    origins = {dotted(key): (new if key[0] in _LIVE else old).origins[dotted(key)] for key, _ in leaves(config)}
+    origins = {spell_key(key): (new if key[0] in _LIVE else old).origins[spell_key(key)] for key, _ in leaves(config)}
     return Reloaded(
         loaded=Loaded(config=config, files=new.files, origins=origins, believed=new.believed),
-        postponed=tuple(dict.fromkeys(dotted(_named(key)) for key in _changed(config, new.config))),
+        postponed=tuple(dict.fromkeys(spell_key(_name_owner(key)) for key in _find_changes(config, new.config))),
     )
 
 
-def _changed(old: Config, new: Config) -> Iterator[KeyPath]:
+def _find_changes(old: Config, new: Config) -> Iterator[KeyPath]:
     """Yield the keys that are not the same in both, those among them that only one has."""
     before, after = dict(leaves(old)), dict(leaves(new))
     for key in before | after:
@@ -55,7 +55,7 @@ def _changed(old: Config, new: Config) -> Iterator[KeyPath]:
             yield key
 
 
-def _named(key: KeyPath) -> KeyPath:
+def _name_owner(key: KeyPath) -> KeyPath:
     return key[:2] if key[0] == "servers" else key
 
 
@@ -63,7 +63,7 @@ def _refuse_exposed(config: Config) -> None:
     # The new files are sound by themselves. But they may put a secret where the mounts of before still show it.
     files = secret_files(config.model_dump(mode="json", include={"api"}))
     sources = [*(mount.source for mount in config.policy.mounts), *map(str, config.workspace.toolchains)]
-    if file := next(exposed(sources, files), None):
+    if file := next(find_exposed(sources, files), None):
         raise ConfigError(
             f"programs can read {printable(str(file))} until Gloveport is restarted: policy.mounts, or "
             "workspace.toolchains, shows it",

@@ -17,7 +17,7 @@ from gloveport.config.apis import secret_commands, secret_files
 from gloveport.config.mounts import content_refusal, home_directories, real
 from gloveport.config.places import config_directory, state_directory
 from gloveport.config.schema import Config
-from gloveport.config.wording import dotted, printable, shown
+from gloveport.config.wording import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
 
 _SYSTEM = tuple(
@@ -80,7 +80,7 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
         or content_refusal(real(root), homes)
     )
     if refused is None and not root.is_dir():
-        refused = f"expected a directory, found {shown(str(root))}", "name the directory of a project"
+        refused = f"expected a directory, found {as_toml(str(root))}", "name the directory of a project"
     if refused is not None:
         problem, hint = refused
         raise ConfigError(f"workspace: {problem}", hint=hint)
@@ -94,7 +94,10 @@ def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belong
             if below or path.is_relative_to(directory):
                 whose = f"{printable(str(path))} ({belonging.what})"
                 return (
-                    f"expected nothing that Gloveport runs or keeps, found {shown(str(root))}, which overlaps {whose}",
+                    (
+                        f"expected nothing that Gloveport runs or keeps, "
+                        f"found {as_toml(str(root))}, which overlaps {whose}"
+                    ),
                     f"commands could read and change it: {belonging.remedy}",
                 )
     return None
@@ -106,7 +109,10 @@ def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None
     for path in (*_SYSTEM, *(home / name for home in places for name in _OF_A_HOME)):
         if root.is_relative_to(path) or root.is_relative_to(real(path)):
             return (
-                f"expected a directory of a project, found {shown(str(root))}, which belongs to {printable(str(path))}",
+                (
+                    f"expected a directory of a project, found {as_toml(str(root))}, "
+                    f"which belongs to {printable(str(path))}"
+                ),
                 "what lies there is run by whoever uses this host: name a directory elsewhere, such as below /srv",
             )
     return None
@@ -130,13 +136,13 @@ def _looked_up(path: Path) -> Iterator[Path]:
 
 
 def _belongings(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> Iterator[_Belonging]:
-    yield from _kept(config, environ, believed)
+    yield from _list_belongings(config, environ, believed)
     yield from _run(config, environ)
     yield from _of_secrets(config, environ)
     yield from _of_servers(config, environ)
 
 
-def _kept(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> Iterator[_Belonging]:
+def _list_belongings(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> Iterator[_Belonging]:
     elsewhere = "name another directory as the workspace"
     yield _Belonging(path=state_directory(environ), what="the state directory", remedy=elsewhere)
     yield _Belonging(path=config_directory(), what="the directory of the configuration", remedy=elsewhere)
@@ -148,7 +154,7 @@ def _kept(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) 
     files += [(("servers", name, "ca_file"), server.ca_file) for name, server in config.servers.items()]
     for key, file in files:
         if file is not None:
-            yield _Belonging(path=Path(file), what=dotted(key), remedy="keep the file elsewhere")
+            yield _Belonging(path=Path(file), what=spell_key(key), remedy="keep the file elsewhere")
 
 
 def _run(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
@@ -174,7 +180,7 @@ def _of_secrets(config: Config, environ: Mapping[str, str]) -> Iterator[_Belongi
     for file in secret_files(written):
         yield _Belonging(path=file, what="the file of a secret", remedy="keep the secret elsewhere")
     for line in secret_commands(written):
-        for path in _named(_words(line), Path("/"), environ):
+        for path in _find_executables(_words(line), Path("/"), environ):
             what, remedy = "the command of a secret", "keep the command elsewhere"
             yield _Belonging(path=path, what=what, remedy=remedy, broad=True)
 
@@ -183,11 +189,11 @@ def _of_servers(config: Config, environ: Mapping[str, str]) -> Iterator[_Belongi
     for name, server in config.servers.items():
         key, remedy = ("servers", name), "keep what the server is elsewhere, or name another directory as the workspace"
         if server.directory:
-            what = dotted((*key, "directory"))
+            what = spell_key((*key, "directory"))
             yield _Belonging(path=Path(server.directory), what=what, remedy=remedy, broad=True)
         directory = Path(server.directory or environ.get("HOME", "/"))
-        for path in _named(server.command, directory, {**environ, **server.env}):
-            yield _Belonging(path=path, what=dotted((*key, "command")), remedy=remedy, broad=True)
+        for path in _find_executables(server.command, directory, {**environ, **server.env}):
+            yield _Belonging(path=path, what=spell_key((*key, "command")), remedy=remedy, broad=True)
 
 
 def _words(line: str) -> list[str]:
@@ -197,7 +203,7 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def _named(command: Sequence[str], directory: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+def _find_executables(command: Sequence[str], directory: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield the paths of a command line from which something is run: its program, what comes first after it (``node
     DIR``), files that are programs, and what an option names that may be a directory (``--directory DIR``). What else
     it names is data, of which a project may hold some.

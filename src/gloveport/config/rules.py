@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gloveport.config.apis import api_faults, secret_files
-from gloveport.config.faults import Fault, validated
+from gloveport.config.faults import Fault, validate
 from gloveport.config.layers import Table
 from gloveport.config.mounts import mount_faults, toolchain_faults
 from gloveport.config.schema import Config, KeyPath, is_canonical
 from gloveport.config.servers import sampling_faults, server_faults
-from gloveport.config.wording import dotted, printable
+from gloveport.config.wording import printable, spell_key
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
 _MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")
@@ -60,10 +60,10 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
 def _wall_faults(data: Table) -> Iterator[Fault]:
     default, most = _sound(data, _DEFAULT_WALL), _sound(data, _MOST_WALL)
     # A default that nobody wrote is lowered with the ceiling; one that was written is believed to be meant.
-    if _written(data, _DEFAULT_WALL) is not None and default and most and default > most:
+    if _look_up(data, _DEFAULT_WALL) is not None and default and most and default > most:
         yield Fault(
             keys=(_DEFAULT_WALL, _MOST_WALL),
-            problem=f"expected at most {dotted(_MOST_WALL)}, which is {most:g}, found {default:g}",
+            problem=f"expected at most {spell_key(_MOST_WALL)}, which is {most:g}, found {default:g}",
             hint="lower the one or raise the other",
         )
 
@@ -76,7 +76,8 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
         yield Fault(
             keys=(_UID_COUNT, _RUNS),
             problem=f"expected user ids for {runs} concurrent runs and {ahead} sandboxes made ahead, found {count}",
-            hint=f"raise {dotted(_UID_COUNT)}, or lower {dotted(_RUNS)}, {dotted(_FORKED)} or {dotted(_BOOTED)}",
+            hint=f"raise {spell_key(_UID_COUNT)}, or lower {spell_key(_RUNS)}, "
+            f"{spell_key(_FORKED)} or {spell_key(_BOOTED)}",
         )
     if not (first and count):
         return
@@ -84,7 +85,7 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
         yield Fault(
             keys=(_FIRST_UID, _UID_COUNT),
             problem=f"expected user ids below {_NO_UID}, found {first} to {first + count - 1}",
-            hint=f"lower {dotted(_FIRST_UID)} or {dotted(_UID_COUNT)}",
+            hint=f"lower {spell_key(_FIRST_UID)} or {spell_key(_UID_COUNT)}",
         )
     taken = sorted(f"{user.pw_name} ({user.pw_uid})" for user in pwd.getpwall() if first <= user.pw_uid < first + count)
     if taken:
@@ -97,7 +98,7 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
 
 def _sound_mounts(data: Table) -> dict[int, tuple[str | None, str | None]]:
     """Source and target of each mount by its place in the file; None where one has the wrong shape by itself."""
-    written = _written(data, _MOUNTS)
+    written = _look_up(data, _MOUNTS)
     return {
         index: (_sound_side(element, "source"), _sound_side(element, "target"))
         for index, element in enumerate(written if isinstance(written, list) else [])
@@ -107,7 +108,7 @@ def _sound_mounts(data: Table) -> dict[int, tuple[str | None, str | None]]:
 
 def _sound_toolchains(data: Table) -> dict[int, str]:
     """The toolchains that have the right shape by themselves, by their place in the file."""
-    written = _written(data, _TOOLCHAINS)
+    written = _look_up(data, _TOOLCHAINS)
     return {
         index: element
         for index, element in enumerate(written if isinstance(written, list) else [])
@@ -123,7 +124,7 @@ def _sound_side(element: Table, side: str) -> str | None:
 
 def _sound(data: Table, key: KeyPath) -> Any | None:  # noqa: ANN401 - of the key's own type
     """The value of a key, written or default; None when what is written has the wrong shape."""
-    written = _written(data, key)
+    written = _look_up(data, key)
     config = Config() if written is None else _config_of(key, written)
     value: Any = config
     for name in key if config else ():
@@ -131,7 +132,7 @@ def _sound(data: Table, key: KeyPath) -> Any | None:  # noqa: ANN401 - of the ke
     return value
 
 
-def _written(data: Table, key: KeyPath) -> object | None:
+def _look_up(data: Table, key: KeyPath) -> object | None:
     value: object = data
     for part in key:
         value = value.get(part) if isinstance(value, dict) else None
@@ -144,4 +145,4 @@ def _config_of(key: KeyPath, value: object) -> Config | None:
     document: Table = {str(first): value}
     for name in tables:
         document = {str(name): document}
-    return validated(Config, document)[0]
+    return validate(Config, document)[0]

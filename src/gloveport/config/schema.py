@@ -41,7 +41,7 @@ def _default_concurrency() -> int:
     return max(4, 2 * len(os.sched_getaffinity(0)))
 
 
-class Admission(Value):
+class AdmissionSettings(Value):
     """How many programs run at once, and how many may wait."""
 
     concurrent_runs: Annotated[int, Field(ge=1, le=4096)] = Field(default_factory=_default_concurrency)
@@ -89,7 +89,7 @@ def _default_booted() -> int:
     return _fitting(min(8, len(os.sched_getaffinity(0))), _BOOTED_BYTES)
 
 
-class Pool(Value):
+class PoolSettings(Value):
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
     forked: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_forked)
@@ -296,10 +296,10 @@ class Config(Value):
     sessions: SessionSettings = SessionSettings()
     """How long sessions live, and how many there may be."""
 
-    admission: Admission = Admission()
+    admission: AdmissionSettings = AdmissionSettings()
     """How many programs run at once, and how many may wait."""
 
-    pool: Pool = Pool()
+    pool: PoolSettings = PoolSettings()
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
     sandbox: Sandboxing = Sandboxing()

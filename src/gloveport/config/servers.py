@@ -16,7 +16,7 @@ from gloveport.config.layers import Table
 from gloveport.config.parts import sound_elements, sound_or_default
 from gloveport.config.schema import KeyPath
 from gloveport.config.toolrules import tool_rule_faults
-from gloveport.config.wording import dotted, printable, shown
+from gloveport.config.wording import as_toml, printable, spell_key
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
 from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import canonical_host, is_address
@@ -105,7 +105,7 @@ def _variable_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
         for name in plain.keys() & secret.keys():
             yield Fault(
                 keys=((*base, "env", name),),
-                problem=f"expected a variable of its own, found {shown(name)}, which is in secret_env as well",
+                problem=f"expected a variable of its own, found {as_toml(name)}, which is in secret_env as well",
                 hint="an environment has one value for a name: remove one of the two",
             )
 
@@ -128,7 +128,7 @@ def _url_faults(key: KeyPath, url: str, is_credential: bool) -> Iterator[Fault]:
     if parts.scheme == "http" and is_credential and not _is_here(host):
         yield Fault(
             keys=(key,),
-            problem=f"expected https, because a credential is sent to it, found http for {shown(host)}",
+            problem=f"expected https, because a credential is sent to it, found http for {as_toml(host)}",
             hint="credentials never leave this machine unencrypted: write https://, or take the credential away",
         )
 
@@ -148,7 +148,7 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
             yield Fault(
                 keys=(key,),
                 problem="expected a header that is no secret",
-                hint="say where the secret is: [[" + dotted((*base, "auth")) + ']] with kind = "bearer" or "header"',
+                hint="say where the secret is: [[" + spell_key((*base, "auth")) + ']] with kind = "bearer" or "header"',
             )
         yield from _protocol_faults(key, name)
         taken.setdefault(name.lower(), key)
@@ -160,13 +160,13 @@ def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
         if auth.kind != "query" and not may_hold_a_credential(name) and not is_of_the_protocol(name):
             yield Fault(
                 keys=(key,),
-                problem=f"expected a header that may hold a credential, found {shown(name)}",
+                problem=f"expected a header that may hold a credential, found {as_toml(name)}",
                 hint="this one says how a message is read, or whom it is for",
             )
         if (owner := taken.setdefault(name, key)) != key:
             yield Fault(
                 keys=(key,),
-                problem=f"expected a place of its own, found {shown(name)}, which is that of {dotted(owner)}",
+                problem=f"expected a place of its own, found {as_toml(name)}, which is that of {spell_key(owner)}",
                 hint="a request has one credential in a place: remove one of the two",
             )
 
@@ -198,7 +198,7 @@ def _protocol_faults(key: KeyPath, name: str) -> Iterator[Fault]:
     if is_of_the_protocol(name):
         yield Fault(
             keys=(key,),
-            problem=f"expected a header that is not the protocol's own, found {shown(name)}",
+            problem=f"expected a header that is not the protocol's own, found {as_toml(name)}",
             hint="remove it: Gloveport sets it",
         )
 

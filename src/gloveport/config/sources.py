@@ -12,7 +12,7 @@ from gloveport.config.trust import project_file
 from gloveport.model import Value
 
 
-class Sources(Value):
+class ConfigSources(Value):
     """The files that count where they exist."""
 
     operator: Path
@@ -30,7 +30,7 @@ class Sources(Value):
         return self.operator.parent / "apis"
 
 
-def sources(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Sources:
+def sources(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> ConfigSources:
     """Find the files that count.
 
     Args:
@@ -44,8 +44,8 @@ def sources(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Sou
     if given is None and (name := environ.get("GLOVEPORT_CONFIG")):
         given = Path(name)
     if given is not None:
-        return Sources(operator=cwd / given, named=True, project=None)
+        return ConfigSources(operator=cwd / given, named=True, project=None)
     operator, project = config_directory() / FILE_NAME, project_file(cwd)
     # In the operator's own directory the project file is the operator's own.
     own = project.parent == operator.parent.resolve()
-    return Sources(operator=operator, named=False, project=None if own else project)
+    return ConfigSources(operator=operator, named=False, project=None if own else project)

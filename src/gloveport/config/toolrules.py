@@ -86,10 +86,10 @@ def _covers(one: ToolRule, other: ToolRule) -> bool:
     destroying = one.destructive in {None, other.destructive} or (one.destructive is False and other.read_only is True)
     # Where an argument is in doubt, the stricter rule speaks of a call and the other does not.
     stricter = _STRICTNESS.index(one.action) >= _STRICTNESS.index(other.action)
-    arguments = not one.arguments or (stricter and _written(one).items() <= _written(other).items())
+    arguments = not one.arguments or (stricter and _render_conditions(one).items() <= _render_conditions(other).items())
     return tools and reading and destroying and arguments
 
 
-def _written(rule: ToolRule) -> dict[str, str]:
+def _render_conditions(rule: ToolRule) -> dict[str, str]:
     """Each condition as text: to Python 1 is true."""
     return {name: condition.model_dump_json() for name, condition in rule.arguments.items()}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gloveport.atomic_file import replace_file
 from gloveport.config.files import read_own
-from gloveport.config.layers import decoded, parsed
+from gloveport.config.layers import decode_text, parse_toml
 from gloveport.config.places import FILE_NAME, state_directory
 from gloveport.config.wording import argument, printable
 from gloveport.errors import ConfigError
@@ -55,8 +55,8 @@ def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
     content = read_own(file, flags=os.O_NOFOLLOW)
     if content is None:
         raise ConfigError(f"{printable(str(file))} does not exist", hint="name the project's directory, or its file")
-    text = decoded(file, content)
-    parsed(file, text)
+    text = decode_text(file, content)
+    parse_toml(file, text)
     _write(record_path(file, environ=environ), _line(file, content))
     return Trusted(path=file, sha256=hashlib.sha256(content).hexdigest(), text=text)
 

@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from watchfiles import awatch
 
 from gloveport.config.apifiles import api_files
-from gloveport.config.sources import Sources, sources
+from gloveport.config.sources import ConfigSources, sources
 from gloveport.config.trust import record_path
 
 _LOOK_SECONDS = 2.0
@@ -56,11 +56,11 @@ async def changes(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) 
             await _stir(seen, found, environ)
 
 
-def _look(found: Sources, environ: Mapping[str, str]) -> _Look:
+def _look(found: ConfigSources, environ: Mapping[str, str]) -> _Look:
     return {path: _status(path) for path in _paths(found, environ)}
 
 
-def _paths(found: Sources, environ: Mapping[str, str]) -> Iterator[Path]:
+def _paths(found: ConfigSources, environ: Mapping[str, str]) -> Iterator[Path]:
     yield from (found.operator, found.apis, *api_files(found.apis))
     if found.project is not None:
         yield from (found.project, record_path(found.project, environ=environ))
@@ -79,7 +79,7 @@ def _directories(look: _Look) -> set[Path]:
     return {next(directory for directory in (path, *path.parents) if directory.is_dir()) for path in places}
 
 
-async def _stir(seen: _Look, found: Sources, environ: Mapping[str, str]) -> None:
+async def _stir(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
     """Wait until something happens near the files, or it is time to look anyway."""
     stop, stirred = anyio.Event(), anyio.Event()
     directories = await to_thread.run_sync(_directories, seen)

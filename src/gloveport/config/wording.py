@@ -32,7 +32,7 @@ def argument(path: Path) -> str:
     return shlex.quote(printable(str(path)))
 
 
-def dotted(key: KeyPath) -> str:
+def spell_key(key: KeyPath) -> str:
     """Spell a key path: ``policy.mounts[0].target``."""
     spelt = ""
     for part in key:
@@ -44,7 +44,7 @@ def dotted(key: KeyPath) -> str:
     return spelt
 
 
-def shown(value: object) -> str:
+def as_toml(value: object) -> str:
     """Write a value as TOML has it, shortened; tables and arrays only by kind and length."""
     match value:
         case None:

@@ -136,9 +136,9 @@ class Tokens:
         try:
             with anyio.fail_after(_ASK_SECONDS):
                 answer = await self._ask(name, api, grant)
-            token = self._checked(name, answer)
+            token = self._read_token(name, answer)
         except (ConfigError, UpstreamError, TimeoutError) as error:
-            held.failure = _failed(name, "does not answer in time") if isinstance(error, TimeoutError) else error
+            held.failure = _failure(name, "does not answer in time") if isinstance(error, TimeoutError) else error
             held.renew = anyio.current_time() + _LEAST_SECONDS
             _log.warning("no new token: %s", held.failure)
             return
@@ -167,9 +167,9 @@ class Tokens:
         route, target = _endpoint(name, api, grant)
         out = Outbound(method="POST", target=target, headers=headers)
         status, _, content = await self._post(route, out, urlencode(fields).encode())
-        answer = _parsed(content)
+        answer = _parse_answer(content)
         if "error" in answer or not 200 <= status < 300:
-            raise _refused(name, status, answer.get("error"))
+            raise _refusal(name, status, answer.get("error"))
         return answer
 
     async def _name_client(self, name: str, grant: Grant, fields: dict[str, str]) -> Headers:
@@ -198,17 +198,17 @@ class Tokens:
         except ConfigError as error:
             _log.warning("the new refresh token of %s is lost when this server ends: %s", name, error)
         except ValueError as error:
-            raise _failed(name, f"gives a refresh token that can't be used: {error}") from None
+            raise _failure(name, f"gives a refresh token that can't be used: {error}") from None
 
-    def _checked(self, name: str, answer: Mapping[str, object]) -> str:
+    def _read_token(self, name: str, answer: Mapping[str, object]) -> str:
         """The access token of an answer. From here on it is scrubbed."""
         token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token) or str(kind).lower() != "bearer":
-            raise _failed(name, "gives no bearer token")
+            raise _failure(name, "gives no bearer token")
         try:
             self._vault.remember(f"{name}.token", token)
         except ValueError as error:
-            raise _failed(name, f"gives a token that can't be kept out of answers: {error}") from None
+            raise _failure(name, f"gives a token that can't be kept out of answers: {error}") from None
         return token
 
 
@@ -230,7 +230,7 @@ def _endpoint(name: str, api: Api, grant: Grant) -> tuple[Route, str]:
     return route, f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
 
 
-def _parsed(content: bytes) -> Mapping[str, object]:
+def _parse_answer(content: bytes) -> Mapping[str, object]:
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -247,11 +247,11 @@ def _lifetime(answer: Mapping[str, object]) -> float:
     return max(_LEAST_SECONDS, min(seconds, _MOST_SECONDS))
 
 
-def _refused(name: str, status: int, code: object) -> UpstreamError:
+def _refusal(name: str, status: int, code: object) -> UpstreamError:
     # What else the answer says is not repeated: it may quote what was sent.
     known = code if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
-    return _failed(name, f"answers {status} {known}".rstrip(), _HINTS.get(known, _HINT))
+    return _failure(name, f"answers {status} {known}".rstrip(), _HINTS.get(known, _HINT))
 
 
-def _failed(name: str, problem: str, hint: str = _HINT) -> UpstreamError:
+def _failure(name: str, problem: str, hint: str = _HINT) -> UpstreamError:
     return UpstreamError("oauth_failed", f"the token endpoint of {name} {problem}", hint=hint)

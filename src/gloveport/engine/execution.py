@@ -269,7 +269,7 @@ class Engine:
                 outcome = await self._run_in(child, run, program, streams, session)
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
-                shown = await self._shown(run, streams)
+                shown = await self._cut_streams(run, streams)
             live.keep(shown)
         result = result_of(
             run_id=run.id,
@@ -331,8 +331,8 @@ class Engine:
         doors = dict(zip(run.reach.network.doors, child.doors, strict=True))
         hub = [doors.pop(DOOR)] if DOOR in doors else []
         async with (
-            door.opened([*doors.values()], functools.partial(answer, outlet)),
-            door.opened(hub, functools.partial(rpc.answer, self._tools(run) if hub else {}, rpc.Room())),
+            door.open_door([*doors.values()], functools.partial(answer, outlet)),
+            door.open_door(hub, functools.partial(rpc.answer, self._tools(run) if hub else {}, rpc.Room())),
         ):
             if not run.reach.has_secrets and not self.gateway.vault.needles:
                 return await run_program(stdout=streams["stdout"], stderr=streams["stderr"])
@@ -357,7 +357,7 @@ class Engine:
         """``grant_for``, remembered: of a request, a grant depends on its limits, APIs and tools alone."""
         reach = self.reach
         key = reach, request.limits, request.apis, request.tools
-        return _remembered(
+        return _get_or_make(
             self._grants,
             key,
             lambda: grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling),
@@ -376,13 +376,13 @@ class Engine:
         """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""
         key = run.reach, run.request.language, program.preload, run.request.limits
         grant, network = run.guard.grant, run.reach.network
-        return _remembered(self._plans, key, lambda: make_plan(program, grant, self.system, network))
+        return _get_or_make(self._plans, key, lambda: make_plan(program, grant, self.system, network))
 
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
 
-    async def _shown(self, run: "_Run", streams: Mapping[Stream, Capture]) -> Streams:
+    async def _cut_streams(self, run: "_Run", streams: Mapping[Stream, Capture]) -> Streams:
         """What the answer shows of the output. What it can't show belongs to the archive from now on."""
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
@@ -414,7 +414,7 @@ def _shown_live(request: Request, streams: Mapping[Stream, Capture]) -> Streams:
     return {name: capture.output(None, ansi=request.ansi, most=_LIVE_BYTES) for name, capture in streams.items()}
 
 
-def _remembered(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
+def _get_or_make(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
     """What was made for this key before, or is made now. Callers may ask for any limits, so not all is kept."""
     made = known.get(key)
     if made is None:

@@ -52,7 +52,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         packages: What its interpreter can import, as its runtime says.
     """
 
-    def cleaned(told: Told) -> Told:
+    def scrub_texts(told: Told) -> Told:
         texts = {name: clean(plain(text)) for name, text in told if isinstance(text, str)}
         return told.model_copy(update=texts)
 
@@ -72,18 +72,18 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         value_type=None if verdict.value_type is None else clean(plain(verdict.value_type)),
         stdout=shown["stdout"],
         stderr=shown["stderr"],
-        error=None if verdict.error is None else cleaned(verdict.error),
+        error=None if verdict.error is None else scrub_texts(verdict.error),
         exit_code=verdict.exit_code,
-        limits_hit=(*verdict.limits_hit, *_spent(grant.limits, journal, ledger)),
+        limits_hit=(*verdict.limits_hit, *_find_spent_limits(grant.limits, journal, ledger)),
         hint=hint,
         usage=Usage(
             wall_ms=round(outcome.wall_seconds * 1000),
             cpu_ms=None if outcome.cpu_seconds is None else round(outcome.cpu_seconds * 1000),
             peak_memory_bytes=outcome.peak_memory_bytes,
         ),
-        requests=tuple(map(cleaned, journal.listed)),
+        requests=tuple(map(scrub_texts, journal.listed)),
         requests_total=journal.begun,
-        tool_calls=tuple(map(cleaned, ledger.listed)),
+        tool_calls=tuple(map(scrub_texts, ledger.listed)),
         tool_calls_total=ledger.begun,
         grant=grant,
     )
@@ -120,7 +120,7 @@ def facts(result: Result) -> dict[str, JsonValue]:
     }
 
 
-def _spent(limits: Limits, journal: RequestJournal, ledger: Ledger) -> tuple[LimitName, ...]:
+def _find_spent_limits(limits: Limits, journal: RequestJournal, ledger: Ledger) -> tuple[LimitName, ...]:
     """The limits of what a run may do through its doors that it has run into."""
     counted: tuple[tuple[LimitName, int, int], ...] = (
         ("requests", journal.begun, limits.requests),

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from gloveport.engine.live import LiveOutput
 from gloveport.errors import UpstreamError
 from gloveport.model import Language, Result
-from gloveport.sampling.model_question import Answer, Question
+from gloveport.sampling.model_question import Answer, ModelQuestion
 from gloveport.task_group import open_task_group
 
 Hear: TypeAlias = Callable[[str, str], None]
@@ -29,11 +29,11 @@ _MOST_KEPT = 128
 
 
 @dataclass(eq=False, kw_only=True)
-class Need:
+class SamplingRequest:
     """A question to the client's model, which waits for its answer."""
 
     id: str
-    question: Question
+    question: ModelQuestion
     _answer: Answer | UpstreamError | None = None
     _answered: anyio.Event = field(default_factory=anyio.Event)
 
@@ -82,7 +82,7 @@ class Run:
     failure: Exception | None = None
     ended: float = 0.0
     handed_out: bool = False
-    needs: list[Need] = field(default_factory=list)
+    needs: list[SamplingRequest] = field(default_factory=list)
     queued: set[str] = field(default_factory=set)
     hear: Hear | None = None
     live: LiveOutput = field(default_factory=LiveOutput)
@@ -108,13 +108,13 @@ class Run:
             await self._stirred.wait()
         return not waiting.cancelled_caught
 
-    async def ask_model(self, question: Question) -> Answer:
+    async def ask_model(self, question: ModelQuestion) -> Answer:
         """Ask the model of whoever attends to this.
 
         Raises:
             UpstreamError: There is no answer.
         """
-        need = Need(id=f"ask-{os.urandom(8).hex()}", question=question)
+        need = SamplingRequest(id=f"ask-{os.urandom(8).hex()}", question=question)
         self.needs.append(need)
         self.stir()
         try:

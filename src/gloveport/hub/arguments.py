@@ -66,10 +66,10 @@ def faults(definition: Definition, arguments: Mapping[str, JsonValue]) -> list[s
     shown = [one_line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
     if len(shown) > _FAULTS:
         shown = [*shown[:_FAULTS], f"and {len(shown) - _FAULTS} faults more"]
-    return [*shown, expected(definition)] if shown else []
+    return [*shown, describe_parameters(definition)] if shown else []
 
 
-def expected(definition: Definition) -> str:
+def describe_parameters(definition: Definition) -> str:
     """The parameters of a tool in one line: ``the parameters are {title: string, labels?: string[]}``."""
     tool = Interface.of(definition, definition.name, Types(set()))
     taken = typescript_stubs.parameters(tool).partition(": ")[2]

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from gloveport.errors import Denied, UpstreamError
 from gloveport.fairness import compute
 from gloveport.guard import Ending, Guard
-from gloveport.hub.arguments import expected, faults
+from gloveport.hub.arguments import describe_parameters, faults
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
 from gloveport.hub.names import split_legacy
@@ -26,7 +26,7 @@ from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
 from gloveport.policy.decide import decide
 from gloveport.policy.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.rpc import Asked
 
 
@@ -82,7 +82,7 @@ class Calls:
             Denied: It is not allowed, or was not called rightly.
             UpstreamError: There is no answer, or the tool says that it has failed.
         """
-        server, tool, arguments = self.named(asked)
+        server, tool, arguments = self.name_call(asked)
         started = time.monotonic()
         code: str | None = "cancelled"
         reason: str | None = None
@@ -91,7 +91,7 @@ class Calls:
             code = None
         except (Denied, UpstreamError) as raised:
             code, reason = raised.code, _cut(self.clean(f"{raised.args[0]} {raised.hint}".rstrip()))
-            raise self.cleaned(raised, asked) from None
+            raise self.scrub_error(raised, asked) from None
         finally:
             self.ledger.add(
                 ToolCall(
@@ -103,7 +103,7 @@ class Calls:
             )
         return value
 
-    def cleaned(self, error: Denied | UpstreamError, asked: Asked | None = None) -> Denied | UpstreamError:
+    def scrub_error(self, error: Denied | UpstreamError, asked: Asked | None = None) -> Denied | UpstreamError:
         """The same without secrets. A server may have put one into whatever it says, of its tools or in place of an
         answer. What a refusal quotes of what was asked stays: else it would tell which guess is a secret.
         """
@@ -114,7 +114,7 @@ class Calls:
             clean_message, clean_hint = self.clean(message, sent), self.clean(hint, sent)
         return type(error)(error.code, clean_message, hint=clean_hint)
 
-    def named(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
+    def name_call(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
         """Own name of the server, name of the tool, and arguments, as far as they can be told.
 
         Raises:
@@ -142,9 +142,9 @@ class Calls:
         """
         toolbox = self.guard.grant.toolbox
         if server not in toolbox.servers:
-            reason = f"There is no server {shown(server)} that this program may use."
+            reason = f"There is no server {quote_sent(server)} that this program may use."
             if not server:  # the tool was to name it, as mcp__SERVER__TOOL
-                reason = f"{shown(tool)} names no server that this program may use."
+                reason = f"{quote_sent(tool)} names no server that this program may use."
             raise Denied("tool_not_granted", reason, hint=f"{servers_in_words(toolbox)} {FINAL}")
         found = await self.hub.find(server, tool)
         if found is None or not is_visible(toolbox, server, found.name, found.read_only, found.destructive):
@@ -156,8 +156,8 @@ class Calls:
             known = [*islice(visible, _MOST_NAMED)]
             raise Denied(
                 "unknown_tool",
-                f"The server {shown(server)} has no tool {shown(tool)} that this program may call.",
-                hint=f"There are: {listed(sorted(known))}." if known else "It has none.",
+                f"The server {quote_sent(server)} has no tool {quote_sent(tool)} that this program may call.",
+                hint=f"There are: {join_listed(sorted(known))}." if known else "It has none.",
             )
         return found
 
@@ -171,7 +171,7 @@ class Calls:
         clean = self._cleaner(definition, arguments)
         if result.is_error:  # out here: what a server says goes into no log
             text = await compute(size, lambda: clean(error_text(result)))
-            raise UpstreamError("tool_error", text, hint=expected(definition))
+            raise UpstreamError("tool_error", text, hint=describe_parameters(definition))
         return await compute(max(size, sent), result_of, result, definition, clean)
 
     def _cleaner(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> Callable[[str], str]:
@@ -251,7 +251,7 @@ class Calls:
         try:
             result = await self.hub.call(definition, arguments, sent)
         except UpstreamError as error:  # cleaned here too: it goes into the log
-            raise self.cleaned(error) from None
+            raise self.scrub_error(error) from None
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()  # of what was bounded as it came
@@ -305,4 +305,4 @@ def _cut(text: str) -> str:
 
 def shown_name(name: str) -> str:
     """A name that a program has sent, printable and short."""
-    return shown(name)[1:-1]
+    return quote_sent(name)[1:-1]

@@ -22,7 +22,7 @@ from gloveport.hub.credentials.logins import Logins
 from gloveport.hub.hub import OnTools, Record
 from gloveport.model.egress import Secret
 from gloveport.model.hub import Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.secrets.vault import Vault
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Connector:
             _log.warning("the server %s can't be started: %s: %s", name, variable, error)
             raise UpstreamError(
                 "secret_unavailable",
-                f"The secret for the variable {variable} of the server {shown(name)} can't be had.",
+                f"The secret for the variable {variable} of the server {quote_sent(name)} can't be had.",
                 hint="The owner has to repair it; `gloveport doctor` tells why.",
             ) from error
 
@@ -96,6 +96,6 @@ def _context(name: str, server: Server) -> ssl.SSLContext:
     except OSError as error:
         raise UpstreamError(
             "server_unavailable",
-            f"The certificates for the server {shown(name)} can't be read.",
+            f"The certificates for the server {quote_sent(name)} can't be read.",
             hint=f"The owner has to look at its ca_file: {error.strerror or error}.",
         ) from error

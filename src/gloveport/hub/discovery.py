@@ -22,7 +22,7 @@ from gloveport.hub.stubs import python as python_stubs
 from gloveport.hub.stubs import typescript as typescript_stubs
 from gloveport.model.hub import Toolbox
 from gloveport.policy.tools import is_visible, servers_in_words
-from gloveport.policy.wording import FINAL, shown
+from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import Asked, Handler
 from gloveport.secrets.scrub import scrub_value
 
@@ -44,7 +44,7 @@ _SUMMARY_CHARACTERS = 160
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     """What a search has found.
 
     Attributes:
@@ -58,7 +58,7 @@ class Found:
     missing: Mapping[str, str]
 
 
-async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> Found:
+async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> SearchResult:
     """Find tools by words. Servers of which nothing is known yet are asked first, for a short time.
 
     Args:
@@ -69,7 +69,7 @@ async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> Found:
     """
     missing = await hub.learn([*toolbox.servers], LEARNING_SECONDS)
     tools, total = await to_thread.run_sync(_search_catalog, hub, toolbox, query, limit)
-    return Found(tools=tools, total=total, missing=missing)
+    return SearchResult(tools=tools, total=total, missing=missing)
 
 
 def _search_catalog(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> tuple[Sequence[Definition], int]:
@@ -108,7 +108,7 @@ class Discovery:
             try:
                 return await handler(asked)
             except (Denied, UpstreamError) as error:
-                raise self.calls.cleaned(error, asked) from None
+                raise self.calls.scrub_error(error, asked) from None
 
         return handle
 
@@ -128,12 +128,12 @@ class Discovery:
         raise denial
 
     async def _in_thread(self, make: Callable[[], JsonValue]) -> JsonValue:
-        def made() -> tuple[JsonValue, int]:
+        def make_answer() -> tuple[JsonValue, int]:
             value = scrub_value(make(), self.calls.clean)
             return value, len(pydantic_core.to_json(value))
 
         async with self._turn:
-            value, size = await to_thread.run_sync(made)
+            value, size = await to_thread.run_sync(make_answer)
             self.calls.ledger.bytes += size
         return value
 
@@ -147,7 +147,7 @@ class Discovery:
 
         def answer() -> JsonValue:
             tools, total = _search_catalog(self.hub, self._toolbox, query, min(max(limit, 1), _MOST_FOUND))
-            return {"tools": [*told(self.hub, tools, detail)], "total": total, "missing": missing}
+            return {"tools": [*list_tools(self.hub, tools, detail)], "total": total, "missing": missing}
 
         return await self._in_thread(answer)
 
@@ -169,9 +169,9 @@ class Discovery:
 
     async def describe(self, asked: Asked) -> JsonValue:
         """``{server, tool}`` → all that is known of it."""
-        server, tool, _ = self.calls.named(asked)
+        server, tool, _ = self.calls.name_call(asked)
         found = await self.calls.definition(server, tool)
-        return await self._in_thread(lambda: described(self.hub, found, "full"))
+        return await self._in_thread(lambda: describe_tool(self.hub, found, "full"))
 
     async def stubs(self, asked: Asked) -> JsonValue:
         """``{language, server?}`` → typed declarations, a file for each server."""
@@ -182,7 +182,7 @@ class Discovery:
         await self.hub.learn(servers, LEARNING_SECONDS)
         make, ending = _DECLARED[language]
 
-        def declared() -> JsonValue:
+        def make_declarations() -> JsonValue:
             files: list[JsonValue] = []
             size = 0
             for server in servers:
@@ -198,7 +198,7 @@ class Discovery:
                     )
             return {"files": files}
 
-        return await self._in_thread(declared)
+        return await self._in_thread(make_declarations)
 
     @property
     def _toolbox(self) -> Toolbox:
@@ -209,14 +209,16 @@ class Discovery:
         server = asked.get("server")
         if server is None or server == "":
             return None
-        own = self.calls.named({"server": server, "tool": ""})[0]
+        own = self.calls.name_call({"server": server, "tool": ""})[0]
         if own not in self._toolbox.servers:
             raise self._unknown_server(own)
         return own
 
     def _unknown_server(self, server: str) -> Denied:
         hint = f"{servers_in_words(self._toolbox)} {FINAL}"
-        return Denied("tool_not_granted", f"There is no server {shown(server)} that this program may use.", hint=hint)
+        return Denied(
+            "tool_not_granted", f"There is no server {quote_sent(server)} that this program may use.", hint=hint
+        )
 
     def _visible(self, server: str) -> dict[str, Definition]:
         """The tools of a server that may be known, by the name that each has in programs."""
@@ -237,18 +239,18 @@ class Discovery:
         }
 
 
-def told(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[dict[str, JsonValue]]:
+def list_tools(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[dict[str, JsonValue]]:
     """The tools as a search tells of them, in this detail: the first of them, as many as an answer has room for."""
     size = 0
     for tool in tools:
-        one = described(hub, tool, detail)
+        one = describe_tool(hub, tool, detail)
         before, size = size, size + len(pydantic_core.to_json(one))
         if before and size > _MOST_TOLD_BYTES:
             return
         yield one
 
 
-def described(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValue]:
+def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValue]:
     """A tool as a search tells of it, in this detail."""
     shelf = hub.shelves[tool.server]
     exposed = next((exposed for exposed, own in shelf.names.items() if own == tool.name), tool.name)

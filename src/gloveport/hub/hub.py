@@ -111,7 +111,7 @@ class Shelf:
 
 
 class Hub:
-    """The upstream servers of one configuration. Made by ``opened``."""
+    """The upstream servers of one configuration. Made by ``open_hub``."""
 
     def __init__(self, shelves: Mapping[str, Shelf], pins: Pins, record: Record, clean: Clean) -> None:
         """Args:
@@ -327,7 +327,7 @@ class Hub:
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_hub(
     servers: Mapping[str, Server],
     *,
     pins: Pins,

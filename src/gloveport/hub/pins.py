@@ -41,7 +41,7 @@ class Offer(Value):
     """As they were accepted. They stay so, for the case that they come back."""
 
 
-class Record(Value):
+class PinRecord(Value):
     """What a file holds."""
 
     server: str
@@ -89,7 +89,7 @@ class Pins:
         """
         with self._lock_directory():
             if self._read(server) is None:
-                self._write(Record(server=server, identity=identity, accepted=_by_name(offered)))
+                self._write(PinRecord(server=server, identity=identity, accepted=_by_name(offered)))
 
     def hold(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
         """Keep what a server offers, for a person to look at.
@@ -98,11 +98,11 @@ class Pins:
             ConfigError: The file can't be relied on, or not be written.
         """
         with self._lock_directory():
-            record = self._read(server) or Record(server=server, identity=identity, accepted=())
+            record = self._read(server) or PinRecord(server=server, identity=identity, accepted=())
             update = {"offered_identity": identity, "offered": _by_name(offered)}
             self._write(record.model_copy(update=update))
 
-    def held(self, server: str) -> Offer | None:
+    def held_offer(self, server: str) -> Offer | None:
         """What a server has offered and a person has not accepted yet; None when that is nothing.
 
         Raises:
@@ -118,7 +118,7 @@ class Pins:
 
         Args:
             server: Whose they are.
-            shown: What the person was shown: ``held``.
+            shown: What the person was shown: ``held_offer``.
             names: Which of the new and changed ones are accepted; None is all. Then those that are gone are forgotten.
 
         Raises:
@@ -131,7 +131,7 @@ class Pins:
                 raise ConfigError(f"nothing of the server {server!a} is held back", hint="there is nothing to accept")
             self._write(_accepting(record, record.offered, shown, names))
 
-    def _read(self, server: str) -> Record | None:
+    def _read(self, server: str) -> PinRecord | None:
         path = self.path(server)
         try:
             with (
@@ -145,14 +145,14 @@ class Pins:
         except OSError as error:
             raise ConfigError(f"{str(path)!a} can't be read: {error.strerror}", hint=_HINT) from error
         try:
-            record = Record.model_validate(json.loads(content))
+            record = PinRecord.model_validate(json.loads(content))
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{str(path)!a} is damaged", hint=_HINT) from error
         if record.server != server:
             raise ConfigError(f"{str(path)!a} is the file of another server", hint=_HINT)
         return record
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: PinRecord) -> None:
         """Write the file of a server. The directory is locked."""
         content = json.dumps(record.model_dump(mode="json"), sort_keys=True).encode()
         if len(content) > _MOST_BYTES:
@@ -186,7 +186,9 @@ def compare(accepted: Sequence[Definition], offered: Sequence[Definition]) -> Of
     )
 
 
-def _accepting(record: Record, offered: tuple[Definition, ...], shown: Offer, names: Collection[str] | None) -> Record:
+def _accepting(
+    record: PinRecord, offered: tuple[Definition, ...], shown: Offer, names: Collection[str] | None
+) -> PinRecord:
     """The record with these tools accepted."""
     before = record.accepted_from(record.offered_identity)
     now = compare(before, offered)
@@ -205,7 +207,7 @@ def _accepting(record: Record, offered: tuple[Definition, ...], shown: Offer, na
     kept = {tool.name: tool for tool in (now.known if names is None else before)}
     accepted = _by_name([*(kept | wanted).values()])
     rest = compare(accepted, offered)
-    return Record(
+    return PinRecord(
         server=record.server,
         identity=record.offered_identity,
         accepted=accepted,

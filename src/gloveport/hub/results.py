@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
 from gloveport.limits.values import has_many_values
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 
 MOST_DEPTH: Final = 100
@@ -47,8 +47,8 @@ def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callab
     if result.structured_content is not None and not result.content and not _is_json(result.structured_content):
         raise UpstreamError(
             "bad_answer",
-            f"The tool {shown(definition.name)} has answered with structured content that is no JSON, for there is NaN "
-            f"or infinity in it, or that nests more than {MOST_DEPTH} levels, and with nothing else.",
+            f"The tool {quote_sent(definition.name)} has answered with structured content that is no JSON, "
+            f"for there is NaN or infinity in it, or that nests more than {MOST_DEPTH} levels, and with nothing else.",
             hint="The call may have had an effect.",
         )
     kind, value = _value(result, wrapped_schema(definition.output_schema) is not None, scrub)

@@ -50,7 +50,7 @@ class WorkspacePolicy(Value):
     names, what looks like a secret is left out, and what the sandbox sets or makes programs run something."""
 
 
-class Need(Value):
+class GateHit(Value):
     """One gate that a command or a write comes to, and why."""
 
     gate: Gate
@@ -82,11 +82,11 @@ class RunCommand(Value):
     """Digest of them and their values; empty where there are none."""
     hosts: tuple[str, ...] = ()
     """Hosts that it names, sorted."""
-    needs: tuple[Need, ...] = ()
+    needs: tuple[GateHit, ...] = ()
     """In the order of ``GATES``."""
 
 
-class Change(Value):
+class PathChange(Value):
     """What a write does with one path."""
 
     operation: Operation
@@ -98,9 +98,9 @@ class WriteFiles(Value):
     """Action: change files of the workspace, all or none."""
 
     kind: Literal["write"] = "write"
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     bytes: int = 0
     """Of the patch, or of the changes as JSON."""
     sha256: str = ""
     """Digest of that; empty where a change is only taken back."""
-    needs: tuple[Need, ...] = ()
+    needs: tuple[GateHit, ...] = ()

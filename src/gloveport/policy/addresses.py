@@ -77,7 +77,7 @@ def is_private(address: Address) -> bool:
 
     More than the opposite of public: an address that holds a public one (NAT64, 6to4) is neither.
     """
-    return any(unmapped(address) in network for network in _PRIVATE)
+    return any(unmap_address(address) in network for network in _PRIVATE)
 
 
 def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
@@ -85,15 +85,17 @@ def may_dial(address: Address, networks: Iterable[Network], addresses: Iterable[
 
     A mapped IPv4 address is the IPv4 address here, because the kernel dials that.
     """
-    return is_global(unmapped(address)) or is_named(address, networks, addresses)
+    return is_global(unmap_address(address)) or is_named(address, networks, addresses)
 
 
 def is_named(address: Address, networks: Iterable[Network], addresses: Iterable[Address]) -> bool:
     """Tell whether the operator named an address, or a network that it is in."""
-    dialled = unmapped(address)
-    return any(dialled == unmapped(named) for named in addresses) or any(dialled in network for network in networks)
+    dialled = unmap_address(address)
+    return any(dialled == unmap_address(named) for named in addresses) or any(
+        dialled in network for network in networks
+    )
 
 
-def unmapped(address: Address) -> Address:
+def unmap_address(address: Address) -> Address:
     """The address that the kernel dials: of a mapped one the IPv4 address."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

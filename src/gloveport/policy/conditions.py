@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from gloveport.model.hub import CallTool, Condition
 from gloveport.policy.addresses import is_global
 from gloveport.policy.hosts import canonical_host, is_address
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import is_visible
 
 
@@ -58,7 +58,7 @@ _FOLDED = re.compile(r"[./\\~%\u2044\u2215\u29f8\u29f9\u2216\u3002]")
 _URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\x00-\x20\x7f\\]*)?")
 
 
-def met(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met = Met.PERHAPS) -> Met:
+def weigh_conditions(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met = Met.PERHAPS) -> Met:
     """Tell whether all conditions on the arguments of a call are met. Without any, they are.
 
     Args:
@@ -68,12 +68,12 @@ def met(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met =
     """
     arguments = dict(action.arguments)
     is_public = partial(_is_public, action.addresses, unknown)
-    return min((_met(path, one, arguments, is_public) for path, one in conditions.items()), default=Met.YES)
+    return min((_weigh_condition(path, one, arguments, is_public) for path, one in conditions.items()), default=Met.YES)
 
 
 def hosts_of(path: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
     """The canonical host names in the URLs of an argument. An address is no name."""
-    found = _few(_found(path, dict(arguments)))
+    found = _few(_find_values(path, dict(arguments)))
     for value in found or ():
         for element in _elements(value):
             host = _host(element) if isinstance(element, str) else None
@@ -91,12 +91,12 @@ def in_words(condition: Condition) -> str:
         "beneath": condition.beneath or None,
         "a URL that is": condition.url or None,
     }
-    return " and ".join(f"{words} {shown(str(value))}" for words, value in said.items() if value is not None)
+    return " and ".join(f"{words} {quote_sent(str(value))}" for words, value in said.items() if value is not None)
 
 
-def _met(path: str, condition: Condition, arguments: JsonValue, is_public: Callable[[str], Met]) -> Met:
+def _weigh_condition(path: str, condition: Condition, arguments: JsonValue, is_public: Callable[[str], Met]) -> Met:
     tests = list(_tests(condition, is_public))
-    found = _few(_found(path, arguments))
+    found = _few(_find_values(path, arguments))
     if found is None:
         return Met.PERHAPS
     return _of_all(min((test(value) for test in tests), default=Met.PERHAPS) for value in found)
@@ -133,17 +133,17 @@ def _of_all(outcomes: Iterable[Met]) -> Met:
     return different.pop() if len(different) == 1 else Met.PERHAPS
 
 
-def _found(path: str, value: JsonValue) -> Iterator[object]:
+def _find_values(path: str, value: JsonValue) -> Iterator[object]:
     """What stands at a path. A name may have dots in it, so all readings count; in a list, so does each element."""
     if not path:
         yield value
     elif isinstance(value, list):
         for element in value:
-            yield from _found(path, element)
+            yield from _find_values(path, element)
     elif isinstance(value, dict):
         names = [name for name in _first_names(path) if name in value]
         for name in names:
-            yield from _found(path[len(name) + 1 :], value[name])
+            yield from _find_values(path[len(name) + 1 :], value[name])
         if not names:
             yield None
     else:

@@ -10,18 +10,18 @@ from typing import Final
 from pydantic import JsonValue
 
 from gloveport.model import Allow, Ask, Decision, Deny
-from gloveport.model.workspace import Change, Need, RunCommand, WorkspacePolicy, WriteFiles
+from gloveport.model.workspace import GateHit, PathChange, RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.modes import stance
 from gloveport.policy.shell_text.gates import make_need, order_needs
 from gloveport.policy.shell_text.rulebook import rulebook
 from gloveport.policy.shell_text.rules import has_match
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.untrusted_text import printable
 
 _MOST_SHOWN: Final = 2000
 
 
-def write_action(changes: Iterable[Change], ignored: AbstractSet[str]) -> WriteFiles:
+def write_action(changes: Iterable[PathChange], ignored: AbstractSet[str]) -> WriteFiles:
     """Make changes an action. ``ignored``: those of their paths that git ignores."""
     every = tuple(changes)
     return WriteFiles(changes=every, needs=order_needs(_write_needs(every, ignored)))
@@ -29,16 +29,16 @@ def write_action(changes: Iterable[Change], ignored: AbstractSet[str]) -> WriteF
 
 def decide_command(policy: WorkspacePolicy, action: RunCommand) -> Decision:
     """Decide a command."""
-    return _decide(policy, action.needs, f"Run {shown(action.command)}?")
+    return _decide(policy, action.needs, f"Run {quote_sent(action.command)}?")
 
 
 def decide_write(policy: WorkspacePolicy, action: WriteFiles) -> Decision:
     """Decide a write."""
-    paths = listed(shown(change.path) for change in action.changes)
+    paths = join_listed(quote_sent(change.path) for change in action.changes)
     return _decide(policy, action.needs, f"Write {paths}?")
 
 
-def open_needs(policy: WorkspacePolicy, needs: Iterable[Need]) -> tuple[Need, ...]:
+def open_needs(policy: WorkspacePolicy, needs: Iterable[GateHit]) -> tuple[GateHit, ...]:
     """Those at whose gates it does not simply pass."""
     return tuple(need for need in needs if stance(policy, need.gate) != "allow")
 
@@ -59,7 +59,7 @@ def permission_details(policy: WorkspacePolicy, action: RunCommand | WriteFiles)
     }
 
 
-def _decide(policy: WorkspacePolicy, needs: tuple[Need, ...], question: str) -> Decision:
+def _decide(policy: WorkspacePolicy, needs: tuple[GateHit, ...], question: str) -> Decision:
     waiting = open_needs(policy, needs)
     denied = [need for need in waiting if stance(policy, need.gate) == "deny"]
     if denied:
@@ -69,18 +69,18 @@ def _decide(policy: WorkspacePolicy, needs: tuple[Need, ...], question: str) -> 
             hint=f"{' '.join(dict.fromkeys(need.instead for need in denied))} {FINAL}",
         )
     if waiting:
-        gates = listed(dict.fromkeys(need.gate for need in waiting))
+        gates = join_listed(dict.fromkeys(need.gate for need in waiting))
         return Ask(rule=f"workspace gates: {gates}", question=f"{question} {' '.join(need.why for need in waiting)}")
     return Allow(rule=f"workspace mode: {policy.mode}")
 
 
-def _write_needs(changes: Iterable[Change], ignored: AbstractSet[str]) -> Iterator[Need]:
+def _write_needs(changes: Iterable[PathChange], ignored: AbstractSet[str]) -> Iterator[GateHit]:
     book = rulebook()
     for change in changes:
         *directories, name = change.path.split("/")
         if change.path in ignored:
-            why = f"Git ignores {shown(change.path)}: a change of it is seen by nobody, and in no commit."
+            why = f"Git ignores {quote_sent(change.path)}: a change of it is seen by nobody, and in no commit."
             yield make_need("write_generated_or_ignored", change.path, why, "Change a file that git knows.")
         elif has_match(book.generated, name) or any(has_match(book.generated_trees, each) for each in directories):
-            why = f"{shown(change.path)} is made by a tool, which overwrites it."
+            why = f"{quote_sent(change.path)} is made by a tool, which overwrites it."
             yield make_need("write_generated_or_ignored", change.path, why, "Change its source, and run the tool.")

@@ -8,7 +8,7 @@ from gloveport.model.egress import Api, Egress, Rule
 from gloveport.model.hub import Sampling, Toolbox
 from gloveport.policy.hosts import find, parse_pattern
 from gloveport.policy.tools import tools_meant
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 _NO_TOOLS = Toolbox()
 _NO_SAMPLING = Sampling()
@@ -32,7 +32,7 @@ def grant_for(
         languages=policy.languages,
         mounts=policy.mounts,
         unix_sockets=policy.unix_sockets,
-        limits=_narrowed(policy, request.limits),
+        limits=_narrow_limits(policy, request.limits),
         egress=reachable(egress, request.apis),
         toolbox=_tools(toolbox, request.tools),
         sampling=sampling,
@@ -52,8 +52,8 @@ def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
         return egress if len(active) == len(egress.apis) else egress.model_copy(update={"apis": active})
     for name in asked:
         if name not in active:
-            known = f"There are: {listed(sorted(active))}." if active else "There are none."
-            raise Denied("unknown_api", f"There is no API {shown(name)}.", hint=f"{known} {FINAL}")
+            known = f"There are: {join_listed(sorted(active))}." if active else "There are none."
+            raise Denied("unknown_api", f"There is no API {quote_sent(name)}.", hint=f"{known} {FINAL}")
     reach = egress.model_copy(update={"apis": {name: active[name] for name in asked}, "yolo": False})
     left_out = {name: api for name, api in active.items() if name not in reach.apis}
     return reach.model_copy(update={"apis": {**reach.apis, **_shut(reach, left_out)}})
@@ -79,10 +79,10 @@ def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
     for pattern in asked:
         meant = {server: [*tools_meant(pattern, server)] for server in toolbox.servers}
         if not any(meant.values()):
-            known = f"There are: {listed(sorted(toolbox.servers))}." if toolbox.servers else "There are none."
+            known = f"There are: {join_listed(sorted(toolbox.servers))}." if toolbox.servers else "There are none."
             raise Denied(
                 "unknown_tool",
-                f"No server that programs may use has a tool {shown(pattern)}.",
+                f"No server that programs may use has a tool {quote_sent(pattern)}.",
                 hint=f"Write server/tool, with * for any characters. Servers: {known} {FINAL}",
             )
         for server, tools in meant.items():
@@ -95,7 +95,7 @@ def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
     )
 
 
-def _narrowed(policy: Policy, asked: Narrowing) -> Limits:
+def _narrow_limits(policy: Policy, asked: Narrowing) -> Limits:
     """Lower the policy's ceilings to what was asked; a limit that nobody named keeps its ceiling or default."""
     ceiling = policy.limits
     wanted = {"wall_seconds": policy.default_wall_seconds}

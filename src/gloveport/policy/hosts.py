@@ -29,7 +29,7 @@ DEFAULT_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
 """Of schemes that have one."""
 
 
-class Place(NamedTuple):
+class Authority(NamedTuple):
     """Where something is. ``host`` is canonical; in a pattern it may begin with ``*.``."""
 
     scheme: PlaceScheme
@@ -113,7 +113,7 @@ def is_canonical(host: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def parse_pattern(text: str) -> Place:
+def parse_pattern(text: str) -> Authority:
     """Read one of an API's ``hosts``: ``host``, ``host:port``, or either behind a scheme.
 
     Raises:
@@ -128,7 +128,7 @@ def parse_pattern(text: str) -> Place:
     match = _HOST_AND_PORT.fullmatch(rest)
     if match is None:
         raise ValueError(f"{text!r} is no host:port; an IPv6 address stands in brackets.")
-    return Place(scheme, _pattern_host(scheme, match["host"]), _pattern_port(text, scheme, match["port"]))
+    return Authority(scheme, _pattern_host(scheme, match["host"]), _pattern_port(text, scheme, match["port"]))
 
 
 def _pattern_host(scheme: str, text: str) -> str:
@@ -154,8 +154,8 @@ def _pattern_port(text: str, scheme: str, digits: str | None) -> int:
 
 
 class _Index(NamedTuple):
-    owners: dict[Place, tuple[str, Api]]
-    places: dict[str, list[Place]]
+    owners: dict[Authority, tuple[str, Api]]
+    places: dict[str, list[Authority]]
     """By host or wildcard."""
 
 
@@ -184,7 +184,7 @@ def _index(same: _Same) -> _Index:
     return index
 
 
-def _claims(egress: Egress) -> Iterator[tuple[str, Api, Place]]:
+def _claims(egress: Egress) -> Iterator[tuple[str, Api, Authority]]:
     """What each active API says is its own, in the order of names."""
     for name, api in sorted(egress.apis.items()):
         if api.active:
@@ -206,17 +206,17 @@ def find(egress: Egress, scheme: PlaceScheme, host: str, port: int) -> tuple[str
     ``host`` is canonical. The patterns are read once for each ``Egress``, not once for each request.
     """
     owners = _index(_Same(egress)).owners
-    found = (owners.get(Place(scheme, spelling, port)) for spelling in _spellings(host))
+    found = (owners.get(Authority(scheme, spelling, port)) for spelling in _spellings(host))
     return next(filter(None, found), None)
 
 
-def places_of(egress: Egress, host: str) -> tuple[Place, ...]:
+def places_of(egress: Egress, host: str) -> tuple[Authority, ...]:
     """List where else a host is granted: as active APIs name it, under any scheme and port."""
     places = _index(_Same(egress)).places
     return tuple(sorted(place for spelling in _spellings(host) for place in places.get(spelling, ())))
 
 
-def exact_places(egress: Egress) -> tuple[Place, ...]:
+def exact_places(egress: Egress) -> tuple[Authority, ...]:
     """List the places that active APIs name by a whole name: those that can resolve to something inside a sandbox."""
     owners = _index(_Same(egress)).owners
     return tuple(sorted(place for place in owners if not (place.host.startswith("*.") or is_address(place.host))))

@@ -51,11 +51,11 @@ def matches(pattern: str, path: str) -> bool:
     ``*`` stands for anything within a segment, and for one character at least where it is the whole of it; ``**`` for
     anything. The time is linear in the length of the path, whatever both are.
     """
-    return _compiled(pattern).fullmatch(_decoded(path)) is not None
+    return _compile_pattern(pattern).fullmatch(_decode_path(path)) is not None
 
 
 @lru_cache(maxsize=8)  # of one request all rules ask; paths may be long, so few are kept
-def _decoded(text: str) -> str:
+def _decode_path(text: str) -> str:
     return _ESCAPE.sub(_decode, text) if "%" in text else text
 
 
@@ -67,7 +67,7 @@ def _decode(escape: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """Make an expression that never tries a place twice.
 
     Between two ``**`` stands a chunk, between two ``*`` of a chunk a piece. Where a piece is found first in a segment
@@ -83,12 +83,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
             case "some":
                 chunks[-1].append(_SOME)
             case _:
-                chunks[-1][-1] += re.escape(_decoded(quote(token[0], safe=_PRINTABLE)))
+                chunks[-1][-1] += re.escape(_decode_path(quote(token[0], safe=_PRINTABLE)))
     *others, last = [("" if number == 0 else _SEGMENTS, pieces) for number, pieces in enumerate(chunks)]
-    held = [f"(?>{search}{_held(pieces)})" for search, pieces in others]
+    held = [f"(?>{search}{_join_atomically(pieces)})" for search, pieces in others]
     search, pieces = last
-    return re.compile("".join(held) + search + _held(pieces[:-1]) + pieces[-1], re.DOTALL)
+    return re.compile("".join(held) + search + _join_atomically(pieces[:-1]) + pieces[-1], re.DOTALL)
 
 
-def _held(pieces: list[str]) -> str:
+def _join_atomically(pieces: list[str]) -> str:
     return "".join(f"(?>{piece})" for piece in pieces)

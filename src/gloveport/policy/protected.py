@@ -17,11 +17,11 @@ from gloveport.untrusted_text import UNSEEN
 Kind: TypeAlias = Literal["git", "file", "directory"]
 
 
-def _named(*groups: tuple[str, str]) -> dict[str, str]:
+def _list_names(*groups: tuple[str, str]) -> dict[str, str]:
     return {name: why for why, names in groups for name in names.split()}
 
 
-FILES: Final[Mapping[str, str]] = _named(
+FILES: Final[Mapping[str, str]] = _list_names(
     (
         "a shell reads it",
         ".bash_aliases .bash_login .bash_logout .bash_profile .bashrc .cshrc .kshrc .login .logout .mkshrc .profile",
@@ -45,7 +45,7 @@ FILES: Final[Mapping[str, str]] = _named(
 )
 """Names of files, wherever they lie, and why. A directory of such a name is one like any other."""
 
-DIRECTORIES: Final[Mapping[str, str]] = _named(
+DIRECTORIES: Final[Mapping[str, str]] = _list_names(
     ("it says what an editor runs", ".devcontainer .emacs.d .fleet .helix .idea .vim .vscode .zed"),
     (
         "it says what an agent runs",
@@ -57,7 +57,7 @@ DIRECTORIES: Final[Mapping[str, str]] = _named(
 )
 """Names of directories all of which is protected, wherever they lie, and why."""
 
-BELOW: Final[Mapping[str, str]] = _named(
+BELOW: Final[Mapping[str, str]] = _list_names(
     ("git reads it", ".config/git"),
     ("a shell reads it", ".config/fish"),
     ("an editor reads it", ".config/nvim"),
@@ -87,14 +87,14 @@ def kind_of(name: str, above: str = "") -> Kind | None:
         name: Its last part.
         above: The name of the directory that it lies in.
     """
-    last = name.lower() if name.isascii() else folded(name)
+    last = name.lower() if name.isascii() else fold_name(name)
     found = _KINDS.get(last)
-    if found is None and above and (first := folded(above)) in _ABOVE:
+    if found is None and above and (first := fold_name(above)) in _ABOVE:
         return _KINDS.get(f"{first}/{last}")
     return found
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """What names have in common that some file system takes for one: without case, compatibility and unseen letters."""
     if name.isascii():
         return name.lower()

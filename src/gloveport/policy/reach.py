@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Postgres, Rule
-from gloveport.policy.hosts import Place, find, is_address, is_canonical, places_of
+from gloveport.policy.hosts import Authority, find, is_address, is_canonical, places_of
 from gloveport.policy.paths import ambiguous, matches
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 # Tokens are case-sensitive, but a server that takes "delete" for DELETE would let it past a rule about DELETE.
 _METHOD = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
@@ -49,7 +49,7 @@ def decide_connect(egress: Egress, action: Connect) -> Decision:
         return _by_databases(*found, action)
     granted = places_of(egress, action.host)
     if granted:
-        return _not_there(Place(action.scheme, action.host, action.port), granted)
+        return _not_there(Authority(action.scheme, action.host, action.port), granted)
     return _unknown_host(egress, action.host)
 
 
@@ -60,8 +60,8 @@ def _by_databases(name: str, api: Api, action: Connect) -> Decision:
         return Allow(rule=f"api.{name}")
     return Deny(
         code="database_not_granted",
-        reason=f"API {name!r} grants no database {shown(action.database)}.",
-        hint=f"Granted is: {listed(granted)}. {FINAL}",
+        reason=f"API {name!r} grants no database {quote_sent(action.database)}.",
+        hint=f"Granted is: {join_listed(granted)}. {FINAL}",
     )
 
 
@@ -69,13 +69,14 @@ def _by_rules(name: str, api: Api, action: Fetch) -> Decision:
     if _METHOD.fullmatch(action.method) is None:
         return Deny(
             code="method_or_path_not_allowed",
-            reason=f"{shown(action.method)} is no method: methods are upper case.",
+            reason=f"{quote_sent(action.method)} is no method: methods are upper case.",
             hint="Write the method in upper case, for example PATCH.",
         )
     if any(rule.paths for rule in api.rules) and ambiguous(action.path):
         return Deny(
             code="ambiguous_path",
-            reason=f"Servers may read the path {shown(action.path)} in two ways; API {name!r} has rules about paths.",
+            reason=f"Servers may read the path {quote_sent(action.path)} in two ways; "
+            f"API {name!r} has rules about paths.",
             hint="Send a path without `.` and `..` segments, `//`, `;`, backslashes, encoded separators or control "
             f"characters, and with valid escapes. {FINAL}",
         )
@@ -104,7 +105,9 @@ def _as_said(api: Api, rule: Rule, name: str, action: Fetch) -> Decision:
 
 
 def _not_allowed(reason: str, api: Api) -> Deny:
-    allowed = listed(_allowed(rule, api.rules[:n]) for n, rule in enumerate(api.rules) if rule.action != "deny")
+    allowed = join_listed(
+        _describe_allowed(rule, api.rules[:n]) for n, rule in enumerate(api.rules) if rule.action != "deny"
+    )
     return Deny(
         code="method_or_path_not_allowed",
         reason=reason,
@@ -112,16 +115,18 @@ def _not_allowed(reason: str, api: Api) -> Deny:
     )
 
 
-def _allowed(rule: Rule, before: Sequence[Rule]) -> str:
+def _describe_allowed(rule: Rule, before: Sequence[Rule]) -> str:
     """Say what a rule lets through, without what those before it deny of that."""
-    denied = " and ".join(_denied(other) for other in before if other.action == "deny" and _may_meet(rule, other))
+    denied = " and ".join(
+        _describe_denied(other) for other in before if other.action == "deny" and _may_meet(rule, other)
+    )
     # What is allowed is worth more than a long list of exceptions, for which there would be no room.
     exceptions = denied if len(denied) <= _EXCEPTIONS else "what is denied before"
     wide = f"{'|'.join(rule.methods) or 'any method'} {'|'.join(rule.paths) or 'any path'}"
     return f"{wide} except {exceptions}" if exceptions else wide
 
 
-def _denied(rule: Rule) -> str:
+def _describe_denied(rule: Rule) -> str:
     return " ".join(filter(None, ("|".join(rule.methods), "|".join(rule.paths)))) or "everything"
 
 
@@ -138,34 +143,34 @@ def _begins_alike(one: str, other: str) -> bool:
     return first.startswith(second) or second.startswith(first)
 
 
-def _not_there(asked: Place, granted: Sequence[Place]) -> Deny:
+def _not_there(asked: Authority, granted: Sequence[Authority]) -> Deny:
     """The host is granted, but not so. Even ``yolo`` does not help: the operator has said how it is reached."""
     schemes = {place.scheme for place in granted}
     plain = asked.scheme == "http" and "http" not in schemes and "https" in schemes
     return Deny(
         code="plain_http_not_granted" if plain else "port_not_granted",
         reason=f"{asked.scheme} to {asked.host} on port {asked.port} is not granted.",
-        hint=f"Granted is: {listed(str(place) for place in granted)}. {FINAL}",
+        hint=f"Granted is: {join_listed(str(place) for place in granted)}. {FINAL}",
     )
 
 
 def _unknown_host(egress: Egress, host: str) -> Deny:
     return Deny(
         code="host_not_granted",
-        reason=f"No API that this program may use names the host {shown(host)}.",
+        reason=f"No API that this program may use names the host {quote_sent(host)}.",
         hint=f"{_reachable(egress)} {FINAL}",
     )
 
 
 def _reachable(egress: Egress) -> str:
-    apis = listed(f"{name} ({', '.join(api.hosts)})" for name, api in sorted(egress.apis.items()) if api.active)
+    apis = join_listed(f"{name} ({', '.join(api.hosts)})" for name, api in sorted(egress.apis.items()) if api.active)
     public = "Any public host name is open to https on port 443 and http on port 80." if egress.yolo else ""
     return " ".join(filter(None, (f"Reachable: {apis}." if apis else "", public))) or "Nothing can be reached."
 
 
 def _request(action: Fetch) -> str:
-    return f"{action.method} {shown(action.path)}"
+    return f"{action.method} {quote_sent(action.path)}"
 
 
-def _place(action: Fetch) -> Place:
-    return Place(action.scheme, action.host, action.port)
+def _place(action: Fetch) -> Authority:
+    return Authority(action.scheme, action.host, action.port)

@@ -2,7 +2,7 @@
 
 from gloveport.model import Allow, Decision, Deny
 from gloveport.model.hub import Sample, Sampling
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 
 def decide_sample(sampling: Sampling, action: Sample) -> Decision:
@@ -14,10 +14,10 @@ def decide_sample(sampling: Sampling, action: Sample) -> Decision:
             hint=f"Return what is to be judged, and judge it yourself. {FINAL}",
         )
     if action.model not in {"", sampling.model, *sampling.models}:
-        known = listed(sorted({sampling.model, *sampling.models} - {""}))
+        known = join_listed(sorted({sampling.model, *sampling.models} - {""}))
         return Deny(
             code="model_not_allowed",
-            reason=f"Programs may not name the model {shown(action.model)}.",
+            reason=f"Programs may not name the model {quote_sent(action.model)}.",
             hint=f"Name none{f', or one of these: {known}' if known else ''}. {FINAL}",
         )
     if action.max_tokens > sampling.tokens:

@@ -18,7 +18,7 @@ from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
-from gloveport.model.workspace import Change, Gate, RunCommand, WriteFiles
+from gloveport.model.workspace import Gate, PathChange, RunCommand, WriteFiles
 from gloveport.policy.hosts import DEFAULT_PORTS
 from gloveport.policy.paths import ambiguous
 from gloveport.policy.wildcards import matches
@@ -112,7 +112,7 @@ def _how(action: RunCommand) -> Iterator[str]:
         yield "stdin+"
 
 
-def _changes(changes: Iterable[Change]) -> str:
+def _changes(changes: Iterable[PathChange]) -> str:
     """What is done with which path. A comma of a path is escaped: none hides a change, or makes up one."""
     every = ",".join(f"{change.operation}:{_plain(change.path).replace(',', '%2C')}" for change in changes)
     return every if len(every) <= _LONGEST else _digest(every)

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.hub import CallTool, Server, ServerPolicy, Toolbox, ToolRule
-from gloveport.policy.conditions import Met, hosts_of, in_words, met
+from gloveport.policy.conditions import Met, hosts_of, in_words, weigh_conditions
 from gloveport.policy.wildcards import matches
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 MOST_HOSTS = 32
 """Hosts of one call that are looked up."""
@@ -40,14 +40,14 @@ def decide_call(toolbox: Toolbox, action: CallTool) -> Decision:
     if policy is None:
         return Deny(
             code="tool_not_granted",
-            reason=f"There is no server {shown(action.server)} that this program may use.",
+            reason=f"There is no server {quote_sent(action.server)} that this program may use.",
             hint=f"{servers_in_words(toolbox)} {FINAL}",
         )
     if not _is_asked_for(policy, action.tool):
         return Deny(
             code="tool_not_granted",
-            reason=f"The request did not ask for {shown(action.tool)} of the server {action.server!r}.",
-            hint=f"It asked for: {listed(policy.only or ())}. Name the tool in the request.",
+            reason=f"The request did not ask for {quote_sent(action.tool)} of the server {action.server!r}.",
+            hint=f"It asked for: {join_listed(policy.only or ())}. Name the tool in the request.",
         )
     return _by_rules(policy, action)
 
@@ -79,10 +79,13 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
     policy = toolbox.servers.get(action.server)
     if policy is None or not _is_asked_for(policy, action.tool):
         return frozenset()
-    named = _named(policy, action)
+    named = _rules_for(policy, action)
     unknown = _unknown(named, action)
     for rule in named if unknown else ():
-        surely, at_best = met(rule.arguments, action), met(rule.arguments, action, unknown=Met.YES)
+        surely, at_best = (
+            weigh_conditions(rule.arguments, action),
+            weigh_conditions(rule.arguments, action, unknown=Met.YES),
+        )
         match rule.action, surely, at_best:
             case "allow", Met.NO | Met.PERHAPS, Met.YES:
                 return _unknown([rule], action)
@@ -96,7 +99,7 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
 def hosts_to_confirm(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
     """The hosts that a person was asked about as if they were public: decide again when they have been looked up."""
     policy = toolbox.servers.get(action.server, ServerPolicy())
-    hosts = _unknown(_named(policy, action), action)
+    hosts = _unknown(_rules_for(policy, action), action)
     return hosts if hosts and isinstance(decide_call(toolbox, action), Ask) else frozenset()
 
 
@@ -132,17 +135,17 @@ def _is_spelled(pattern: str, name: str) -> bool:
 def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
     doubtful: Ask | None = None
     is_harmless = action.read_only
-    when_asked = Met.YES if _unknown(_named(policy, action), action) else Met.PERHAPS
+    when_asked = Met.YES if _unknown(_rules_for(policy, action), action) else Met.PERHAPS
     for number, rule in enumerate(policy.rules):
         if not _names(rule, action.tool, read_only=action.read_only, destructive=action.destructive):
             continue
         is_harmless &= rule.action == "deny"
         to_be_asked = rule.action == "ask" or (rule.action == "allow" and doubtful is not None)
-        speaks = met(rule.arguments, action, unknown=when_asked if to_be_asked else Met.PERHAPS)
+        speaks = weigh_conditions(rule.arguments, action, unknown=when_asked if to_be_asked else Met.PERHAPS)
         name = f"servers.{action.server}.rules[{number}]"
         match rule.action, speaks:
             case "deny", Met.YES | Met.PERHAPS:
-                return _denied(policy, rule, name, action)
+                return _deny(policy, rule, name, action)
             case "ask", Met.YES:
                 return _ask(name, action)
             case "ask", Met.PERHAPS:
@@ -156,7 +159,7 @@ def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
     return doubtful or _ask(f"servers.{action.server}: no rule", action)
 
 
-def _named(policy: ServerPolicy, action: CallTool) -> list[ToolRule]:
+def _rules_for(policy: ServerPolicy, action: CallTool) -> list[ToolRule]:
     """The rules that name the tool of a call, whatever its arguments are."""
     facts = {"read_only": action.read_only, "destructive": action.destructive}
     return [rule for rule in policy.rules if _names(rule, action.tool, **facts)]
@@ -188,21 +191,22 @@ def _ask(rule: str, action: CallTool) -> Ask:
     else:
         nature = "The server says that it changes something, and destroys nothing."
     return Ask(
-        rule=rule, question=f"May a program call {shown(action.tool)} of the server {shown(action.server)}? {nature}"
+        rule=rule,
+        question=f"May a program call {quote_sent(action.tool)} of the server {quote_sent(action.server)}? {nature}",
     )
 
 
-def _denied(policy: ServerPolicy, rule: ToolRule, name: str, action: CallTool) -> Deny:
+def _deny(policy: ServerPolicy, rule: ToolRule, name: str, action: CallTool) -> Deny:
     arguments = " with these arguments" if rule.arguments else ""
-    allowed = listed(_described(other) for other in policy.rules if other.action != "deny")
+    allowed = join_listed(_describe_rule(other) for other in policy.rules if other.action != "deny")
     return Deny(
         code="tool_not_allowed",
-        reason=f"Rule {name} forbids {shown(action.tool)}{arguments}.",
+        reason=f"Rule {name} forbids {quote_sent(action.tool)}{arguments}.",
         hint=" ".join(
             filter(
                 None,
                 (
-                    f"It forbids: {listed([_described(rule)])}." if rule.arguments else "",
+                    f"It forbids: {join_listed([_describe_rule(rule)])}." if rule.arguments else "",
                     f"Allowed may be what it leaves of: {allowed}." if allowed else "",
                     FINAL,
                 ),
@@ -211,14 +215,14 @@ def _denied(policy: ServerPolicy, rule: ToolRule, name: str, action: CallTool) -
     )
 
 
-def _described(rule: ToolRule) -> str:
+def _describe_rule(rule: ToolRule) -> str:
     tools = "|".join(rule.tools) or "any tool"
-    arguments = " and ".join(f"{shown(path)} {in_words(condition)}" for path, condition in rule.arguments.items())
+    arguments = " and ".join(f"{quote_sent(path)} {in_words(condition)}" for path, condition in rule.arguments.items())
     return f"{tools} with {arguments}" if arguments else tools
 
 
 def servers_in_words(toolbox: Toolbox) -> str:
     """Say which servers a program may use."""
     if toolbox.servers:
-        return f"It may use: {listed(sorted(toolbox.servers))}."
+        return f"It may use: {join_listed(sorted(toolbox.servers))}."
     return "It may use none: the owner has connected none, or `tools` of the request leaves none."

@@ -9,12 +9,12 @@ _SHOWN = 128
 _LISTED = 400
 
 
-def shown(text: str) -> str:
+def quote_sent(text: str) -> str:
     """Quote what a program sent, in printable characters, cut off where it is long."""
     return ascii(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
-def listed(items: Iterable[str]) -> str:
+def join_listed(items: Iterable[str]) -> str:
     """Join with commas, and say how many more there are where not all have room."""
     every = list(items)
     room = _LISTED

@@ -9,7 +9,7 @@ from gloveport.errors import Denied
 from gloveport.limits.faults import first_faults
 from gloveport.model import Value
 from gloveport.model.egress import PlainText
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.rpc import Asked
 
 MAX_PROMPT_BYTES: Final = 1 << 20
@@ -38,7 +38,7 @@ class Message(Value):
     content: Annotated[str, Field(min_length=1)]
 
 
-class Question(Value):
+class ModelQuestion(Value):
     """What is asked."""
 
     messages: Annotated[tuple[Message, ...], Field(min_length=1, max_length=_MAX_MESSAGES)]
@@ -71,20 +71,20 @@ class Answer(Value):
         return _STOP_REASONS.get(self.stop_reason, self.stop_reason)
 
 
-def question_of(asked: Asked) -> Question:
+def question_of(asked: Asked) -> ModelQuestion:
     """The question that a program's request holds.
 
     Raises:
         Denied: It has another shape, or is too large.
     """
     try:
-        question = Question.model_validate({name: asked[name] for name in asked.keys() - _OF_THE_FRAME})
+        question = ModelQuestion.model_validate({name: asked[name] for name in asked.keys() - _OF_THE_FRAME})
     except ValidationError as error:
         (fault,) = first_faults(error)
         where = ".".join(str(part) for part in fault["loc"])
         raise Denied(
             "malformed_question",
-            f"A question to a model has a fault at {shown(where)}: {fault['msg']}.",
+            f"A question to a model has a fault at {quote_sent(where)}: {fault['msg']}.",
             hint="Messages have a role, user or assistant, and content, a text; instructions go into system.",
         ) from None
     if question.size > MAX_PROMPT_BYTES:

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import Sampling
-from gloveport.policy.wording import shown
-from gloveport.sampling.model_question import Answer, Question
+from gloveport.policy.wording import quote_sent
+from gloveport.sampling.model_question import Answer, ModelQuestion
 from gloveport.secrets.scrub import Needles, scrub_text
 
 MAX_ANSWER_BYTES: Final = 4 << 20
@@ -53,7 +53,7 @@ class Provider:
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
     clean: Callable[[str], str] = str
 
-    async def ask(self, key: str, question: Question) -> Answer:
+    async def ask(self, key: str, question: ModelQuestion) -> Answer:
         """Ask, and wait for the whole answer.
 
         Args:
@@ -65,12 +65,12 @@ class Provider:
                 ``provider_failed``.
         """
         if key and not _is_private(self.settings.url):
-            raise _failed("has a key, which never leaves without encryption", "write https in sampling.url")
+            raise _failure("has a key, which never leaves without encryption", "write https in sampling.url")
         if not key.isascii():
-            raise _failed("has a key that is not ASCII", "the owner has to check sampling.secret")
+            raise _failure("has a key that is not ASCII", "the owner has to check sampling.secret")
         try:
             with anyio.fail_after(self.settings.timeout_seconds):
-                return await self._asked(key, question)
+                return await self._ask(key, question)
         except TimeoutError:
             raise UpstreamError(
                 "provider_timeout",
@@ -78,34 +78,34 @@ class Provider:
                 hint="Ask for less, with a smaller max_tokens.",
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise _failed(f"can't be asked ({type(error).__name__})", _OWNERS) from None
+            raise _failure(f"can't be asked ({type(error).__name__})", _OWNERS) from None
 
-    async def _asked(self, key: str, question: Question) -> Answer:
+    async def _ask(self, key: str, question: ModelQuestion) -> Answer:
         base, own = self.settings.url.rstrip("/"), Needles.of({_NAME: key}) if key else Needles()
 
         def clean(text: str) -> str:
             return self.clean(scrub_text(own, text))
 
         if self.settings.provider == "anthropic":
-            reply = await self._sent(_messages_url(base), _anthropic_headers(key), _message(question))
+            reply = await self._send(_messages_url(base), _anthropic_headers(key), _message(question))
             return _of_message(_document(reply, clean), question)
         url, headers = f"{base}/chat/completions", _openai_headers(key)
         # The older name of the limit is the one that all compatible servers know; newer models of OpenAI refuse it, and
         # say so before they have begun.
-        reply = await self._sent(url, headers, _completion(question, "max_tokens"))
+        reply = await self._send(url, headers, _completion(question, "max_tokens"))
         if reply.status == 400 and b"max_completion_tokens" in reply.content:
-            reply = await self._sent(url, headers, _completion(question, "max_completion_tokens"))
+            reply = await self._send(url, headers, _completion(question, "max_completion_tokens"))
         return _of_completion(_document(reply, clean), question)
 
-    async def _sent(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> "_Reply":
+    async def _send(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> "_Reply":
         client = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
         async with (
             client,
             client.stream("POST", url, headers=headers, content=pydantic_core.to_json(body)) as response,
         ):
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise _failed("compresses its answer, though it was not asked to", _OWNERS)  # a few bytes, a bomb
-            return _Reply(response.status_code, response.headers, await _bounded(response.aiter_raw()))
+                raise _failure("compresses its answer, though it was not asked to", _OWNERS)  # a few bytes, a bomb
+            return _Reply(response.status_code, response.headers, await _read_bounded(response.aiter_raw()))
 
 
 class _Reply(NamedTuple):
@@ -114,12 +114,12 @@ class _Reply(NamedTuple):
     content: bytes
 
 
-async def _bounded(pieces: AsyncIterator[bytes]) -> bytes:
+async def _read_bounded(pieces: AsyncIterator[bytes]) -> bytes:
     content = bytearray()
     async for piece in pieces:
         content += piece
         if len(content) > MAX_ANSWER_BYTES:
-            raise _failed(f"answers more than {MAX_ANSWER_BYTES} bytes", _OWNERS)
+            raise _failure(f"answers more than {MAX_ANSWER_BYTES} bytes", _OWNERS)
     return bytes(content)
 
 
@@ -137,39 +137,41 @@ def _openai_headers(key: str) -> _Headers:
     return {**_HEADERS, **({b"authorization": b"Bearer " + key.encode()} if key else {})}
 
 
-def _message(question: Question) -> dict[str, JsonValue]:
+def _message(question: ModelQuestion) -> dict[str, JsonValue]:
     messages: list[JsonValue] = [message.model_dump() for message in question.messages]
     system: dict[str, JsonValue] = {"system": question.system} if question.system else {}
     return {"model": question.model, "max_tokens": question.max_tokens, "messages": messages, **system}
 
 
-def _completion(question: Question, limit: str) -> dict[str, JsonValue]:
+def _completion(question: ModelQuestion, limit: str) -> dict[str, JsonValue]:
     messages: list[JsonValue] = [message.model_dump() for message in question.messages]
     if question.system:
         messages.insert(0, {"role": "system", "content": question.system})
     return {"model": question.model, limit: question.max_tokens, "messages": messages}
 
 
-def _of_message(document: Mapping[str, JsonValue], question: Question) -> Answer:
+def _of_message(document: Mapping[str, JsonValue], question: ModelQuestion) -> Answer:
     blocks = document.get("content")
     if not isinstance(blocks, list):
-        raise _failed("answers something other than a message", _OWNERS)
+        raise _failure("answers something other than a message", _OWNERS)
     texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
     text = "".join(text for text in texts if isinstance(text, str))
     return _answer(text, document.get("stop_reason"), document, "output_tokens", question)
 
 
-def _of_completion(document: Mapping[str, JsonValue], question: Question) -> Answer:
+def _of_completion(document: Mapping[str, JsonValue], question: ModelQuestion) -> Answer:
     match document.get("choices"):
         case [{"message": {"content": str(text)}, **choice}, *_]:
             return _answer(text, choice.get("finish_reason"), document, "completion_tokens", question)
         case [{"message": {"content": None}, **choice}, *_]:  # it was cut off, or refused, before it began
             return _answer("", choice.get("finish_reason"), document, "completion_tokens", question)
         case _:
-            raise _failed("answers something other than a completion", _OWNERS)
+            raise _failure("answers something other than a completion", _OWNERS)
 
 
-def _answer(text: str, reason: object, document: Mapping[str, JsonValue], counted: str, question: Question) -> Answer:
+def _answer(
+    text: str, reason: object, document: Mapping[str, JsonValue], counted: str, question: ModelQuestion
+) -> Answer:
     model, usage = document.get("model"), document.get("usage")
     tokens = usage.get(counted) if isinstance(usage, dict) else None
     return Answer(
@@ -188,13 +190,13 @@ def _document(reply: _Reply, clean: Callable[[str], str]) -> Mapping[str, JsonVa
     """
     if reply.status != 200:
         raise _refusal(reply, clean)
-    document = _parsed(reply.content)
+    document = _parse_json(reply.content)
     if not isinstance(document, dict):
-        raise _failed("answers no JSON object", _OWNERS)
+        raise _failure("answers no JSON object", _OWNERS)
     return document
 
 
-def _parsed(content: bytes) -> JsonValue:
+def _parse_json(content: bytes) -> JsonValue:
     try:
         document: JsonValue = pydantic_core.from_json(content, allow_inf_nan=False)
     except ValueError:
@@ -219,7 +221,7 @@ def _refusal(reply: _Reply, clean: Callable[[str], str]) -> UpstreamError:
             )
         case status:
             redirect = ", a redirect, which is not followed" if 300 <= status < 400 else ""
-            return _failed(f"answers with status {status}{redirect}", f"{_OWNERS}{words}")
+            return _failure(f"answers with status {status}{redirect}", f"{_OWNERS}{words}")
 
 
 def _words(content: bytes, clean: Callable[[str], str]) -> str:
@@ -227,9 +229,9 @@ def _words(content: bytes, clean: Callable[[str], str]) -> str:
 
     It goes into the hint alone, for that is not written to the audit log.
     """
-    match _parsed(content):
+    match _parse_json(content):
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
-            return f"; the provider says {shown(clean(text))}"
+            return f"; the provider says {quote_sent(clean(text))}"
         case _:
             return ""
 
@@ -239,7 +241,7 @@ def _later(answered: httpx2.Headers) -> str:
     return f"in {int(seconds)} s" if seconds.isdecimal() and len(seconds) <= 5 else "in a while"
 
 
-def _failed(problem: str, hint: str) -> UpstreamError:
+def _failure(problem: str, hint: str) -> UpstreamError:
     return UpstreamError("provider_failed", f"The model's provider {problem}.", hint=hint)
 
 

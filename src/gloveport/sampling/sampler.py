@@ -18,14 +18,14 @@ from pydantic import JsonValue
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending, Guard
 from gloveport.model.hub import Sample, Sampling
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.rpc import Asked
-from gloveport.sampling.model_question import Answer, Question, question_of
+from gloveport.sampling.model_question import Answer, ModelQuestion, question_of
 from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
 from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
-AskClient: TypeAlias = Callable[[Question], Awaitable[Answer]]
+AskClient: TypeAlias = Callable[[ModelQuestion], Awaitable[Answer]]
 """Asks the client's own model. Raises ``UpstreamError`` where it can't be asked, and ``Denied`` where a person has
 refused: then nobody else is asked either."""
 
@@ -84,7 +84,7 @@ class Sampler:
         try:
             async with self.guard.admit(action) as ending:
                 spent = question.max_tokens  # of one that fails too: whether the far side works on it, nobody knows
-                answer = await self._answered(question, ending)
+                answer = await self._record_answer(question, ending)
                 spent = answer.tokens
         finally:
             self.tokens += spent - question.max_tokens
@@ -119,7 +119,7 @@ class Sampler:
             )
         self.tokens += tokens
 
-    async def _outgoing(self, question: Question) -> Question:
+    async def _outgoing(self, question: ModelQuestion) -> ModelQuestion:
         """The question as it leaves."""
         system, *contents = [
             await self._clean(text, self._redacted)
@@ -134,9 +134,9 @@ class Sampler:
 
     async def _clean(self, text: str, also: Needles) -> str:
         """The text without secrets, and without what is named besides. In a thread: it may be long."""
-        return await to_thread.run_sync(_scrubbed, text, (self.vault.needles, also))
+        return await to_thread.run_sync(_scrub, text, (self.vault.needles, also))
 
-    async def _answered(self, question: Question, ending: Ending) -> Answer:
+    async def _record_answer(self, question: ModelQuestion, ending: Ending) -> Answer:
         """The answer as the program sees it; what it was goes into the ending."""
         ending.fields["prompt_sha256"] = _digest(question.model_dump_json())
         began = time.monotonic()
@@ -147,8 +147,8 @@ class Sampler:
         model, reason = await self._clean(answer.model, Needles()), await self._clean(answer.stop_reason, Needles())
         answer = Answer(
             text=await self._clean(answer.text, Needles()),
-            model=shown(model)[1:-1],
-            stop_reason=shown(reason)[1:-1],
+            model=quote_sent(model)[1:-1],
+            stop_reason=quote_sent(reason)[1:-1],
             tokens=answer.tokens,
         )
         ending.fields |= {
@@ -160,7 +160,7 @@ class Sampler:
         }
         return answer
 
-    async def _ask(self, question: Question, ending: Ending) -> tuple[_Channel, Answer]:
+    async def _ask(self, question: ModelQuestion, ending: Ending) -> tuple[_Channel, Answer]:
         channel = self._settings.channel
         if channel != "provider" and self.ask_client is not None:
             try:
@@ -177,7 +177,7 @@ class Sampler:
             hint="Do without, or tell the owner about the chapter [sampling] of the configuration.",
         )
 
-    async def _by_client(self, ask: AskClient, question: Question) -> Answer:
+    async def _by_client(self, ask: AskClient, question: ModelQuestion) -> Answer:
         seconds = self._settings.timeout_seconds
         try:
             with anyio.fail_after(seconds):
@@ -190,7 +190,7 @@ class Sampler:
             raise UpstreamError("client_failed", f"The client's model answers more than {MAX_ANSWER_BYTES} bytes.")
         return answer
 
-    async def _by_provider(self, provider: Provider, question: Question, ending: Ending) -> Answer:
+    async def _by_provider(self, provider: Provider, question: ModelQuestion, ending: Ending) -> Answer:
         secret = provider.settings.secret
         try:
             key = await self.vault.get(_KEY, secret) if secret else ""
@@ -210,7 +210,7 @@ class Sampler:
             raise
 
 
-def _scrubbed(text: str, all_needles: tuple[Needles, ...]) -> str:
+def _scrub(text: str, all_needles: tuple[Needles, ...]) -> str:
     for needles in all_needles:
         text = scrub_text(needles, text)
     return text

@@ -45,7 +45,7 @@ _NEVER: Final[tuple[int, Needle | None]] = (sys.maxsize, None)
 
 
 @dataclass(slots=True, repr=False, eq=False)
-class Tree:
+class FormTree:
     """Some forms, or what remains of them behind what they have begun with.
 
     Attributes:
@@ -57,7 +57,7 @@ class Tree:
 
     label: bytes = b""
     needle: Needle | None = None
-    branches: dict[int, "Tree"] = field(default_factory=dict)
+    branches: dict[int, "FormTree"] = field(default_factory=dict)
     least: tuple[int, Needle | None] = _NEVER
 
     def add(self, form: bytes, needle: Needle, least: int = sys.maxsize) -> None:
@@ -73,11 +73,11 @@ class Tree:
         while at < len(form):
             child = node.branches.get(form[at])
             if child is None:
-                node.branches[form[at]] = Tree(form[at:], needle, least=cut)
+                node.branches[form[at]] = FormTree(form[at:], needle, least=cut)
                 return
             alike = _alike(child.label, 0, form, at)
             if alike < len(child.label):
-                common = Tree(child.label[:alike], None, {child.label[alike]: child}, child.least)
+                common = FormTree(child.label[:alike], None, {child.label[alike]: child}, child.least)
                 child.label = child.label[alike:]
                 node.branches[form[at]] = child = common
             if cut[0] < child.least[0]:

@@ -18,7 +18,7 @@ from typing import Self, TypeAlias
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from pydantic import JsonValue
 
-from gloveport.secrets.form_tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, Needle, Tree
+from gloveport.secrets.form_tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, FormTree, Needle
 from gloveport.secrets.forms import Forms, spellings
 
 MIN_SECRET_CHARS = 8
@@ -46,8 +46,8 @@ class Needles:
 
     hold: int = MIN_HOLD_BYTES
     _heads: BytesAhoCorasick | None = None
-    _plain: Tree = field(default_factory=Tree)
-    _base64: Tree = field(default_factory=Tree)
+    _plain: FormTree = field(default_factory=FormTree)
+    _base64: FormTree = field(default_factory=FormTree)
     _within_lines: bool = True  # no plain form holds a line feed
 
     @classmethod
@@ -70,7 +70,7 @@ class Needles:
     @classmethod
     def of_forms(cls, secrets: Mapping[str, Forms]) -> Self:
         """As ``of``, from forms that were made before, and names and values that hold to what is said there."""
-        return cls._made((Needle(name, f"[secret {name}]".encode()), forms) for name, forms in secrets.items())
+        return cls._make((Needle(name, f"[secret {name}]".encode()), forms) for name, forms in secrets.items())
 
     @classmethod
     def literal(cls, texts: Iterable[str], replacement: str) -> Self:
@@ -85,11 +85,11 @@ class Needles:
             if len(text) < MIN_LITERAL_CHARS:
                 raise ValueError(f"a text to replace is shorter than {MIN_LITERAL_CHARS} characters")
             forms += spellings(text)
-        return cls._made([(needle, Forms(tuple(forms), ()))])
+        return cls._make([(needle, Forms(tuple(forms), ()))])
 
     @classmethod
-    def _made(cls, needles: Iterable[tuple[Needle, Forms]]) -> Self:
-        plain, base64, heads = Tree(), Tree(), set[bytes]()
+    def _make(cls, needles: Iterable[tuple[Needle, Forms]]) -> Self:
+        plain, base64, heads = FormTree(), FormTree(), set[bytes]()
         longest, within_lines = MIN_HOLD_BYTES, True
         for needle, forms in needles:
             for form in forms.plain:

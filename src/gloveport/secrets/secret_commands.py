@@ -11,7 +11,7 @@ from io import FileIO
 import anyio
 
 from gloveport.errors import ConfigError
-from gloveport.secrets.secret_files import MOST_BYTES, decoded
+from gloveport.secrets.secret_files import MOST_BYTES, decode_secret
 
 # What a command needs to find itself, its owner's files and the owner's unlocked keyring; never our own secrets.
 _PASSED = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
@@ -52,18 +52,18 @@ async def _run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     process = _start(argv, environ)
     try:
         output = await _output(process)
-        await _ended(process)
+        await _wait_ended(process)
     finally:
         # Its number, which is its group's, is its own until it is reaped: so nobody else can be hit.
         os.killpg(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
-            await _ended(process)
+            await _wait_ended(process)
         process.wait()
     if process.returncode:
         raise ConfigError(
             f"the command failed with status {process.returncode}", hint="run it by hand; it has to print the secret"
         )
-    return decoded(output)
+    return decode_secret(output)
 
 
 def _start(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -98,7 +98,7 @@ async def _output(process: "subprocess.Popen[bytes]") -> bytes:
                 raise ConfigError(f"the command prints more than {MOST_BYTES} bytes", hint="print the secret alone")
 
 
-async def _ended(process: "subprocess.Popen[bytes]") -> None:
+async def _wait_ended(process: "subprocess.Popen[bytes]") -> None:
     """Wait for its end; it is not reaped."""
     with FileIO(os.pidfd_open(process.pid)) as descriptor:
         await anyio.wait_readable(descriptor)

@@ -43,7 +43,7 @@ def read_text(path: str) -> str:
         ConfigError: It can't be read, is no regular file, is larger than ``MOST_BYTES``, may be changed by somebody
             other than this user and root, or is no text.
     """
-    return decoded(_read(path))
+    return decode_secret(_read(path))
 
 
 def read_member(path: str, pointer: str) -> str:
@@ -81,7 +81,7 @@ def replace(path: str, text: str) -> None:
         ) from error
 
 
-def decoded(data: bytes) -> str:
+def decode_secret(data: bytes) -> str:
     """Text, without one newline at its end.
 
     Raises:

@@ -35,13 +35,13 @@ class Vault:
         Raises:
             ConfigError: It can't be had, or is too short to be told from ordinary text.
         """
-        return self._remembered(name, ref, await self._sources.resolve(ref))
+        return self._remember(name, ref, await self._sources.resolve(ref))
 
     async def get_text(self, name: str, ref: Secret) -> str:
         """As ``get``; it may have several lines."""
-        return self._remembered(name, ref, await self._sources.resolve_text(ref))
+        return self._remember(name, ref, await self._sources.resolve_text(ref))
 
-    def _remembered(self, name: str, ref: Secret, value: str) -> str:
+    def _remember(self, name: str, ref: Secret, value: str) -> str:
         try:
             self.remember(name, value)
         except ValueError as error:
@@ -75,7 +75,7 @@ class Vault:
     def needles(self) -> Needles:
         """All values known, former ones too: ``github.bearer``, ``github.bearer.former-1`` and so on."""
         if self._needles is None:
-            self._needles = Needles.of_forms(dict(self._named()))
+            self._needles = Needles.of_forms(dict(self._list_named()))
         return self._needles
 
     def clean(self, text: str, sent: bytes = b"") -> str:
@@ -112,7 +112,7 @@ class Vault:
         """Fetch it again when it is asked for next: an upstream has refused it. It is scrubbed as before."""
         self._sources.forget(ref)
 
-    def _named(self) -> list[tuple[str, Forms]]:
+    def _list_named(self) -> list[tuple[str, Forms]]:
         return [
             (name if age == 0 else f"{name}.former-{age}", forms)
             for name, values in self._values.items()

@@ -84,7 +84,7 @@ class WorkspaceSandboxes:
     limits: Limits
     reach: Reach
     state: Path
-    _known: protected_paths.Found = protected_paths.NOTHING
+    _known: protected_paths.ProtectedPlaces = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
     _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
@@ -192,7 +192,7 @@ class WorkspaceSandboxes:
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, limits: Limits, found: protected_paths.Found) -> AsyncIterator[Confined]:
+    async def _sandbox(self, limits: Limits, found: protected_paths.ProtectedPlaces) -> AsyncIterator[Confined]:
         """A sandbox for one command.
 
         Raises:
@@ -206,7 +206,7 @@ class WorkspaceSandboxes:
         except SandboxError as error:
             raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
 
-    async def _take_sandbox(self, stack: contextlib.AsyncExitStack, found: protected_paths.Found) -> Confined:
+    async def _take_sandbox(self, stack: contextlib.AsyncExitStack, found: protected_paths.ProtectedPlaces) -> Confined:
         for tries_left in reversed(range(_TRIES)):
             try:
                 return await stack.enter_async_context(self.prefetch.take(found))
@@ -229,10 +229,10 @@ class WorkspaceSandboxes:
             redactions=self.engine.reach.redactions,
             journal=RequestJournal(),
         )
-        async with door.opened(child.doors, functools.partial(answer, outlet)):
+        async with door.open_door(child.doors, functools.partial(answer, outlet)):
             yield
 
-    async def look(self) -> protected_paths.Found:
+    async def look(self) -> protected_paths.ProtectedPlaces:
         """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
         async with self._looking:  # who looks later knows more
             started = time.monotonic()

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from gloveport.model.workspace import Change as PathChange
-from gloveport.model.workspace import Operation, WriteFiles
+from gloveport.model.workspace import Operation, PathChange, WriteFiles
 from gloveport.policy.gates import write_action
 from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
@@ -68,7 +67,7 @@ def _lies_at(tree: Tree, path: str) -> str:
     with suppress(WorkspaceError), tree.place(path) as place:
         return place.path
     with suppress(WorkspaceError):
-        return tree.checked(path)
+        return tree.check_path(path)
     return path
 
 

@@ -14,7 +14,7 @@ from gloveport.egress.transport import dial
 from gloveport.egress.transport.dial import Dialer
 from gloveport.egress.transport.route import Route
 from gloveport.errors import UpstreamError
-from gloveport.policy.addresses import unmapped
+from gloveport.policy.addresses import unmap_address
 
 pytestmark = pytest.mark.anyio
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -64,7 +64,7 @@ async def test_a_name_that_leads_to_what_is_not_public_is_refused(address):
     """N4: every kind of address that is not global."""
     resolve, _ = answers([address])
     text = await refusal("address_refused", Dialer(resolve).connect(route()))
-    dialled = unmapped(ip_address(address))
+    dialled = unmap_address(ip_address(address))
     assert f"api.test leads to {dialled}, which is not public" in text
     assert f'[api.far] of the configuration: networks = ["{ip_network(dialled)}"]' in text
 

@@ -18,7 +18,7 @@ from mcp import Client
 
 from gloveport.audit import read
 from gloveport.bootstrap import app
-from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
@@ -154,7 +154,7 @@ async def reopened(
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
     config = Config.model_validate({**told, **tables})
     async with (
-        app.assemble(config, environ, connected) as engine,
+        app.assemble(config, environ, connect_servers) as engine,
         open_workspace(engine, config, environ, "stdio") as service,
     ):
         assert service is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.bootstrap import app
-from gloveport.bootstrap.upstreams import connected
+from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace, with_workspace
 from gloveport.config import Config
 from gloveport.errors import ConfigError
@@ -58,7 +58,7 @@ async def test_a_workspace_that_holds_the_program_of_a_server_is_not_opened(tmp_
     servers = {"mine": {"command": [f"{root}/serve"]}}
     settings = {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}, "servers": servers}
     config = Config.model_validate(settings)
-    async with app.assemble(config, environ, connected) as engine:
+    async with app.assemble(config, environ, connect_servers) as engine:
         with pytest.raises(ConfigError, match=r"servers\.mine\.command"):
             async with open_workspace(engine, config, environ, "stdio"):
                 pass

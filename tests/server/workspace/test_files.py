@@ -364,7 +364,7 @@ from tests.workspace.patch.killed import in_child
 
 root, journal = map(Path, sys.argv[1:])
 patch = "".join(f"*** Update File: {name}\\n-old\\n+new\\n" for name in "ab")
-with Tree.opened(root) as tree:
+with Tree.open_tree(root) as tree:
     for number in itertools.count(1):
         for name in "ab":
             (root / name).write_text("old\\n")

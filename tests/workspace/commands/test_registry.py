@@ -11,7 +11,7 @@ import pytest
 from gloveport.errors import SandboxError
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands import registry
-from gloveport.workspace.commands.registry import MOST_ACTIVE, MOST_OF_OWNER, opened
+from gloveport.workspace.commands.registry import MOST_ACTIVE, MOST_OF_OWNER, open_commands
 from gloveport.workspace.errors import WorkspaceError
 
 SPOOL = Path(tempfile.gettempdir())
@@ -48,7 +48,7 @@ class Tin:
 
 @pytest.fixture
 async def commands():
-    async with opened(900, SPOOL) as one:
+    async with open_commands(900, SPOOL) as one:
         yield one
 
 
@@ -172,7 +172,7 @@ async def test_whoever_gives_up_before_a_command_has_begun_ends_it(commands):
 async def test_the_commands_of_a_client_that_has_gone_are_ended_after_a_while(monkeypatch):
     """CT-L3: and those of one that is heard of go on."""
     monkeypatch.setattr(registry, "_LOOK_SECONDS", 0.01)
-    async with opened(60, SPOOL) as commands:
+    async with open_commands(60, SPOOL) as commands:
         gone = await commands.begin("gone", going(), is_terminal=False)
         here = await commands.begin("here", going(), is_terminal=False)
         gone.began -= 61
@@ -196,7 +196,7 @@ async def test_when_the_server_ends_all_commands_are_ended_and_waited_for():
                 await anyio.lowlevel.checkpoint()
             left.append(command.id)
 
-    async with opened(60, SPOOL) as commands:
+    async with open_commands(60, SPOOL) as commands:
         begun = [await commands.begin("me", execute, is_terminal=False) for _ in range(3)]
         await commands.end()
         assert sorted(left) == sorted(command.id for command in begun)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gloveport.workspace.files.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, ignored, ignored_among, read_ignore
+from gloveport.workspace.files.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, ignored_among, is_ignored, read_ignore
 
 
 def kept(tree, root, rules: bytes, paths: str) -> str:
@@ -15,7 +15,7 @@ def kept(tree, root, rules: bytes, paths: str) -> str:
     assert ignore is not None
 
     def is_kept(path: str) -> bool:
-        return not ignored([ignore], path.removesuffix("/").encode(), "directory" if path.endswith("/") else "file")
+        return not is_ignored([ignore], path.removesuffix("/").encode(), "directory" if path.endswith("/") else "file")
 
     return " ".join(filter(is_kept, paths.split()))
 
@@ -50,7 +50,9 @@ def test_the_nearest_rules_count_first(tree, root):
     (root / ".gitignore").write_text("*.log\n/d/x\n")
     (root / "d/.gitignore").write_text("!keep.log\n/x.c\n")
     ignores = [read_ignore(tree, "d"), read_ignore(tree, ".")]
-    assert [ignored(ignores, path, "file") for path in (b"d/a.log", b"d/keep.log", b"d/x.c", b"d/x", b"d/e/x.c")] == [
+    assert [
+        is_ignored(ignores, path, "file") for path in (b"d/a.log", b"d/keep.log", b"d/x.c", b"d/x", b"d/e/x.c")
+    ] == [
         True,
         False,
         True,
@@ -63,22 +65,22 @@ def test_names_of_any_bytes_are_matched(tree, root):
     """CT-U12."""
     (root / ".gitignore").write_bytes(b"caf\xe9*\n")
     ignore = read_ignore(tree, ".")
-    assert ignored([ignore], b"caf\xe9.txt", "file")
-    assert not ignored([ignore], "café.txt".encode(), "file")
+    assert is_ignored([ignore], b"caf\xe9.txt", "file")
+    assert not is_ignored([ignore], "café.txt".encode(), "file")
 
 
 def test_names_of_what_is_built_are_left_out_without_rules():
     """W1: section 6."""
-    assert ignored([], b"deep/node_modules", "directory")
-    assert not ignored([], b"deep/modules", "directory")
+    assert is_ignored([], b"deep/node_modules", "directory")
+    assert not is_ignored([], b"deep/modules", "directory")
 
 
 def test_rules_are_bounded(tree, root):
     """CT-R4: so a program can't make listing slow for good."""
     (root / ".gitignore").write_bytes(b"x\n" * MAX_RULES + b"late\n")
-    assert not ignored([read_ignore(tree, ".")], b"late", "file")
+    assert not is_ignored([read_ignore(tree, ".")], b"late", "file")
     (root / ".gitignore").write_bytes(b"#" * MAX_BYTES + b"\nlate\n")
-    assert not ignored([read_ignore(tree, ".")], b"late", "file")
+    assert not is_ignored([read_ignore(tree, ".")], b"late", "file")
 
 
 @pytest.mark.parametrize("wrong", ["fifo", "directory", "link"])

@@ -9,7 +9,7 @@ import pytest
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.listing import DirEntry, DirListing, FileEntry, FileListing, list_dir, list_files
-from gloveport.workspace.files.walk import Bounds
+from gloveport.workspace.files.walk import WalkBounds
 
 
 def plant(root: Path, *paths: str) -> None:
@@ -210,11 +210,11 @@ class TestHostileTrees:
         """CT-R4."""
         plant(root, *(f"{directory}/{file}" for directory in "abc" for file in "xyz"))
         for listing in (list_dir, list_files):
-            answer = listing(tree, bounds=Bounds(names=2))
+            answer = listing(tree, bounds=WalkBounds(names=2))
             assert (answer["truncated"], answer["truncated_by"]) == (True, "names")
-            answer = listing(tree, bounds=Bounds(memory=100))
+            answer = listing(tree, bounds=WalkBounds(memory=100))
             assert (answer["truncated"], answer["truncated_by"]) == (True, "names")
-            answer = listing(tree, bounds=Bounds(seconds=0))
+            answer = listing(tree, bounds=WalkBounds(seconds=0))
             assert (answer["truncated"], answer["truncated_by"]) == (True, "time")
 
     def test_rules_are_bounded_and_the_answer_says_so(self, tree, root):
@@ -222,7 +222,7 @@ class TestHostileTrees:
         plant(root, "a/x", "b/x", "c/x")
         for directory in "abc":
             (root / directory / ".gitignore").write_text("x\n")
-        answer = list_files(tree, bounds=Bounds(rules=3))
+        answer = list_files(tree, bounds=WalkBounds(rules=3))
         assert len(answer["files"]) == 1
         assert "1" in answer["warnings"][0]
 

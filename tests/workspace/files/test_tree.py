@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gloveport.errors import ConfigError
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Tree, raw, shown
+from gloveport.workspace.files.tree import Tree, raw, spell_path
 
 READS, PLACES = 100_000, 20_000
 
@@ -86,19 +86,19 @@ class TestPaths:
     @pytest.mark.parametrize("path", ["a/b", "./a/b", "a//b/", "a/./b/."])
     def test_a_path_has_one_spelling(self, tree, path):
         """W2."""
-        assert tree.checked(path) == "a/b"
-        assert tree.checked(".//") == "."
+        assert tree.check_path(path) == "a/b"
+        assert tree.check_path(".//") == "."
 
     @given(st.binary(min_size=1, max_size=40).filter(lambda name: not set(name) & set(b"\0/")))
     def test_a_name_of_any_bytes_is_unicode_and_comes_back(self, name):
         """W2."""
-        assert raw(shown(name)) == name
-        json.dumps(shown(name), ensure_ascii=False).encode()
+        assert raw(spell_path(name)) == name
+        json.dumps(spell_path(name), ensure_ascii=False).encode()
 
     @given(st.text(st.sampled_from("\\x5c8fé/"), min_size=1, max_size=20))
     def test_what_looks_like_an_escape_and_is_a_name_comes_back(self, name):
         """W2."""
-        assert raw(shown(name.encode())) == name.encode()
+        assert raw(spell_path(name.encode())) == name.encode()
 
     def test_a_dot_or_a_slash_can_not_be_hidden_in_an_escape(self):
         """W2."""
@@ -229,7 +229,7 @@ class TestProtected:
 
     def test_the_operator_may_exempt_one(self, root):
         """CT-F5."""
-        with Tree.opened(root, frozenset({".env"})) as tree, tree.place(".env") as place:
+        with Tree.open_tree(root, frozenset({".env"})) as tree, tree.place(".env") as place:
             assert place.path == ".env"
 
 
@@ -249,7 +249,7 @@ class TestTheRoot:
         (root.parent / "circle").symlink_to("circle")
         above = root.parent
         for wrong in (root / "none", root / "file", above / "link", above / "circle", root / "../workspace", Path()):
-            with pytest.raises(ConfigError, match="hint"), Tree.opened(wrong):
+            with pytest.raises(ConfigError, match="hint"), Tree.open_tree(wrong):
                 pass
 
 

@@ -85,7 +85,7 @@ class TREES:
 
     @classmethod
     def enter(cls, root: Path) -> Tree:
-        cls.held = Tree.opened(root)
+        cls.held = Tree.open_tree(root)
         return cls.held.__enter__()
 
 

@@ -204,7 +204,7 @@ def test_writers_of_several_processes_wait_for_each_other(root, tmp_path, writer
         "import sys, pathlib\n"
         "from gloveport.workspace.files.tree import Tree\n"
         "from gloveport.workspace.patch.writer import Writer\n"
-        "with Tree.opened(pathlib.Path(sys.argv[1])) as tree:\n"
+        "with Tree.open_tree(pathlib.Path(sys.argv[1])) as tree:\n"
         "    for number in range(60):\n"
         "        Writer(tree, pathlib.Path(sys.argv[2])).apply_patch(\n"
         "            f'*** Begin Patch\\n*** Update File: n\\n@@\\n+{sys.argv[3]} {number}\\n*** End Patch')\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.policy.protected import BELOW, DIRECTORIES, FILES, SPELLINGS, folded, protected_part
+from gloveport.policy.protected import BELOW, DIRECTORIES, FILES, SPELLINGS, fold_name, protected_part
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import git_directory, mount_plan, protected_paths, protected_scan, protected_state
 
@@ -218,7 +218,7 @@ def test_what_is_exempt_is_not_kept(repository):
     (repository / "a").mkdir()
     for name in (".envrc", "a/.envrc", "a/.env"):
         (repository / name).write_text("")
-    with Tree.opened(repository, frozenset({".env", "a/.envrc"})) as tree:
+    with Tree.open_tree(repository, frozenset({".env", "a/.envrc"})) as tree:
         assert found(tree).read_only.keys() - PARTS == {b".envrc"}
 
 
@@ -408,7 +408,7 @@ def test_every_protected_name_is_folded_and_documented():
     """W4: and has one reason."""
     text = (Path(__file__).parents[3] / "docs/workspace.md").read_text()
     for name in (*FILES, *DIRECTORIES, *BELOW):
-        assert folded(name) == name
+        assert fold_name(name) == name
         assert f"`{name}`" in text, name
     assert not FILES.keys() & DIRECTORIES.keys()
 

@@ -12,12 +12,12 @@ from tests.workspace.sandboxed import fork_server, running
 import gloveport
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.search import search_text
-from gloveport.workspace.search.engines import Question
+from gloveport.workspace.search.engines import SearchQuery
 from gloveport.workspace.search.matches import MAX_OUTPUT_BYTES
 
 pytestmark = pytest.mark.anyio
 
-PLAIN = Question(expression="foo", syntax="text", case="insensitive", path=".", includes=(), excludes=(), context=0)
+PLAIN = SearchQuery(expression="foo", syntax="text", case="insensitive", path=".", includes=(), excludes=(), context=0)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def search(tree, run, engine):
     """``await search(expression, **fields of the question or arguments)``."""
 
     async def call(expression, **more):
-        fields = {field.name for field in dataclasses.fields(Question)}
+        fields = {field.name for field in dataclasses.fields(SearchQuery)}
         asked = {"expression": expression} | {name: value for name, value in more.items() if name in fields}
         rest = {name: value for name, value in more.items() if name not in fields}
         return await search_text(tree, run, dataclasses.replace(PLAIN, **asked), engine=engine, **rest)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gloveport.config.clients.plan import Here, Step
-from gloveport.config.edit import Edit, Secrets, Written, edited, read_text_of, write
-from gloveport.config.layers import parsed
+from gloveport.config.edit import Secrets, ServerEdit, Written, edit_text, read_text_of, write
+from gloveport.config.layers import parse_toml
 from gloveport.config.load import load
 from gloveport.config.sources import sources
 
@@ -46,7 +46,7 @@ def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, s
     content, text = read_text_of(file)
     if content is not None:
         load(file, cwd=cwd, environ=environ)
-    servers = parsed(file, text).get("servers")
+    servers = parse_toml(file, text).get("servers")
     here = Here(
         servers=servers if isinstance(servers, dict) else {},
         secrets=file.parent / SECRETS,
@@ -62,13 +62,13 @@ def apply(target: Target, steps: Sequence[Step], *, environ: Mapping[str, str]) 
     Raises:
         ConfigError: It can't be written, or would be no valid configuration. Nothing has changed then.
     """
-    edits: dict[str, Edit] = {}
+    edits: dict[str, ServerEdit] = {}
     values: dict[Path, str] = {}
     for step in steps:
         if step.draft is not None and step.outcome in {"added", "changed"}:
-            edits[step.name] = Edit(set={key: step.draft.table[key] for key in step.keys}, removed=step.removed)
+            edits[step.name] = ServerEdit(set={key: step.draft.table[key] for key in step.keys}, removed=step.removed)
             values |= {step.draft.directory / file: value for file, value in step.draft.secrets.items()}
     if not edits:
         return None
-    text = edited(target.file, target.text, edits)
+    text = edit_text(target.file, target.text, edits)
     return write(target.file, target.content, text, Secrets(values=values), environ=environ)

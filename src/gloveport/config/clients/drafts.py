@@ -13,7 +13,7 @@ FindFault: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(kw_only=True)
-class Draft:
+class ServerDraft:
     """A server's table, the secrets that belong to it, and what a person has to know of it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Draft:
                 self.note(f"{label}: unresolved, since only the client knows {unknown}: write it to {path}")
                 return f"file:{path}"
             case _:
-                value = surroundings.resolved(text)
+                value = surroundings.resolve(text)
                 if fault := find_fault(value):
                     self.note(f"{label}: {fault}; put another one into {path}, or the server will not start")
                 self.secrets[file_name] = value

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.drafts import ServerDraft
 from gloveport.config.clients.local import command_of, fill_local, is_ourselves
-from gloveport.config.clients.reading import Entry, require_plain
+from gloveport.config.clients.reading import ClientEntry, require_plain
 from gloveport.config.clients.remote import address_of, fill_remote
 from gloveport.config.clients.variables import Surroundings
-from gloveport.config.faults import validated
+from gloveport.config.faults import validate
 from gloveport.config.layers import Table
 from gloveport.config.servers import server_faults
-from gloveport.config.wording import dotted
+from gloveport.config.wording import spell_key
 from gloveport.errors import ConfigError
 from gloveport.model.hub import Server
 
@@ -31,7 +31,7 @@ _MS: Final = 1000
 _FOREVER: Final = 10**9  # a file may name a number that no float holds
 
 
-def name_of(entry: Entry) -> str:
+def name_of(entry: ClientEntry) -> str:
     """Give the name that an entry has here: what no name may hold becomes a hyphen.
 
     Raises:
@@ -43,7 +43,7 @@ def name_of(entry: Entry) -> str:
     return name
 
 
-def draft_of(entry: Entry, *, home: Path, environ: Mapping[str, str], secrets: Path) -> Draft:
+def draft_of(entry: ClientEntry, *, home: Path, environ: Mapping[str, str], secrets: Path) -> ServerDraft:
     """Make a server of ours of an entry.
 
     Args:
@@ -67,7 +67,7 @@ def draft_of(entry: Entry, *, home: Path, environ: Mapping[str, str], secrets: P
         workspace=Path(entry.directory) if entry.directory.startswith("/") else entry.place.workspace,
         bare=entry.place.client == "gemini",
     )
-    draft = Draft(directory=secrets / name_of(entry))
+    draft = ServerDraft(directory=secrets / name_of(entry))
     _fill(draft, entry, table, surroundings)
     _fill_rest(draft, table)
     require_sound(name_of(entry), draft.table)
@@ -80,13 +80,13 @@ def require_sound(name: str, table: Table) -> None:
     Raises:
         ConfigError: It would be one.
     """
-    shapes = [(fault, fault.keys[0]) for fault in validated(Server, table)[1]]
+    shapes = [(fault, fault.keys[0]) for fault in validate(Server, table)[1]]
     rules = [(fault, fault.keys[0][2:]) for fault in server_faults({"servers": {name: table}})]
     for fault, key in [*shapes, *rules]:
-        raise ConfigError(f"{dotted(key)}: {fault.problem}" if key else fault.problem, hint=fault.hint)
+        raise ConfigError(f"{spell_key(key)}: {fault.problem}" if key else fault.problem, hint=fault.hint)
 
 
-def _fill(draft: Draft, entry: Entry, table: Table, surroundings: Surroundings) -> None:
+def _fill(draft: ServerDraft, entry: ClientEntry, table: Table, surroundings: Surroundings) -> None:
     kind = str(table.get("type") or table.get("transport") or "").lower()
     if kind in _NEVER_SPOKEN:
         raise ConfigError("it speaks over web sockets, which Gloveport does not")
@@ -107,7 +107,7 @@ def _fill(draft: Draft, entry: Entry, table: Table, surroundings: Surroundings) 
         raise ConfigError("it names neither a command nor an address")
 
 
-def _fill_rest(draft: Draft, table: Table) -> None:
+def _fill_rest(draft: ServerDraft, table: Table) -> None:
     if isinstance(description := table.get("description"), str):
         draft.table["description"] = " ".join(description.split())[:500]
     if rules := _rules(table):

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.drafts import ServerDraft
 from gloveport.config.clients.loading import loads_code
 from gloveport.config.clients.secrets import is_harmless, is_harmless_argument
 from gloveport.config.clients.variables import Surroundings, Variable
@@ -37,7 +37,7 @@ def command_of(table: Table, surroundings: Surroundings) -> list[str]:
     line = _line(table)
     if not line:
         return []
-    program, *rest = (surroundings.resolved(_text(part, "its command line")) for part in line)
+    program, *rest = (surroundings.resolve(_text(part, "its command line")) for part in line)
     if program.startswith("~/"):
         program = f"{surroundings.home}{program[1:]}"
     return [program, *rest]
@@ -69,7 +69,7 @@ def is_ourselves(command: list[str]) -> bool:
     return _LAUNCHERS.fullmatch(program) is not None and any(map(_OURSELVES.fullmatch, words))
 
 
-def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Surroundings) -> None:
+def fill_local(draft: ServerDraft, table: Table, command: list[str], surroundings: Surroundings) -> None:
     """Write an entry that names a command into its draft.
 
     Raises:
@@ -85,7 +85,7 @@ def fill_local(draft: Draft, table: Table, command: list[str], surroundings: Sur
                 "this machine can see it while the server runs"
             )
     if directory := table.get("cwd"):
-        path = surroundings.resolved(_text(directory, "its cwd"))
+        path = surroundings.resolve(_text(directory, "its cwd"))
         path = f"{surroundings.home}{path[1:]}" if path == "~" or path.startswith("~/") else path
         if not path.startswith("/") and surroundings.workspace is None:
             raise ConfigError("its cwd is relative to a directory that is not known here")
@@ -106,7 +106,7 @@ def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -
             )
 
 
-def _fill_environment(draft: Draft, table: Table, surroundings: Surroundings) -> None:
+def _fill_environment(draft: ServerDraft, table: Table, surroundings: Surroundings) -> None:
     plain: dict[str, str] = {}
     secret: dict[str, str] = {}
     for name, text in (_of_file(draft, table, surroundings) | _own_variables(table)).items():
@@ -141,7 +141,11 @@ def _own_variables(table: Table) -> dict[str, str]:
 
 
 def _put(
-    draft: Draft, plain: dict[str, str], secret: dict[str, str], variable: tuple[str, str], surroundings: Surroundings
+    draft: ServerDraft,
+    plain: dict[str, str],
+    secret: dict[str, str],
+    variable: tuple[str, str],
+    surroundings: Surroundings,
 ) -> None:
     name, text = variable
     if loads_code(name):
@@ -149,7 +153,7 @@ def _put(
         return
     borrowed = surroundings.variables(text)
     try:
-        value = surroundings.resolved(text)
+        value = surroundings.resolve(text)
         harmless = is_harmless(name, value) and all(is_harmless(key, found) for key, found in borrowed.items())
     except ConfigError:  # if it can be had at all, then as a secret
         value, harmless = "", False
@@ -165,12 +169,12 @@ def _put(
         secret[name] = draft.variable(name, text, surroundings)
 
 
-def _of_file(draft: Draft, table: Table, surroundings: Surroundings) -> dict[str, str]:
+def _of_file(draft: ServerDraft, table: Table, surroundings: Surroundings) -> dict[str, str]:
     """The variables in the file that an entry names for them; what can't be read is left out with a note."""
     named = table.get("envFile") or table.get("env_file")
     if not named:
         return {}
-    path = Path(surroundings.workspace or "/", surroundings.resolved(_text(named, "its envFile")))
+    path = Path(surroundings.workspace or "/", surroundings.resolve(_text(named, "its envFile")))
     try:
         text = (read_own(path) or b"").decode()
     except (ConfigError, UnicodeDecodeError, OSError, ValueError) as error:
@@ -185,7 +189,11 @@ def _of_file(draft: Draft, table: Table, surroundings: Surroundings) -> dict[str
 
 
 def _put_shown(
-    draft: Draft, plain: dict[str, str], secret: dict[str, str], variable: tuple[str, str], surroundings: Surroundings
+    draft: ServerDraft,
+    plain: dict[str, str],
+    secret: dict[str, str],
+    variable: tuple[str, str],
+    surroundings: Surroundings,
 ) -> None:
     """A variable that loads code: a file's own text stands where it is shown, never among the secrets."""
     name, text = variable
@@ -195,7 +203,7 @@ def _put_shown(
             secret[name] = draft.variable(name, text, surroundings)  # a reference, shown as one
         case _:
             _refuse_borrowed_secrets(f"its variable {name}", text, surroundings)
-            plain[name] = surroundings.resolved(text)
+            plain[name] = surroundings.resolve(text)
 
 
 def _passed_on(table: Table) -> list[str]:

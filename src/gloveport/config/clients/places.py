@@ -12,7 +12,7 @@ Client: TypeAlias = Literal[
 CLIENTS: tuple[Client, ...] = get_args(Client)
 
 
-class Place(Value):
+class ClientFile(Value):
     """A file that may hold servers."""
 
     client: str
@@ -22,7 +22,7 @@ class Place(Value):
     """The project it belongs to."""
 
 
-def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> list[Place]:
+def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> list[ClientFile]:
     """List the files of a user, the one that a client prefers first.
 
     Args:
@@ -41,10 +41,10 @@ def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> li
         "windsurf": [home / ".codeium/windsurf/mcp_config.json"],
         "opencode": [config / "opencode/opencode.json", config / "opencode/opencode.jsonc"],
     }
-    return [Place(client=client, path=path) for path in paths[client]]
+    return [ClientFile(client=client, path=path) for path in paths[client]]
 
 
-def project_places(client: Client, *, cwd: Path) -> list[Place]:
+def project_places(client: Client, *, cwd: Path) -> list[ClientFile]:
     """List the files of the project in a directory. They may come with somebody else's checkout."""
     paths: dict[Client, list[str]] = {
         "claude-code": [".mcp.json"],
@@ -54,16 +54,16 @@ def project_places(client: Client, *, cwd: Path) -> list[Place]:
         "gemini": [".gemini/settings.json"],
         "opencode": ["opencode.json", "opencode.jsonc", ".opencode/opencode.json"],
     }
-    return [Place(client=client, path=cwd / path, workspace=cwd) for path in paths.get(client, [])]
+    return [ClientFile(client=client, path=cwd / path, workspace=cwd) for path in paths.get(client, [])]
 
 
-def named_place(path: Path) -> Place:
+def named_place(path: Path) -> ClientFile:
     """A file that a person has named. The directories that clients make in a project are not the project."""
     directory = path.parent
     inner = {".cursor", ".vscode", ".codex", ".gemini", ".opencode"}
     workspace = directory.parent if directory.name in inner else directory
     client = "gemini" if directory.name == ".gemini" else "file"
-    return Place(client=client, path=path, workspace=workspace)
+    return ClientFile(client=client, path=path, workspace=workspace)
 
 
 def _directory(environ: Mapping[str, str], variable: str, default: Path) -> Path:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.drafts import ServerDraft
 from gloveport.config.clients.entries import draft_of, name_of, require_sound
-from gloveport.config.clients.reading import Entry
+from gloveport.config.clients.reading import ClientEntry
 from gloveport.config.layers import Table
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
@@ -35,11 +35,11 @@ class Step:
         removed: Those that would go.
     """
 
-    entry: Entry
+    entry: ClientEntry
     name: str
     outcome: Outcome
     reason: str = ""
-    draft: Draft | None = None
+    draft: ServerDraft | None = None
     keys: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ class Here:
     environ: Mapping[str, str]
 
 
-def plan(entries: Iterable[Entry], here: Here, *, only: Sequence[str] = ()) -> list[Step]:
+def plan(entries: Iterable[ClientEntry], here: Here, *, only: Sequence[str] = ()) -> list[Step]:
     """Compare entries with what is here. The first that has a name keeps it.
 
     Args:
@@ -81,20 +81,20 @@ def plan(entries: Iterable[Entry], here: Here, *, only: Sequence[str] = ()) -> l
     return steps
 
 
-def _step(entry: Entry, here: Here) -> Step:
+def _step(entry: ClientEntry, here: Here) -> Step:
     name = entry.name
     try:
         name = name_of(entry)
         draft = draft_of(entry, home=here.home, environ=here.environ, secrets=here.secrets)
         if name != entry.name:
             draft.note(f"called {entry.name!r} there")
-        return _compared(entry, name, draft, here.servers.get(name))
+        return _compare(entry, name, draft, here.servers.get(name))
     except ConfigError as error:
         hint = f" ({error.hint})" if error.hint else ""
         return Step(entry=entry, name=name, outcome="skipped", reason=printable(f"{error.args[0]}{hint}", limit=400))
 
 
-def _compared(entry: Entry, name: str, draft: Draft, present: Table | None) -> Step:
+def _compare(entry: ClientEntry, name: str, draft: ServerDraft, present: Table | None) -> Step:
     if present is None:
         return Step(entry=entry, name=name, outcome="added", draft=draft, keys=tuple(draft.table))
     if present.get("rules") and draft.table.get("rules") not in (None, present["rules"]):

@@ -9,7 +9,7 @@ from typing import Final
 
 import json5
 
-from gloveport.config.clients.places import Place
+from gloveport.config.clients.places import ClientFile
 from gloveport.config.layers import MAX_DEPTH, Table, walk
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
@@ -33,7 +33,7 @@ _TRAILING_COMMA = re.compile(_TEXT + r"|,(?=\s*[}\]])", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class ClientEntry:
     """A server as a client has written it.
 
     Attributes:
@@ -41,12 +41,12 @@ class Entry:
     """
 
     name: str
-    place: Place
+    place: ClientFile
     table: object
     directory: str = ""
 
 
-def read_entries(place: Place) -> list[Entry] | None:
+def read_entries(place: ClientFile) -> list[ClientEntry] | None:
     """Read the servers in a file, those of a user before those of single projects; None where there is no such file.
 
     Raises:
@@ -56,18 +56,19 @@ def read_entries(place: Place) -> list[Entry] | None:
         content = _content(place.path)
     except FileNotFoundError:
         return None
-    data = _parsed(place.path, content)
+    data = _parse(place.path, content)
     if not isinstance(data, dict):
         raise _shapeless(place.path)
-    entries = [Entry(name=name, place=place, table=table) for name, table in _servers(data).items()]
+    entries = [ClientEntry(name=name, place=place, table=table) for name, table in _servers(data).items()]
     projects = data.get("projects")
     for directory, project in projects.items() if isinstance(projects, dict) else ():
         inner = project.get("mcpServers") if isinstance(project, dict) else None
         for name, table in inner.items() if isinstance(inner, dict) else ():
-            entries.append(Entry(name=name, place=place, table=table, directory=directory))
+            entries.append(ClientEntry(name=name, place=place, table=table, directory=directory))
     if len(entries) > MAX_ENTRIES:
         raise ConfigError(
-            f"{_shown(place.path)} names {len(entries)} servers", hint=f"at most {MAX_ENTRIES} are read: divide it"
+            f"{_show(place.path)} names {len(entries)} servers",
+            hint=f"at most {MAX_ENTRIES} are read: divide it",
         )
     return entries
 
@@ -91,27 +92,27 @@ def _content(path: Path) -> bytes:
         with open_safe(str(path)) as file:
             content = file.read(MAX_BYTES + 1)
     except ConfigError as error:
-        raise ConfigError(f"{_shown(path)}: {error.args[0]}", hint=error.hint) from error
+        raise ConfigError(f"{_show(path)}: {error.args[0]}", hint=error.hint) from error
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = error.strerror if isinstance(error, OSError) else "no name of a file"
-        raise ConfigError(f"{_shown(path)} can't be read: {reason}", hint="make it readable for this user") from error
+        raise ConfigError(f"{_show(path)} can't be read: {reason}", hint="make it readable for this user") from error
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{_shown(path)} is larger than {MAX_BYTES} bytes", hint="this is no client's file")
+        raise ConfigError(f"{_show(path)} is larger than {MAX_BYTES} bytes", hint="this is no client's file")
     return content
 
 
-def _parsed(path: Path, content: bytes) -> object:
+def _parse(path: Path, content: bytes) -> object:
     """Whatever the file says. The errors quote nothing of it: there are secrets in it."""
     kind = "TOML" if path.suffix == ".toml" else "JSON"
     try:
         text = content.decode("utf-8-sig")
         return tomllib.loads(text) if kind == "TOML" else _json(text)
     except RecursionError:
-        raise ConfigError(f"{_shown(path)}: nested too deep", hint="this is no client's file") from None
+        raise ConfigError(f"{_show(path)}: nested too deep", hint="this is no client's file") from None
     except ValueError:
-        raise ConfigError(f"{_shown(path)} is not {kind}", hint="the client itself can't read it: repair it") from None
+        raise ConfigError(f"{_show(path)} is not {kind}", hint="the client itself can't read it: repair it") from None
 
 
 def _json(text: str) -> object:
@@ -144,8 +145,8 @@ def _is_server(table: Table) -> bool:
 
 
 def _shapeless(path: Path) -> ConfigError:
-    return ConfigError(f"{_shown(path)} holds no table", hint="name a file in which a client keeps its MCP servers")
+    return ConfigError(f"{_show(path)} holds no table", hint="name a file in which a client keeps its MCP servers")
 
 
-def _shown(path: Path) -> str:
+def _show(path: Path) -> str:
     return printable(str(path))

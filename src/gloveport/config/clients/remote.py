@@ -5,7 +5,7 @@ import re
 from typing import Final
 from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
-from gloveport.config.clients.drafts import Draft
+from gloveport.config.clients.drafts import ServerDraft
 from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_secret_name
 from gloveport.config.clients.variables import Surroundings, Variable
 from gloveport.config.layers import Table
@@ -34,13 +34,13 @@ def address_of(table: Table) -> str:
     return address
 
 
-def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surroundings) -> None:
+def fill_remote(draft: ServerDraft, table: Table, address: str, surroundings: Surroundings) -> None:
     """Write an entry that names an address into its draft.
 
     Raises:
         ConfigError: It can't be taken over, which the message explains.
     """
-    resolved = _resolved("its address", address, surroundings)
+    resolved = _resolve_text("its address", address, surroundings)
     auth: list[Table] = []
     headers: dict[str, str] = {}
     address = _without_user(draft, resolved, auth, surroundings)
@@ -63,7 +63,7 @@ def fill_remote(draft: Draft, table: Table, address: str, surroundings: Surround
         draft.table["auth"] = auth
 
 
-def _resolved(what: str, text: str, surroundings: Surroundings) -> str:
+def _resolve_text(what: str, text: str, surroundings: Surroundings) -> str:
     """A text that stands in the configuration, and is shown: no secret of the environment gets into it."""
     for name, value in surroundings.variables(text).items():
         if not is_harmless(name, value):
@@ -71,10 +71,10 @@ def _resolved(what: str, text: str, surroundings: Surroundings) -> str:
                 f"{what} would hold what the variable {name} does, which may be a secret",
                 hint="write the server by hand, with [[auth]]",
             )
-    return surroundings.resolved(text)
+    return surroundings.resolve(text)
 
 
-def _without_user(draft: Draft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
+def _without_user(draft: ServerDraft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
     """The address alone. A user and a password in it become a header."""
     try:
         parts = urlsplit(address)
@@ -88,7 +88,7 @@ def _without_user(draft: Draft, address: str, auth: list[Table], surroundings: S
     return urlunsplit(parts._replace(netloc=place, fragment=""))
 
 
-def _without_keys(draft: Draft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
+def _without_keys(draft: ServerDraft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
     """The address alone. A parameter of it that is a secret by its name becomes a credential."""
     parts = urlsplit(address)
     kept = []
@@ -119,7 +119,7 @@ def _headers(table: Table) -> list[tuple[str, str]]:
 
 
 def _put(
-    draft: Draft, header: tuple[str, str], headers: dict[str, str], auth: list[Table], surroundings: Surroundings
+    draft: ServerDraft, header: tuple[str, str], headers: dict[str, str], auth: list[Table], surroundings: Surroundings
 ) -> None:
     name, text = header
     file_name = "header-" + re.sub(r"[^A-Za-z0-9-]", "_", name).lower()
@@ -134,7 +134,7 @@ def _put(
             secret = draft.secret(name, file_name, rest, surroundings)
             auth.append(_header(name, secret, f"{scheme} " if scheme else ""))
     elif _is_plain(name, text, surroundings):
-        headers[name] = surroundings.resolved(text)
+        headers[name] = surroundings.resolve(text)
     else:
         match surroundings.pieces(text):
             case (str(prefix), Variable(name=variable)) if is_harmless("", prefix.strip()):
@@ -146,7 +146,7 @@ def _put(
 
 def _is_plain(name: str, text: str, surroundings: Surroundings) -> bool:
     try:
-        value = surroundings.resolved(text)
+        value = surroundings.resolve(text)
     except ConfigError:
         return False
     borrowed = surroundings.variables(text).items()
@@ -158,13 +158,13 @@ def _header(name: str, secret: str, prefix: str) -> Table:
     return header | {"prefix": prefix} if prefix else header
 
 
-def _of_variable(draft: Draft, variable: object, surroundings: Surroundings) -> str:
+def _of_variable(draft: ServerDraft, variable: object, surroundings: Surroundings) -> str:
     if not isinstance(variable, str):
         raise ConfigError("its bearer_token_env_var is no text")
     return draft.secret("bearer_token_env_var", "bearer", f"${{{variable}}}", surroundings)
 
 
-def _add_login(draft: Draft, table: Table, auth: list[Table], surroundings: Surroundings) -> None:
+def _add_login(draft: ServerDraft, table: Table, auth: list[Table], surroundings: Surroundings) -> None:
     """What clients know of OAuth: without it each finds out by asking the server, which here has to be said."""
     login = table.get("oauth")
     if any(each["kind"] == "bearer" or str(each.get("name")).lower() == "authorization" for each in auth):
@@ -174,11 +174,11 @@ def _add_login(draft: Draft, table: Table, auth: list[Table], surroundings: Surr
         return
     ours: Table = {"kind": "oauth"}
     if isinstance(client := login.get("clientId") or login.get("client_id"), str):
-        ours["client_id"] = _resolved("its OAuth client's name", client, surroundings)
+        ours["client_id"] = _resolve_text("its OAuth client's name", client, surroundings)
     if isinstance(secret := login.get("clientSecret") or login.get("client_secret"), str):
         ours["client_secret"] = draft.secret("its OAuth client's secret", "oauth-client", secret, surroundings)
     if isinstance(issuer := login.get("issuer"), str):
-        ours["issuer"] = _resolved("its issuer", issuer, surroundings)
+        ours["issuer"] = _resolve_text("its issuer", issuer, surroundings)
     scopes = login.get("scopes") or login.get("scope") or []
     scopes = scopes.split() if isinstance(scopes, str) else scopes
     if isinstance(scopes, list) and scopes and all(isinstance(scope, str) for scope in scopes):

@@ -77,7 +77,7 @@ def reviewed_command(command: Sequence[str]) -> list[str]:
         program.pass_by("", word)
     shown = [*command[:1]]
     for before, word in pairwise(command):
-        shown.append(_masked(before, word) if program.runs else _set_before(program, before, word))
+        shown.append(_mask_word(before, word) if program.runs else _set_before(program, before, word))
         program.pass_by(before, word)
     return shown
 
@@ -99,15 +99,15 @@ def _set_before(program: _Program, before: str, word: str) -> str:
     found = _ASSIGNMENT.fullmatch(word)
     if found is None or program.scripted or not is_variable or found["name"].startswith("-"):
         return word
-    return _assigned(found["name"], found["value"])
+    return _render_variable(found["name"], found["value"])
 
 
-def _masked(before: str, word: str) -> str:
+def _mask_word(before: str, word: str) -> str:
     """A word behind what runs, or behind a program that runs nothing else."""
     if before.startswith("-") and "=" not in before and is_secret_name(before) and not word.startswith("-"):
         return word if is_switch(word) else HIDDEN
     if (found := _ASSIGNMENT.fullmatch(word)) and "://" not in found["name"] and not re.search(r"[;&]", found["value"]):
-        return _assigned(found["name"], found["value"])
+        return _render_variable(found["name"], found["value"])
     if (found := _HEADER.fullmatch(word)) and is_secret_name(found["name"]):
         return f"{found['name']}{found['colon']}{HIDDEN}"
     text = _USER.sub(f"{HIDDEN}@", word)
@@ -115,7 +115,7 @@ def _masked(before: str, word: str) -> str:
     return TOKEN.sub(HIDDEN, text)
 
 
-def _assigned(name: str, value: str) -> str:
+def _render_variable(name: str, value: str) -> str:
     if is_secret_name(name) and not loads_code(name) and not is_switch(value):
         return f"{name}={HIDDEN}"
-    return f"{name}={value if loads_code(name) else _masked('', value)}"
+    return f"{name}={value if loads_code(name) else _mask_word('', value)}"

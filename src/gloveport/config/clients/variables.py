@@ -65,15 +65,15 @@ class Surroundings:
         for match in pattern.finditer(text):
             found += [text[end : match.start()], self._piece(match)]
             end = match.end()
-        return _joined([*found, text[end:]])
+        return _join_pieces([*found, text[end:]])
 
-    def resolved(self, text: str) -> str:
+    def resolve(self, text: str) -> str:
         """The text with what its references lead to now.
 
         Raises:
             ConfigError: One leads nowhere. The message names the reference alone.
         """
-        return "".join(self._resolved(piece) for piece in self.pieces(text))
+        return "".join(self._resolve_piece(piece) for piece in self.pieces(text))
 
     def variables(self, text: str) -> dict[str, str]:
         """The variables of the environment that a text refers to and that are set, with their values."""
@@ -99,7 +99,7 @@ class Surroundings:
             return Unknown(text=match[0])
         return Variable(name=found["name"], default=found["default"])
 
-    def _resolved(self, piece: Piece) -> str:
+    def _resolve_piece(self, piece: Piece) -> str:
         match piece:
             case str():
                 return piece
@@ -113,7 +113,7 @@ class Surroundings:
                 raise ConfigError(f"it needs {piece.text}, which only the client knows")
 
 
-def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
+def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     joined: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, str) and joined and isinstance(joined[-1], str):

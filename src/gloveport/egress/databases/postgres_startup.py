@@ -9,7 +9,7 @@ from typing import Final
 
 from gloveport.errors import Denied
 from gloveport.model.egress import Postgres
-from gloveport.policy.wording import FINAL, listed, shown
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 EXTENSION: Final = "_pq_."
 """With which the names of extensions of the protocol begin. There are none that we speak."""
@@ -77,8 +77,8 @@ def allow_parameters(asked: Mapping[str, str]) -> dict[str, str]:
         if key.startswith(EXTENSION):
             continue
         if key.lower() not in _PARAMETERS:
-            hint = f"Use SET after connecting. It can begin with: {listed(_PARAMETERS.values())}. {FINAL}"
-            raise Denied("parameter_not_allowed", f"A session can't begin with {shown(key)}.", hint=hint)
+            hint = f"Use SET after connecting. It can begin with: {join_listed(_PARAMETERS.values())}. {FINAL}"
+            raise Denied("parameter_not_allowed", f"A session can't begin with {quote_sent(key)}.", hint=hint)
         parameters[_PARAMETERS[key.lower()]] = text
     return parameters
 
@@ -96,6 +96,6 @@ def _parse_options(text: str) -> dict[str, str]:
         found = _OPTION.fullmatch(re.sub(r"\\(.)", r"\1", option, flags=re.DOTALL))
         if found is None or bool(found[1]) == word.startswith("-c"):
             hint = f'Write options as "-c name=value", or use SET after connecting. {FINAL}'
-            raise Denied("parameter_not_allowed", f"A session can't begin with {shown(word)}.", hint=hint)
+            raise Denied("parameter_not_allowed", f"A session can't begin with {quote_sent(word)}.", hint=hint)
         options[found[2].replace("-", "_")] = found[3]
     return options

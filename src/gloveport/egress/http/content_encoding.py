@@ -47,7 +47,7 @@ class Decoder:
         try:
             yield from _decode_through(self._layers, data)
         except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-            raise _damaged("is damaged") from error
+            raise _make_error("is damaged") from error
 
     def finish(self) -> None:
         """Nothing more comes.
@@ -56,7 +56,7 @@ class Decoder:
             UpstreamError: ``broken_encoding``: it broke off.
         """
         if not all(layer.is_whole() for layer in self._layers):
-            raise _damaged("breaks off")
+            raise _make_error("breaks off")
 
 
 def make_decoder(codings: bytes) -> Decoder:
@@ -85,7 +85,7 @@ def _decode_through(layers: Sequence[_Codec], data: bytes) -> Iterator[bytes]:
         yield from inner
 
 
-def _damaged(what: str) -> UpstreamError:
+def _make_error(what: str) -> UpstreamError:
     return UpstreamError("broken_encoding", f"a compressed body {what}", hint="Try once more.")
 
 
@@ -126,7 +126,7 @@ class _Deflate:
             self._begun = True
         yield from _inflate(self._stream, data)
         if self._stream.unused_data:
-            raise _damaged("goes on behind its end")
+            raise _make_error("goes on behind its end")
 
     def is_whole(self) -> bool:
         return self._stream.eof or not (self._begun or self._head)

@@ -20,7 +20,7 @@ from gloveport.egress.transport.resolver import Resolver
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.policy.addresses import Address, is_named, may_dial, unmapped
+from gloveport.policy.addresses import Address, is_named, may_dial, unmap_address
 from gloveport.policy.hosts import is_address
 from gloveport.secrets.secret_files import open_safe
 
@@ -256,7 +256,7 @@ def _refuse_address(route: Route, address: Address, what: str) -> UpstreamError:
     if not route.api:
         message = f"{route.host} leads to an address that {what}."
         return UpstreamError("address_refused", message, hint="The owner has to name the host in an API.")
-    address = unmapped(address)  # which is what networks are compared with
+    address = unmap_address(address)  # which is what networks are compared with
     message = f"{route.host} leads to {address}, which {what}."
     entry = f'networks = ["{ip_network(address)}"]'
     hint = f"The owner can allow it, in [api.{route.api}] of the configuration: {entry}. Retrying does not help."

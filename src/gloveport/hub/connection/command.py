@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import NESTED, Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 
 _PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
@@ -37,7 +37,7 @@ def program(name: str, server: Server, env: Mapping[str, str]) -> str:
     if path is None:
         raise UpstreamError(
             "server_unavailable",
-            f"The command {shown(command)} of the server {shown(name)} is not there, or can't be executed.",
+            f"The command {quote_sent(command)} of the server {quote_sent(name)} is not there, or can't be executed.",
             hint="Install it, or name it by its whole path; it is looked for along PATH.",
         )
     return path

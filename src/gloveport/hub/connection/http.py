@@ -28,7 +28,7 @@ from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_messag
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.limits.values import MOST_VALUES, count_values, has_many_values
 from gloveport.model.hub import Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 _AfterFailure: TypeAlias = Literal["goes on", "is stuck"]
@@ -85,14 +85,14 @@ async def _older(
     most = min(int(server.answer_bytes), _SSE_EVENT_BYTES)
     async with _client(name, server, auth, verify, most, after_failure="is stuck") as client:
 
-        def made(
+        def make_client(
             headers: dict[str, str] | None = None,  # noqa: ARG001 - it has its own of all these
             timeout: httpx2.Timeout | None = None,  # noqa: ARG001
             auth: httpx2.Auth | None = None,  # noqa: ARG001
         ) -> httpx2.AsyncClient:
             return client
 
-        async with sse_client(server.url, httpx_client_factory=made) as streams:
+        async with sse_client(server.url, httpx_client_factory=make_client) as streams:
             yield streams
 
 
@@ -137,7 +137,7 @@ async def _client(
                 raise
             raise UpstreamError(
                 "server_unavailable",
-                f"The server {shown(name)} wants other credentials: it answers {bounded.status}.",
+                f"The server {quote_sent(name)} wants other credentials: it answers {bounded.status}.",
                 hint=f"Look at its auth in the configuration; with OAuth, run: gloveport servers login {name}",
             ) from None
 
@@ -175,7 +175,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
             if fault := self._fault(request, response):
                 await response.aclose()
                 await self.end(*fault)
-            return self._bounded(response, deadline)
+            return self._bound_size(response, deadline)
         return httpx2.Response(HTTPStatus.GATEWAY_TIMEOUT, request=request)
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
@@ -199,7 +199,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
             return "server_gone", f"has answered a message with {status}", ""
         return None
 
-    def _bounded(self, response: httpx2.Response, deadline: float) -> httpx2.Response:
+    def _bound_size(self, response: httpx2.Response, deadline: float) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         headers = response.headers.copy()
         headers.pop("set-cookie", None)  # a jar would grow without bounds
@@ -211,7 +211,9 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
     async def end(self, code: str, what: str, hint: str) -> NoReturn:
         """End the connection, and wait for that: nobody must take a part for the whole meanwhile."""
-        self.fail(UpstreamError(code, f"The server {shown(self.name)} {what}; the connection has ended.", hint=hint))
+        self.fail(
+            UpstreamError(code, f"The server {quote_sent(self.name)} {what}; the connection has ended.", hint=hint)
+        )
         await anyio.sleep_forever()
         raise AssertionError  # sleeping ends by being cancelled
 
@@ -249,10 +251,10 @@ class _Body(httpx2.AsyncByteStream):
     async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
         pieces = aiter(self.stream)
         while (piece := await self._next(pieces)) is not None:
-            yield await self._bounded(events, piece)
-        yield await self._bounded(events, b"\n")  # the last line may have no end
+            yield await self._bound_size(events, piece)
+        yield await self._bound_size(events, b"\n")  # the last line may have no end
 
-    async def _bounded(self, events: "_Events", piece: bytes) -> bytes:
+    async def _bound_size(self, events: "_Events", piece: bytes) -> bytes:
         lines = events.feed(piece)
         if events.size > self.transport.most:
             await self._refuse(f"{self.transport.most} bytes")

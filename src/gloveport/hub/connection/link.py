@@ -24,13 +24,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
-from gloveport.hub.connection.listing import Listing, list_tools
+from gloveport.hub.connection.listing import OfferListing, list_tools
 from gloveport.hub.connection.unreadable import BAD_ANSWER
 from gloveport.hub.connection.wire import TOO_LARGE, Reading, Wire, Writing
 from gloveport.hub.definition import Definition
 from gloveport.limits.faults import first_faults
 from gloveport.model.hub import Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.task_group import flatten_group
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class ConnectionTarget:
     """What a connection leads to.
 
     Attributes:
@@ -75,18 +75,18 @@ class Target:
 
     def error(self, code: str, what: str, hint: str = "") -> UpstreamError:
         """A fault of the server."""
-        return UpstreamError(code, f"The server {shown(self.name)} {what}.", hint=hint)
+        return UpstreamError(code, f"The server {quote_sent(self.name)} {what}.", hint=hint)
 
-    def quoted(self, text: str) -> str:
+    def quote_output(self, text: str) -> str:
         """What it has said, in printable characters, cut off where it is long."""
         text = self.clean(text)  # before it is cut: half a secret is not found
         return ascii(text if len(text) <= _SAID_CHARS else f"{text[:_SAID_CHARS]}…")
 
 
-class Link:
+class UpstreamConnection:
     """One connection."""
 
-    def __init__(self, target: Target, modes: Sequence[str]) -> None:
+    def __init__(self, target: ConnectionTarget, modes: Sequence[str]) -> None:
         """Nothing is started yet; its time to start begins.
 
         Args:
@@ -168,8 +168,8 @@ class Link:
             raise await self._explain_refusal(error) from error
         except ValidationError as error:
             (first,) = first_faults(error)
-            where = self._target.quoted(".".join(map(str, first["loc"])))
-            what = f"has answered with what is no result of a tool: {where}: {self._target.quoted(first['msg'])}"
+            where = self._target.quote_output(".".join(map(str, first["loc"])))
+            what = f"has answered with what is no result of a tool: {where}: {self._target.quote_output(first['msg'])}"
             raise self._target.error("bad_answer", what) from error
         if isinstance(answer, wire.InputRequiredResult):
             hint = "Gloveport passes no questions of servers on."
@@ -222,7 +222,7 @@ class Link:
             yield self._wire, self._wire
 
     async def _list(self, client: Client) -> None:
-        listing: Listing = await list_tools(self._target.name, client, int(self._target.server.answer_bytes))
+        listing: OfferListing = await list_tools(self._target.name, client, int(self._target.server.answer_bytes))
         assert self._wire is not None  # noqa: S101 - the client speaks over it
         self._wire.headers = listing.headers
         await self._target.on_tools(listing.tools)
@@ -276,7 +276,7 @@ class Link:
             return self._target.error("bad_answer", f"has sent an answer that can't be read: {error.message}", hint)
         if error.code == wire.HEADER_MISMATCH:
             self._changed.set()
-        what = f"answers with the error {error.code}: {self._target.quoted(error.message)}"
+        what = f"answers with the error {error.code}: {self._target.quote_output(error.message)}"
         return self._target.error("server_error", what)
 
     def _late(self) -> UpstreamError:
@@ -293,7 +293,7 @@ class Link:
         leaf = leaves[0]
         if isinstance(leaf, GloveportError):
             return UpstreamError("server_unavailable", str(leaf.args[0]), hint=leaf.hint)
-        what = f"can't be spoken with: {type(leaf).__name__}: {self._target.quoted(str(leaf))}"
+        what = f"can't be spoken with: {type(leaf).__name__}: {self._target.quote_output(str(leaf))}"
         hint = "Look at its URL or its command, and whether it is an MCP server."
         return self._target.error("server_unavailable", what, hint)
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.wire import TOO_LARGE, Headers
 from gloveport.hub.definition import Definition, definition_of
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import is_visible
 
 _MOST_PAGES, _MOST_TOOLS = 200, 10_000
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
+class OfferListing:
     """What a server offers.
 
     Attributes:
@@ -42,7 +42,7 @@ class Listing:
     headers: Mapping[str, Headers]
 
 
-async def list_tools(server: str, client: Client, most: int) -> Listing:
+async def list_tools(server: str, client: Client, most: int) -> OfferListing:
     """Ask for all pages.
 
     A tool is left out whose name is empty, long or not printable, or was there before; that is larger than 256 KiB; or
@@ -58,7 +58,7 @@ async def list_tools(server: str, client: Client, most: int) -> Listing:
         MCPError: The server refuses.
     """
     if client.server_capabilities.tools is None:
-        return Listing(headers={})
+        return OfferListing(headers={})
     found: dict[str, wire.Tool] = {}
     cursors: set[str] = set()
     cursor: str | None = None
@@ -87,7 +87,7 @@ async def list_tools(server: str, client: Client, most: int) -> Listing:
         _log.warning("server %s: %d of its tools are left out for their names, size or headers", server, left_out)
     repeating = found if client.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
     headers = {name: x_mcp_header_map(tool.input_schema) for name, tool in repeating.items()}
-    return Listing(
+    return OfferListing(
         tools=await to_thread.run_sync(_definitions, server, [*found.values()]),
         headers={name: repeated for name, repeated in headers.items() if repeated},
     )
@@ -122,4 +122,4 @@ def _is_fit(tool: wire.Tool, client: Client) -> bool:
 
 
 def _fault(server: str, what: str) -> UpstreamError:
-    return UpstreamError("bad_answer", f"The server {shown(server)} {what}.", hint="It is not used as it is.")
+    return UpstreamError("bad_answer", f"The server {quote_sent(server)} {what}.", hint="It is not used as it is.")

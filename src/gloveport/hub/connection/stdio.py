@@ -28,7 +28,7 @@ from gloveport.hub.connection.command import directory, environment, program
 from gloveport.hub.connection.unreadable import read_message
 from gloveport.limits.values import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import printable
 
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -114,13 +114,13 @@ def _start(
         )
     except (OSError, ValueError) as error:
         why = (
-            f"{error.strerror}: {shown(directory(server, env))}"
+            f"{error.strerror}: {quote_sent(directory(server, env))}"
             if isinstance(error, OSError)
             else "a variable holds a NUL"
         )
         raise UpstreamError(
             "server_unavailable",
-            f"The server {shown(name)} can't be started: {why}.",
+            f"The server {quote_sent(name)} can't be started: {why}.",
             hint="Look at its command, its directory and its environment in the configuration.",
         ) from error
 
@@ -151,12 +151,12 @@ async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") 
     await received.over.wait()
     if received.fault is not None:
         raise received.fault
-    await _ended(process, _LAST_WORDS_SECONDS)
+    await _wait_ended(process, _LAST_WORDS_SECONDS)
     with anyio.move_on_after(_LAST_WORDS_SECONDS):
         await received.said.over.wait()
     raise UpstreamError(
         "server_gone",
-        f"The server {shown(received.name)} has ended{_status(process)}.{received.said.last_words}",
+        f"The server {quote_sent(received.name)} has ended{_status(process)}.{received.said.last_words}",
         hint="Try its command by hand.",
     )
 
@@ -177,7 +177,7 @@ class _Received:
     reader: asyncio.StreamReader
     over: anyio.Event = field(default_factory=anyio.Event)
     fault: UpstreamError | None = None
-    _ended: deque[bytes] = field(default_factory=deque)
+    _wait_ended: deque[bytes] = field(default_factory=deque)
     """Lines that have come whole."""
     _line: bytearray = field(default_factory=bytearray)
     """Of the one that has not."""
@@ -185,9 +185,9 @@ class _Received:
     async def receive(self) -> SessionMessage | Exception:
         """The next one. There is no end: when nothing more comes, the connection is ended from elsewhere."""
         while True:
-            while not self._ended:
+            while not self._wait_ended:
                 await self._read()
-            line = self._ended.popleft()
+            line = self._wait_ended.popleft()
             if line.strip():
                 large = len(line) > _LARGE_BYTES
                 try:
@@ -203,7 +203,7 @@ class _Received:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             await self._append(piece)
-            self._ended.append(bytes(self._line))
+            self._wait_ended.append(bytes(self._line))
             self._line.clear()
         await self._append(rest)
 
@@ -231,7 +231,7 @@ def _message(line: bytes, name: str) -> SessionMessage | Exception:
 def _too_large(name: str, most: str) -> UpstreamError:
     return UpstreamError(
         "answer_too_large",
-        f"The server {shown(name)} has sent a message of more than {most}; the connection has ended.",
+        f"The server {quote_sent(name)} has sent a message of more than {most}; the connection has ended.",
         hint="Ask it for less: a page, a filter, fewer fields.",
     )
 
@@ -290,11 +290,11 @@ async def _end(process: "subprocess.Popen[bytes]", graces: tuple[float, float] |
         return
     with anyio.CancelScope(shield=True):
         _close(process.stdin)
-        if graces and not await _ended(process, graces[0]):
+        if graces and not await _wait_ended(process, graces[0]):
             _signal(process, signal.SIGTERM)
-            await _ended(process, graces[1])
+            await _wait_ended(process, graces[1])
         _signal(process, signal.SIGKILL)  # and what it has left behind
-        await _ended(process, _GRACE_SECONDS)
+        await _wait_ended(process, _GRACE_SECONDS)
     process.poll()
     _close(process.stdout)
     _close(process.stderr)
@@ -312,7 +312,7 @@ def _close(pipe: IO[bytes] | None) -> None:
         pipe.close()
 
 
-async def _ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+async def _wait_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
     """Wait for its end, so long at most; it is not reaped."""
     with FileIO(os.pidfd_open(process.pid)) as descriptor, anyio.move_on_after(seconds):
         await anyio.wait_readable(descriptor)

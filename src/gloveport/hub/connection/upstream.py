@@ -16,10 +16,10 @@ from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.breaker import Breaker
-from gloveport.hub.connection.link import MODES, Connect, Link, Target
+from gloveport.hub.connection.link import MODES, Connect, ConnectionTarget, UpstreamConnection
 from gloveport.hub.definition import Definition
 from gloveport.model.hub import Server
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 
 __all__ = ["Connect", "State", "Upstream"]
 
@@ -57,11 +57,11 @@ class Upstream:
             clock: Seconds, for when to try again.
         """
         self._tasks, self._on_tools, self._clock = tasks, on_tools, clock
-        self._target = Target(name=name, server=server, connects=connects, on_tools=self._offer, clean=clean)
+        self._target = ConnectionTarget(name=name, server=server, connects=connects, on_tools=self._offer, clean=clean)
         self._breaker = Breaker(clock=clock)
         self._places = anyio.Semaphore(server.concurrent_calls, fast_acquire=True)
         self._modes: Sequence[str] = MODES
-        self._link: Link | None = None
+        self._link: UpstreamConnection | None = None
         self._logged = ""
         self._closed = False
         self.offered: tuple[Definition, ...] | None = None
@@ -130,7 +130,7 @@ class Upstream:
             self._link.let_go()
             await self._link.over.wait()
 
-    async def _connect(self) -> Link:
+    async def _connect(self) -> UpstreamConnection:
         """A connection that is ready. Who comes while one is being made waits for that."""
         while True:
             link = self._link
@@ -139,22 +139,22 @@ class Upstream:
             if link.usable or await link.ready():
                 return link
 
-    def _begin(self) -> Link:
+    def _begin(self) -> UpstreamConnection:
         if self._closed:
             hint = "The configuration was changed; try again."
             raise self._target.error("server_unavailable", "is not used any more", hint)
         if not self._breaker.admit():
             raise UpstreamError(
                 "server_unavailable",
-                f"The server {shown(self._target.name)} has failed {self._breaker.failures} times in a row. "
+                f"The server {quote_sent(self._target.name)} has failed {self._breaker.failures} times in a row. "
                 f"{self.error}",
                 hint=f"It is tried again in {math.ceil(self._breaker.wait)} s.",
             )
-        link = Link(self._target, self._modes)
+        link = UpstreamConnection(self._target, self._modes)
         self._tasks.start_soon(self._own, link)
         return link
 
-    async def _own(self, link: Link) -> None:
+    async def _own(self, link: UpstreamConnection) -> None:
         """Run a connection, and draw the conclusions."""
         began = self._clock()
         await link.run()
@@ -175,7 +175,9 @@ class Upstream:
             await self._on_tools(tools)
             self.offered = tools  # only now: where that has failed, it is told again
 
-    async def _request(self, link: Link, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
+    async def _request(
+        self, link: UpstreamConnection, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> wire.CallToolResult:
         try:
             result = await link.request(tool, arguments)
         except UpstreamError:

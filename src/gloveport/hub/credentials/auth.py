@@ -27,7 +27,7 @@ from gloveport.hub.credentials.oauth import (
     refused_by,
     unavailable,
 )
-from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
+from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, endpoint_error
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
 from gloveport.secrets.vault import Vault
@@ -194,7 +194,7 @@ class _Keeper:
             if secret:
                 self.vault.remember(label, secret)
         except ValueError as error:
-            raise failed(self.name, f"gives a token that can't be kept out of answers: {error}") from None
+            raise endpoint_error(self.name, f"gives a token that can't be kept out of answers: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

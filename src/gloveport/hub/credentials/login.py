@@ -90,7 +90,7 @@ class LoginDesk:
             raise UpstreamError(
                 "login_timeout", f"Nobody has logged in within {self.seconds:g} s.", hint="start it again"
             ) from None
-        async with storage.locked():
+        async with storage.hold_lock():
             await storage.save(made)
         return made
 
@@ -102,7 +102,7 @@ class LoginDesk:
         """
         auth = oauth_of(name, server)
         storage = self.logins.of(name, server.url, auth.tokens)
-        async with storage.locked():
+        async with storage.hold_lock():
             try:
                 login = await storage.load()
             except ConfigError:  # whatever it is: it goes

@@ -60,7 +60,7 @@ class Login(Value):
 class Storage(Protocol):
     """Where one login is kept."""
 
-    def locked(self) -> AbstractAsyncContextManager[None]:
+    def hold_lock(self) -> AbstractAsyncContextManager[None]:
         """Nobody else exchanges its tokens meanwhile.
 
         Raises:
@@ -114,7 +114,7 @@ class _LoginFile:
     key: str
 
     @contextlib.asynccontextmanager
-    async def locked(self) -> AsyncIterator[None]:
+    async def hold_lock(self) -> AsyncIterator[None]:
         with _open_directory(self.directory) as directory:
             with _explain_errors(self.directory):
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -146,8 +146,8 @@ class _Keyring:
     key: str
     environ: Mapping[str, str]
 
-    def locked(self) -> AbstractAsyncContextManager[None]:
-        return self.lock.locked()
+    def hold_lock(self) -> AbstractAsyncContextManager[None]:
+        return self.lock.hold_lock()
 
     async def load(self) -> Login | None:
         try:

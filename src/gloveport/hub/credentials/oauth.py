@@ -17,7 +17,7 @@ from mcp.client.auth.utils import issuers_match
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.logins import Login, Storage
-from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, failed
+from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, endpoint_error
 from gloveport.model.hub import OAuthLogin
 
 Obtain: TypeAlias = Callable[[str], Awaitable[Token]]
@@ -104,7 +104,7 @@ class StoredLogin:
             ConfigError: What is kept can't be relied on.
             UpstreamError: A person has to log in, or the authorization server gives none.
         """
-        async with self.storage.locked():
+        async with self.storage.hold_lock():
             login = await self.storage.load()  # another process may have exchanged it
             if login is None:
                 raise login_required(self.name, "nobody has logged in")
@@ -167,7 +167,7 @@ def login_required(name: str, reason: str) -> UpstreamError:
 
 def refused_by(name: str, refusal: Refusal) -> UpstreamError:
     """A token endpoint has refused."""
-    return failed(name, f"answers {refusal.status} {refusal.code}".rstrip())
+    return endpoint_error(name, f"answers {refusal.status} {refusal.code}".rstrip())
 
 
 def is_issuer(auth: OAuthLogin, issuer: str) -> bool:

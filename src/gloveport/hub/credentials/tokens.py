@@ -84,7 +84,7 @@ class Endpoint:
             return Refusal(status, code if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else "")
         access, kind, refresh = told.get("access_token"), told.get("token_type", "bearer"), told.get("refresh_token")
         if not isinstance(access, str) or not _TOKEN.fullmatch(access) or str(kind).lower() != "bearer":
-            raise failed(self.owner, "gives no bearer token")
+            raise endpoint_error(self.owner, "gives no bearer token")
         now = time.time()
         other = refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else ""
         return Token(access, now, now + lifetime(told.get("expires_in")), other)
@@ -106,20 +106,20 @@ class Endpoint:
             with anyio.fail_after(_SECONDS):
                 return await self._post(urlencode(said).encode(), headers)
         except TimeoutError:
-            raise failed(self.owner, "does not answer in time") from None
+            raise endpoint_error(self.owner, "does not answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise failed(self.owner, f"can't be asked ({type(error).__name__})") from None
+            raise endpoint_error(self.owner, f"can't be asked ({type(error).__name__})") from None
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         http = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
         async with http, http.stream("POST", self.url, headers=headers, content=body) as response:
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise failed(self.owner, "compresses its answer, though it was not asked to")
+                raise endpoint_error(self.owner, "compresses its answer, though it was not asked to")
             content = bytearray()
             async for piece in response.aiter_raw():
                 content += piece
                 if len(content) > _MOST_BYTES:
-                    raise failed(self.owner, f"answers more than {_MOST_BYTES} bytes")
+                    raise endpoint_error(self.owner, f"answers more than {_MOST_BYTES} bytes")
             return response.status_code, bytes(content)
 
 
@@ -140,6 +140,6 @@ def lifetime(said: object) -> float:
     return max(_LEAST_SECONDS, min(seconds, _MOST_SECONDS))
 
 
-def failed(owner: str, problem: str, hint: str = _HINT) -> UpstreamError:
+def endpoint_error(owner: str, problem: str, hint: str = _HINT) -> UpstreamError:
     """The error of an endpoint that is of no use."""
     return UpstreamError("oauth_failed", f"the token endpoint of {owner} {problem}", hint=hint)

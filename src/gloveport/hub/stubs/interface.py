@@ -5,7 +5,7 @@ from typing import Self
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.results import wrapped_schema
-from gloveport.hub.stubs.shapes import ANYTHING, Field, Record, Shape, Types, record_of, shape_of
+from gloveport.hub.stubs.shapes import ANYTHING, Field, RecordShape, Shape, Types, record_of, shape_of
 from gloveport.untrusted_text import printable
 
 _TEXT_CHARACTERS = 4000
@@ -35,7 +35,7 @@ class Interface:
         """Read what a server says of a tool."""
         schema, output = definition.input_schema, definition.output_schema
         anything = schema.get("additionalProperties", schema.get("properties") != {}) is not False
-        record = record_of(schema, exposed, types) or Record("", "", (), open=anything)
+        record = record_of(schema, exposed, types) or RecordShape("", "", (), open=anything)
         text = [*prose(definition.description or definition.title)]
         if record.hidden:
             text += ["", f"It has {record.hidden} more parameters, which are not listed here."]

@@ -18,7 +18,7 @@ from gloveport.hub.stubs.shapes import (
     Field,
     Named,
     Primitive,
-    Record,
+    RecordShape,
     Shape,
     Table,
     Types,
@@ -96,7 +96,7 @@ def _declarations(definitions: Mapping[str, Definition], words: "_Words") -> lis
     names = words.taken | _WORDS.keys() | {named.name for named in types.named}
     declared = []
     for named in types.named:
-        declared += _record(named, words, names) if isinstance(named, Record) else _alias(named, words)
+        declared += _record(named, words, names) if isinstance(named, RecordShape) else _alias(named, words)
     return [*declared, *functions]
 
 
@@ -147,7 +147,7 @@ class _Words:
         return " | ".join([*literal, *([self.word("float")] if len(texts) < len(values) else [])])
 
 
-def _record(record: Record, words: _Words, names: AbstractSet[str]) -> list[str]:
+def _record(record: RecordShape, words: _Words, names: AbstractSet[str]) -> list[str]:
     notes = [f"{record.hidden} more members are not listed here."] if record.hidden else []
     notes += ["There may be members besides."] if record.open else []
     if any(not _is_plain(field.name) or field.name in names for field in record.fields):
@@ -180,7 +180,7 @@ def _function(tool: Interface, types: Types, words: _Words) -> list[str]:
     plain, awkward = _sorted_out(tool)
     head = [f"def {tool.exposed}("]
     if awkward:
-        record = Record(types.claim(f"{tool.exposed}_arguments"), "", tuple(awkward))
+        record = RecordShape(types.claim(f"{tool.exposed}_arguments"), "", tuple(awkward))
         types.named.append(record)
         head += [f"    {_free('arguments', plain)}: {record.name}{_default(awkward)},", "    /,"]
     if plain:

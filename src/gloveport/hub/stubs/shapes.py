@@ -95,7 +95,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordShape:
     """A named type: an object with these members, the required ones first.
 
     Attributes:
@@ -123,7 +123,7 @@ class Types:
     """The named types of one text, in the order in which they came up, and the names that are taken in it."""
 
     taken: set[str]
-    named: list[Record | Alias] = field(default_factory=list)
+    named: list[RecordShape | Alias] = field(default_factory=list)
 
     def claim(self, *wishes: object) -> str:
         """A free name in camel case, after the first wish that is a text with a letter in it."""
@@ -148,10 +148,10 @@ def shape_of(schema: object, wish: str, types: Types, *, root: object) -> Shape:
         root: What its references lead into.
     """
     reading = _SchemaReader(root, types)
-    return reading.referred("#", wish) if schema is root else reading.shape(schema, wish)
+    return reading.resolve_reference("#", wish) if schema is root else reading.shape(schema, wish)
 
 
-def record_of(schema: object, wish: str, types: Types) -> Record | None:
+def record_of(schema: object, wish: str, types: Types) -> RecordShape | None:
     """The members of the object that a whole schema describes, which gets no name; None if it names no members."""
     return _SchemaReader(schema, types).members(schema, wish)
 
@@ -190,7 +190,7 @@ class _SchemaReader:
             self.depth -= 1
         return union([shape, Primitive("null")]) if schema.get("nullable") is True else shape
 
-    def members(self, schema: object, wish: str) -> Record | None:
+    def members(self, schema: object, wish: str) -> RecordShape | None:
         for _ in range(_MOST_DEPTH):  # the whole may be a definition that is referred to
             if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
                 break
@@ -200,7 +200,7 @@ class _SchemaReader:
 
     def _read_schema(self, schema: Mapping[str, object], wish: str) -> Shape:
         if isinstance(reference := schema.get("$ref"), str):
-            return self.referred(reference, wish)
+            return self.resolve_reference(reference, wish)
         if "const" in schema:
             return _values([schema["const"]])
         if isinstance(listed := schema.get("enum"), list):
@@ -296,7 +296,7 @@ class _SchemaReader:
         self.types.named.append(self._record(schema, name, wish))
         return Named(name)
 
-    def _record(self, schema: Mapping[str, object], name: str, wish: str) -> Record:
+    def _record(self, schema: Mapping[str, object], name: str, wish: str) -> RecordShape:
         properties = own if isinstance(own := schema.get("properties"), Mapping) else {}
         listed = schema.get("required")
         required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
@@ -309,11 +309,11 @@ class _SchemaReader:
         )
         self.guards -= 1
         more = schema.get("additionalProperties")
-        return Record(
+        return RecordShape(
             name, text_of(schema), fields, len(every) - len(fields), more is True or isinstance(more, Mapping)
         )
 
-    def referred(self, reference: str, wish: str) -> Shape:
+    def resolve_reference(self, reference: str, wish: str) -> Shape:
         if reference in self.known:
             shape, cost = self.known[reference]
             self.room -= cost

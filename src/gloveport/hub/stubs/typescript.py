@@ -11,7 +11,19 @@ from typing import Final
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.stubs.interface import Interface, prose
-from gloveport.hub.stubs.shapes import Alias, Array, Field, Named, Primitive, Record, Shape, Table, Types, Union, Values
+from gloveport.hub.stubs.shapes import (
+    Alias,
+    Array,
+    Field,
+    Named,
+    Primitive,
+    RecordShape,
+    Shape,
+    Table,
+    Types,
+    Union,
+    Values,
+)
 from gloveport.untrusted_text import printable
 
 _PRIMITIVES: Final = {
@@ -74,11 +86,11 @@ def _declarations(server: str, definitions: Mapping[str, Definition]) -> list[st
         methods += _method(Interface.of(definition, exposed, types))
     declared = []
     for named in types.named:
-        declared += _record(named) if isinstance(named, Record) else _alias(named)
+        declared += _record(named) if isinstance(named, RecordShape) else _alias(named)
     return [*declared, f"export interface {interface} {{", *methods, "}", ""]
 
 
-def _record(record: Record) -> list[str]:
+def _record(record: RecordShape) -> list[str]:
     notes = [f"{record.hidden} more members are not listed here."] if record.hidden else []
     return [
         *_comment([*prose(record.text), *notes], ""),

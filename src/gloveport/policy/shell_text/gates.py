@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from posixpath import normpath
 from typing import Final
 
-from gloveport.model.workspace import GATES, Gate, Need, RunCommand, WorkspacePolicy
+from gloveport.model.workspace import GATES, Gate, GateHit, RunCommand, WorkspacePolicy
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.facts import Facts
 from gloveport.policy.shell_text.programs import read_programs
@@ -14,7 +14,7 @@ from gloveport.policy.shell_text.rulebook import rulebook
 from gloveport.policy.shell_text.rules import UNNAMED_HOST, RuleHit, find_hits, load_rules
 from gloveport.policy.shell_text.variables import refused_variables
 from gloveport.policy.wildcards import matches
-from gloveport.policy.wording import listed, shown
+from gloveport.policy.wording import join_listed, quote_sent
 from gloveport.untrusted_text import printable
 
 _MOST_NEEDS: Final = 16
@@ -62,20 +62,20 @@ def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunComma
     )
 
 
-def order_needs(needs: Iterable[Need]) -> tuple[Need, ...]:
+def order_needs(needs: Iterable[GateHit]) -> tuple[GateHit, ...]:
     """Each once, in the order of the gates, the first few of each gate."""
     every = list(dict.fromkeys(needs))
     return tuple(need for gate in GATES for need in [each for each in every if each.gate == gate][:_MOST_NEEDS])
 
 
-def make_need(gate: Gate, piece: str, why: str, instead: str) -> Need:
+def make_need(gate: Gate, piece: str, why: str, instead: str) -> GateHit:
     """A need whose piece is cut and printable."""
-    return Need(
+    return GateHit(
         gate=gate, piece=printable(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…"), why=why, instead=instead
     )
 
 
-def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> Iterator[Need]:
+def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> Iterator[GateHit]:
     if request.seconds > policy.long_seconds:
         why = f"It may run for {request.seconds:g} seconds; without asking it is {policy.long_seconds:g}."
         instead = f"Ask for {policy.long_seconds:g} seconds or less."
@@ -93,20 +93,22 @@ def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> It
         yield make_need("inline_script", "", why, "Put it into a file, or run shorter commands.")
 
 
-def _hit_needs(policy: WorkspacePolicy, hit: RuleHit) -> Iterator[Need]:
+def _hit_needs(policy: WorkspacePolicy, hit: RuleHit) -> Iterator[GateHit]:
     match hit.rule.gate:
         case "network":
-            granted = f"These can: {listed(policy.hosts)}." if policy.hosts else "None can."
+            granted = f"These can: {join_listed(policy.hosts)}." if policy.hosts else "None can."
             instead = f"Commands can't reach it. {granted} Use what is installed, or ask the owner to grant the host."
             for host in hit.hosts:
                 if not (policy.hosts if host == UNNAMED_HOST else any(matches(each, host) for each in policy.hosts)):
-                    why = f"{shown(hit.program)} needs {f'the host {shown(host)}' if host else 'the network'}."
+                    why = (
+                        f"{quote_sent(hit.program)} needs {f'the host {quote_sent(host)}' if host else 'the network'}."
+                    )
                     yield make_need("network", f"{hit.program} {host}".strip(), why, instead)
         case "privileged_executable":
-            why = f"{shown(hit.program)} needs privileges, which no program has in the sandbox."
+            why = f"{quote_sent(hit.program)} needs privileges, which no program has in the sandbox."
             yield make_need(hit.rule.gate, hit.text, why, f"Do without {hit.program}: it can't work here.")
         case gate:
             instead = "Name single files, or what is made anew (build, node_modules); or commit or stash first."
             yield make_need(
-                gate, hit.text, f"{hit.program if hit.rule.source else shown(hit.program)} {hit.effect}.", instead
+                gate, hit.text, f"{hit.program if hit.rule.source else quote_sent(hit.program)} {hit.effect}.", instead
             )

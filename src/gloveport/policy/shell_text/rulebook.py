@@ -95,7 +95,7 @@ class SecretNames(Examples):
     plain_value: Pattern
 
 
-class Launcher(_Table):
+class LauncherRule(_Table):
     """A program that starts another."""
 
     values: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ class Rulebook(_Table):
     offline: frozenset[str]
     interpreters: dict[str, Pattern]
     script_options: dict[str, Pattern]
-    launchers: dict[str, Launcher]
+    launchers: dict[str, LauncherRule]
     rules: tuple[CommandRule, ...]
     variables: tuple[VariableRule, ...]
     secrets: tuple[SecretRule, ...]

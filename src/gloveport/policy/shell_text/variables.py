@@ -20,7 +20,7 @@ from typing import Final
 from gloveport.model.workspace import WorkspacePolicy
 from gloveport.policy.shell_text.rulebook import Rulebook, VariableRule, rulebook
 from gloveport.policy.wildcards import matches
-from gloveport.policy.wording import shown
+from gloveport.policy.wording import quote_sent
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_SEARCHED: Final = 65_536
@@ -39,13 +39,13 @@ def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
             yield name, why, "Put the values into files, and name those."
             return
         if len(name) > _LONGEST_NAME:
-            yield name, f"{shown(name)} is too long for a name of a variable.", "Use a shorter name."
+            yield name, f"{quote_sent(name)} is too long for a name of a variable.", "Use a shorter name."
         elif secret := find_secret(name, value):
-            why = f"The variable {shown(name)} holds what looks like {secret}."
+            why = f"The variable {quote_sent(name)} holds what looks like {secret}."
             instead = "Let the owner configure it as a credential: requests then carry it, and no program sees it."
             yield name, why, instead
         elif not _NAME.fullmatch(name):
-            yield name, f"{shown(name)} is no name of a variable.", "Use letters, digits and underscores."
+            yield name, f"{quote_sent(name)} is no name of a variable.", "Use letters, digits and underscores."
         elif (rule := _find_rule(_rules(), name, value)) and rule.reason == "sandbox":
             instead = f"Leave {name} as it is, or set it in the command: {name}=value program."
             yield name, f"The sandbox sets {name} itself, and caches and the network depend on it.", instead

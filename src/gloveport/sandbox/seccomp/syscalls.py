@@ -271,12 +271,12 @@ ABSENT = (
 """Answered with ENOSYS, as by a kernel that was built without them: programs then choose another way by themselves."""
 
 
-def _numbered(rows: Mapping[int, str]) -> dict[str, int]:
+def _number_rows(rows: Mapping[int, str]) -> dict[str, int]:
     return {name: first + place for first, row in rows.items() for place, name in enumerate(row.split())}
 
 
 NUMBERS: Mapping[str, Mapping[str, int]] = {
-    "x86_64": _numbered(
+    "x86_64": _number_rows(
         {
             0: "read write open close stat fstat lstat poll lseek mmap",
             10: "mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn ioctl pread64 pwrite64 readv",

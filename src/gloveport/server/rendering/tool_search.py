@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from gloveport.hub.discovery import Detail, Found, told
+from gloveport.hub.discovery import Detail, SearchResult, list_tools
 from gloveport.hub.hub import Hub
 from gloveport.sandbox.run.capture import plain
 
 
-def found_text(hub: Hub, found: Found, detail: Detail) -> str:
+def found_text(hub: Hub, found: SearchResult, detail: Detail) -> str:
     """A line for each tool, or its typed declarations. To be made in a thread: it may take a second."""
-    tools = [*told(hub, found.tools, detail)]
+    tools = [*list_tools(hub, found.tools, detail)]
     lines = [line for tool in tools for line in _lines(tool, detail)]
     if len(tools) < found.total:
         lines.append(f"{len(tools)} of {found.total}; narrow the query or raise the limit")

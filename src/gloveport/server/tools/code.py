@@ -142,7 +142,7 @@ class Tools:
         run.cancel()
         while not run.is_over:
             await run.stirs(_PRESENCE_SECONDS)
-        return self._told(run)
+        return self._render_run(run)
 
     async def search_tools(
         self,
@@ -222,10 +222,10 @@ class Tools:
             needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
             if needed is not None and not run.handed_out:
                 run.expect(_STATE_SECONDS)
-            reply = needed or self._told(run)
+            reply = needed or self._render_run(run)
         return reply  # noqa: RET504 - the context may have ended what was in it
 
-    def _told(self, run: Run) -> wire.CallToolResult:
+    def _render_run(self, run: Run) -> wire.CallToolResult:
         if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
             self.engine.runs.drop(run)
         if run.failure is not None:
@@ -255,16 +255,16 @@ class Tools:
 
 def describe(tools: Tools) -> list[Tool]:
     """The tools as a client is told of them."""
-    execute = _described(tools.execute_code, "Run code in a sandbox", _ACTS)
+    execute = _describe(tools.execute_code, "Run code in a sandbox", _ACTS)
     offered = [
         execute,
-        _described(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", _ACTS),
-        _described(tools.wait_run, "Wait for a run", _ACTS),
-        _described(tools.cancel_run, "Cancel a run", _ACTS),
-        _described(tools.read_output, "Read output of a run", _READS),
-        _described(tools.search_tools, "Search tools that programs may call", _READS),
-        _described(tools.list_apis, "APIs that programs may call", _READS),
-        _described(tools.health, "Health of the sandbox", _READS),
+        _describe(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", _ACTS),
+        _describe(tools.wait_run, "Wait for a run", _ACTS),
+        _describe(tools.cancel_run, "Cancel a run", _ACTS),
+        _describe(tools.read_output, "Read output of a run", _READS),
+        _describe(tools.search_tools, "Search tools that programs may call", _READS),
+        _describe(tools.list_apis, "APIs that programs may call", _READS),
+        _describe(tools.health, "Health of the sandbox", _READS),
     ]
     policy = tools.engine.policy
     # The operator's numbers: what is asked above them is lowered to them without a word.
@@ -284,7 +284,7 @@ def describe(tools: Tools) -> list[Tool]:
     return offered
 
 
-def _described(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
+def _describe(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
     tool = Tool.from_function(function, title=title, annotations=annotations)
     tool.parameters = lean(tool.parameters)
     if tool.fn_metadata.output_schema is not None:

@@ -21,12 +21,12 @@ from pydantic import ValidationError
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Question, Scope, Verdict
-from gloveport.engine.runs import Need, Run
+from gloveport.engine.runs import Run, SamplingRequest
 from gloveport.errors import UpstreamError
 from gloveport.server.tools.sampling import answer_of, can_sample, params_of
 
 Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
-_Asked: TypeAlias = Question | Need
+_Asked: TypeAlias = Question | SamplingRequest
 
 _BY = "client"
 _SAME_TOOL = "For this once, or for the same again, whatever the arguments are"
@@ -116,7 +116,7 @@ class Attendance:
             elif isinstance(given, wire.CreateMessageResult):
                 one.settle(answer_of(given, one.question))
             else:
-                one.settle(_failed("it has given no answer"))
+                one.settle(_failure("it has given no answer"))
 
     async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_Asked]:
         while not self.run.is_over:
@@ -143,7 +143,7 @@ class Attendance:
         return self.ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
     def _can_ask(self, one: _Asked) -> bool:
-        if isinstance(one, Need):
+        if isinstance(one, SamplingRequest):
             return can_sample(self.ctx)
         if not self.desk.asks_clients or one.id in self._given_back | self.run.queued:
             return False
@@ -175,7 +175,7 @@ class Attendance:
         """What to ask next: models before people, whom nobody else should have to wait for."""
         if self.state is not None and self.state.rounds >= _MOST_ROUNDS:
             return ()  # it gets the run's id, and begins again with that
-        return [one for one in fresh if isinstance(one, Need)] or fresh
+        return [one for one in fresh if isinstance(one, SamplingRequest)] or fresh
 
     async def _put(self, one: _Asked, dialog: anyio.CancelScope) -> None:
         """Put a question to the client, in the handshake protocols, and take the answer."""
@@ -184,15 +184,15 @@ class Attendance:
         send = self.ctx.session.send_request
         with dialog:
             try:
-                if isinstance(one, Need):
+                if isinstance(one, SamplingRequest):
                     one.settle(
                         answer_of(await send(_sample(one), wire.CreateMessageResult, metadata=metadata), one.question)
                     )
                 else:
                     self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), put)
             except (MCPError, ValidationError) as error:  # it can't after all, or answers what is no answer
-                if isinstance(one, Need):
-                    one.settle(_failed(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
+                if isinstance(one, SamplingRequest):
+                    one.settle(_failure(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
                 else:
                     self._give_back(one)
 
@@ -217,11 +217,13 @@ class Attendance:
         ids = tuple(one.id for one in asked)
         return wire.InputRequiredResult(
             request_state=str(State(run_id=self.run.id, put=time.monotonic(), rounds=rounds, asked=ids)),
-            input_requests={one.id: _sample(one) if isinstance(one, Need) else _elicit(one) for one in asked},
+            input_requests={
+                one.id: _sample(one) if isinstance(one, SamplingRequest) else _elicit(one) for one in asked
+            },
         )
 
 
-def _sample(need: Need) -> wire.CreateMessageRequest:
+def _sample(need: SamplingRequest) -> wire.CreateMessageRequest:
     return wire.CreateMessageRequest(params=params_of(need.question))
 
 
@@ -249,5 +251,5 @@ def _form(question: Question) -> dict[str, Any]:
     }
 
 
-def _failed(why: str) -> UpstreamError:
+def _failure(why: str) -> UpstreamError:
     return UpstreamError("client_failed", f"The client's model can't be asked: {why}.")

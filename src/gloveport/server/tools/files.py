@@ -25,7 +25,7 @@ from gloveport.workspace.git.status import git_status
 from gloveport.workspace.images.view import view
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.search import search_text
-from gloveport.workspace.search.engines import Question
+from gloveport.workspace.search.engines import SearchQuery
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
 Arguments = ParamSpec("Arguments")
@@ -126,7 +126,7 @@ class FileTools:
         max_preview_bytes: Annotated[int, Field(ge=80, le=4096)] = 512,
     ) -> wire.CallToolResult:
         """Find lines that hold a text, or match a regular expression; .gitignore is respected."""
-        question = Question(
+        question = SearchQuery(
             expression=query,
             syntax="regex" if regex else "text",
             case="sensitive" if case_sensitive else "insensitive",

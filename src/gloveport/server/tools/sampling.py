@@ -6,7 +6,7 @@ import mcp_types as wire
 from mcp.server.mcpserver import Context
 
 from gloveport.errors import UpstreamError
-from gloveport.sampling.model_question import Answer, Question
+from gloveport.sampling.model_question import Answer, ModelQuestion
 
 
 def can_sample(ctx: Context[Any, Any]) -> bool:
@@ -14,7 +14,7 @@ def can_sample(ctx: Context[Any, Any]) -> bool:
     return ctx.client_capabilities is not None and ctx.client_capabilities.sampling is not None
 
 
-def params_of(question: Question) -> wire.CreateMessageRequestParams:
+def params_of(question: ModelQuestion) -> wire.CreateMessageRequestParams:
     """What the client is asked."""
     hints = [wire.ModelHint(name=question.model)] if question.model else None
     return wire.CreateMessageRequestParams(
@@ -28,7 +28,7 @@ def params_of(question: Question) -> wire.CreateMessageRequestParams:
     )
 
 
-def answer_of(result: wire.CreateMessageResult, question: Question) -> Answer | UpstreamError:
+def answer_of(result: wire.CreateMessageResult, question: ModelQuestion) -> Answer | UpstreamError:
     """What the client has answered. It does not say how many tokens: as many count as it was allowed."""
     if not isinstance(result.content, wire.TextContent):
         return UpstreamError("client_failed", "The client's model has answered with something that is no text.")

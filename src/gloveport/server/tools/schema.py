@@ -18,14 +18,14 @@ def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> 
     """
     definitions = schema.get("$defs", {})
     properties = {
-        name: _outlined(value, definitions) if name in opaque else _lean(value, definitions)
+        name: _outline(value, definitions) if name in opaque else _lean(value, definitions)
         for name, value in schema.get("properties", {}).items()
     }
     required = {"required": schema["required"]} if "required" in schema else {}
     return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
 
-def _outlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+def _outline(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": _lean(node, definitions)["type"]}
 
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gloveport.engine.caller import Caller
 from gloveport.errors import Denied
-from gloveport.model.workspace import Change as PathChange
-from gloveport.model.workspace import WriteFiles
+from gloveport.model.workspace import PathChange, WriteFiles
 from gloveport.server.caller import caller_of
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts

@@ -40,7 +40,7 @@ def too_many() -> bytes:
     return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
 
 
-def failed(request: str | int) -> bytes:
+def render_failure(request: str | int) -> bytes:
     """The line that answers a request which met a fault of ours."""
     return _error(request, INTERNAL_ERROR, "the server has met a fault: its log says which")
 

@@ -44,7 +44,7 @@ async def serve_stdio(
         tools: Those that need no SDK.
         structured: Patterns of the names of clients that get structured content from these.
     """
-    with _taken(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _taken(1, "w", os.dup(2)) as theirs:
+    with _take_stream(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _take_stream(1, "w", os.dup(2)) as theirs:
         answers = _Answers(file=theirs)
         async with open_task_group() as tasks:
             fast_path = FastPath(tools=tools, structured=structured)
@@ -55,7 +55,7 @@ async def serve_stdio(
     return came
 
 
-def _taken(number: int, mode: str, instead: int) -> FileIO:
+def _take_stream(number: int, mode: str, instead: int) -> FileIO:
     """A standard stream under another number; ``instead`` comes in its place."""
     stream = FileIO(os.dup(number), mode)
     os.dup2(instead, number)
@@ -120,7 +120,7 @@ class _Requests:
                 line = line_of(request, await work())
             except Exception:  # noqa: BLE001 - whoever waits is told, and the session goes on
                 _log.exception("a call has failed")
-                line = jsonrpc_errors.failed(request)
+                line = jsonrpc_errors.render_failure(request)
             finally:
                 self._working.pop(request, None)
             await self._answer(line)

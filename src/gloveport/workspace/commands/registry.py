@@ -194,7 +194,7 @@ async def _until_over(command: Command, seconds: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened(orphan_seconds: float, spool: Path) -> AsyncIterator[Commands]:
+async def open_commands(orphan_seconds: float, spool: Path) -> AsyncIterator[Commands]:
     """Room for commands. On leaving, all are ended."""
     async with open_task_group() as tasks:
         commands = Commands(orphan_seconds=orphan_seconds, spool=spool, _tasks=tasks)

@@ -67,10 +67,10 @@ class Retained:
         if offset < len(self._head):
             whole = bytes(self._head[offset : offset + limit])
             if len(whole) < limit and not self.dropped:
-                whole += self._spooled(self.tail_start, limit - len(whole))
+                whole += self._read_spool(self.tail_start, limit - len(whole))
             return offset, whole
         offset = min(max(offset, self.tail_start), self.total)
-        return offset, self._spooled(offset, limit)
+        return offset, self._read_spool(offset, limit)
 
     def _spool(self, data: bytes) -> None:
         if self._file is None:
@@ -85,7 +85,7 @@ class Retained:
         self.total += len(data)
         self._tail = min(TAIL_BYTES, self._tail + len(data))
 
-    def _spooled(self, offset: int, limit: int) -> bytes:
+    def _read_spool(self, offset: int, limit: int) -> bytes:
         size = max(0, min(limit, self.total - offset))
         if self._file is None or not size:
             return b""

@@ -103,10 +103,10 @@ def read_ignore(tree: Tree, directory: str, most: int = MAX_BYTES) -> Ignore | N
         return None
     above = 0 if directory == "." else len(raw(directory)) + 1
     # A rule that is cut would be another one.
-    return Ignore(above, len(text), _parsed(text if whole else text[: text.rfind(b"\n") + 1]))
+    return Ignore(above, len(text), _parse(text if whole else text[: text.rfind(b"\n") + 1]))
 
 
-def ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
+def is_ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
     """Whether something is left out, where nothing above it is.
 
     Args:
@@ -123,11 +123,11 @@ def ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
 
 
 @lru_cache(_CACHED)  # by the text itself: times of a file may stay the same while it is changed
-def _parsed(text: bytes) -> Sequence[_Rules]:
+def _parse(text: bytes) -> Sequence[_Rules]:
     """The rules, the last first: of several that match the last one decides. Nobody changes them."""
     runs: list[_Rules] = []
     for line in text.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")[:MAX_RULES]:
-        rule = _unpadded(line.removesuffix("\r"))
+        rule = _strip_padding(line.removesuffix("\r"))
         if rule.startswith("#") or len(rule) > _MAX_PATTERN:
             continue
         leaves_out = not rule.startswith("!")
@@ -141,7 +141,7 @@ def _parsed(text: bytes) -> Sequence[_Rules]:
     return runs[::-1]
 
 
-def _unpadded(line: str) -> str:
+def _strip_padding(line: str) -> str:
     """The line without blanks at its end, but one behind a backslash."""
     rule = line.rstrip(" ")
     return f"{rule} " if rule != line and rule.endswith("\\") else rule
@@ -178,7 +178,7 @@ class _Asking:
 
     def is_ignored(self, path: str) -> bool:
         try:
-            *above, name = self.tree.checked(path).split("/")
+            *above, name = self.tree.check_path(path).split("/")
         except WorkspaceError:
             return False  # nothing can be written there
         here, ignores = "", self._below(".", (), 0)
@@ -206,4 +206,4 @@ class _Asking:
     def _is_left_out(self, path: str, ignores: tuple[Ignore, ...], kind: Kind) -> bool:
         name = raw(path)
         self._steps += sum(ignore.size * (len(name) - ignore.above) for ignore in ignores)
-        return ignored(ignores if self._steps <= _MOST_STEPS else (), name, kind)
+        return is_ignored(ignores if self._steps <= _MOST_STEPS else (), name, kind)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import globs
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.files.walk import USUAL, Bounds, Found, Include, Walk
+from gloveport.workspace.files.walk import USUAL, Include, Walk, WalkBounds, WalkEntry
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of one answer, as text: a line ``path [type]`` for each entry."""
@@ -29,7 +29,7 @@ _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 
 _KINDS: Final = ("directory", "file", "symlink", "other")
 
-_ORDERS: Final[Mapping[str, Callable[[Found], tuple[Any, ...]]]] = {
+_ORDERS: Final[Mapping[str, Callable[[WalkEntry], tuple[Any, ...]]]] = {
     # What a directory holds stands right behind it: no name has a sign that comes before this one.
     "name": lambda found: (found.path.replace("/", "\0"),),
     "type": lambda found: (_KINDS.index(found.kind), found.path),
@@ -64,7 +64,7 @@ class DirEntry(FileEntry):
 
 
 class Listing(TypedDict):
-    """What both answers have. ``truncated_by`` is entries, bytes, names or time: see ``Bounds``."""
+    """What both answers have. ``truncated_by`` is entries, bytes, names or time: see ``WalkBounds``."""
 
     path: str
     truncated: bool
@@ -94,7 +94,7 @@ def list_dir(
     max_entries: int = 1000,
     include: AbstractSet[Include] = frozenset(),
     sort: Literal["name", "type", "modified"] = "name",
-    bounds: Bounds = USUAL,
+    bounds: WalkBounds = USUAL,
 ) -> DirListing:
     """List what lies in a directory, ``max_depth`` levels of it. No link is followed.
 
@@ -113,7 +113,7 @@ def list_dir(
     walk = Walk(tree, include, max_depth, bounds)
     with tree.directory(path) as start:
         first = heapq.nsmallest(max_entries + 1, walk.below(start), _ORDERS[sort])
-        chosen, facts = _chosen(start.path, first, max_entries, walk)
+        chosen, facts = _choose_entries(start.path, first, max_entries, walk)
     return {**facts, "entries": [_dir_entry(found) for found in chosen]}
 
 
@@ -126,7 +126,7 @@ def list_files(
     max_results: int = 5000,
     include: AbstractSet[Include] = frozenset(),
     sort: Literal["path", "modified"] = "path",
-    bounds: Bounds = USUAL,
+    bounds: WalkBounds = USUAL,
 ) -> FileListing:
     """List the regular files, and the links that lead to nothing outside, below a directory.
 
@@ -143,11 +143,11 @@ def list_files(
     Raises:
         WorkspaceError: INVALID_ARGUMENT for too many patterns, or one that is too long; or as ``Tree.directory``.
     """
-    wanted = _compiled(patterns, "")
-    unwanted = _compiled(exclude_patterns, "(?s:/.*)?")
+    wanted = _compile_patterns(patterns, "")
+    unwanted = _compile_patterns(exclude_patterns, "(?s:/.*)?")
     walk = Walk(tree, include, bounds=bounds)
 
-    def files(everything: Iterable[Found]) -> Iterator[Found]:
+    def files(everything: Iterable[WalkEntry]) -> Iterator[WalkEntry]:
         for found in everything:
             rooted = f"/{found.path}"
             if (
@@ -160,11 +160,11 @@ def list_files(
 
     with tree.directory(path) as start:
         first = heapq.nsmallest(max_results + 1, files(walk.below(start)), _ORDERS[sort])
-        chosen, facts = _chosen(start.path, first, max_results, walk)
+        chosen, facts = _choose_entries(start.path, first, max_results, walk)
     return {**facts, "files": [_file_entry(found) for found in chosen]}
 
 
-def _compiled(patterns: Sequence[str], end: str) -> list[re.Pattern[str]]:
+def _compile_patterns(patterns: Sequence[str], end: str) -> list[re.Pattern[str]]:
     if len(patterns) > MAX_PATTERNS or any(len(pattern) > MAX_PATTERN for pattern in patterns):
         raise WorkspaceError(
             "INVALID_ARGUMENT", f"more than {MAX_PATTERNS} patterns, or one of more than {MAX_PATTERN} characters"
@@ -184,7 +184,9 @@ def _leads_outside(tree: Tree, path: str) -> bool:
         return error.category == "security"
 
 
-def _chosen(path: str, first: Sequence[Found], limit: int, walk: Walk) -> tuple[Sequence[Found], Listing]:
+def _choose_entries(
+    path: str, first: Sequence[WalkEntry], limit: int, walk: Walk
+) -> tuple[Sequence[WalkEntry], Listing]:
     """What of the first entries fits into the answer, and what the answer says about that."""
     sizes = [len(f"{found.path} [{found.kind}]\n".encode()) for found in first[:limit]]
     totals = list(accumulate(sizes))
@@ -209,11 +211,11 @@ def _chosen(path: str, first: Sequence[Found], limit: int, walk: Walk) -> tuple[
     }
 
 
-def _file_entry(found: Found) -> FileEntry:
+def _file_entry(found: WalkEntry) -> FileEntry:
     return {"path": found.path, "type": found.kind, "size_bytes": found.size, "modified": _iso(found.modified)}
 
 
-def _dir_entry(found: Found) -> DirEntry:
+def _dir_entry(found: WalkEntry) -> DirEntry:
     entry: DirEntry = {
         "name": found.path.rpartition("/")[2],
         "path": found.path,

@@ -203,7 +203,7 @@ def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRe
     following = last + 1 if truncated_by and last < scan.total_lines else None
     answer = TextRead(
         path=path,
-        content=_decoded(content, path),
+        content=_decode(content, path),
         encoding="utf-8",
         revision=scan.digest.hexdigest(),
         revision_algorithm="sha256",
@@ -233,7 +233,7 @@ def count_lines(text: bytes) -> int:
     return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
 
 
-def _decoded(content: bytes, path: str) -> str:
+def _decode(content: bytes, path: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -132,7 +132,7 @@ class WriteLocation:
     status: os.stat_result | None
 
 
-def shown(name: bytes) -> str:
+def spell_path(name: bytes) -> str:
     """The one spelling of a name, or of a path, of any bytes. ``raw`` takes it back."""
     try:
         return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode() if b"\\" in name else name.decode()
@@ -168,7 +168,7 @@ class Tree:
 
     @classmethod
     @contextmanager
-    def opened(cls, root: Path, exempt: AbstractSet[str] = frozenset()) -> Iterator["Tree"]:
+    def open_tree(cls, root: Path, exempt: AbstractSet[str] = frozenset()) -> Iterator["Tree"]:
         """Hold the directory ``root``, which must be its own real path.
 
         Raises:
@@ -207,7 +207,7 @@ class Tree:
         """
         return replace(self, _resolve=self._resolve | NO_XDEV)
 
-    def checked(self, path: str) -> str:
+    def check_path(self, path: str) -> str:
         """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
 
         Raises:
@@ -229,7 +229,7 @@ class Tree:
                 f"{_cut(path)} has a part ..",
                 hint="write the path from the root of the workspace",
             )
-        return shown(raw("/".join(parts))) or "."
+        return spell_path(raw("/".join(parts))) or "."
 
     @contextmanager
     def file(self, path: str) -> Iterator[Opened]:
@@ -239,7 +239,7 @@ class Tree:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, IS_DIRECTORY, NOT_A_FILE, SYMLINK_ESCAPE,
                 PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the server may not read it; or as ``checked``.
         """
-        descriptor, path = self._opened(self.checked(path), _READ)
+        descriptor, path = self._open_or_refuse(self.check_path(path), _READ)
         try:
             status = os.fstat(descriptor)
             _demand_regular(status, path)
@@ -255,7 +255,7 @@ class Tree:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, SYMLINK_ESCAPE, PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the
                 server may not read it; or as ``checked``.
         """
-        descriptor, path = self._opened(self.checked(path), _LIST)
+        descriptor, path = self._open_or_refuse(self.check_path(path), _LIST)
         try:
             yield Opened(descriptor, path, os.fstat(descriptor))
         finally:
@@ -269,7 +269,7 @@ class Tree:
             WorkspaceError: PROTECTED_PATH; SYMLINK_ESCAPE where the last part is a link, or a link before it leads
                 nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``checked``.
         """
-        asked = self.checked(path)
+        asked = self.check_path(path)
         if asked == ".":
             raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
         self._demand_unprotected(asked)
@@ -302,7 +302,7 @@ class Tree:
                 details={"path": path, "protected": part},
             )
 
-    def _opened(self, asked: str, flags: int) -> tuple[int, str]:
+    def _open_or_refuse(self, asked: str, flags: int) -> tuple[int, str]:
         try:
             return self._open(asked, flags)
         except OSError as error:
@@ -349,7 +349,7 @@ class Tree:
             return "."
         if not found.startswith(root + b"/"):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        return shown(found[len(root) + 1 :])
+        return spell_path(found[len(root) + 1 :])
 
     def _openat2(self, path: str, flags: int, resolve: int = 0) -> int:
         return open_beneath(self._descriptor, raw(path), flags, self._resolve | resolve)

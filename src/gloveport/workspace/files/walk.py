@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.gitignore import Ignore, Kind, ignored, read_ignore
-from gloveport.workspace.files.tree import Opened, Tree, raw, shown
+from gloveport.workspace.files.gitignore import Ignore, Kind, is_ignored, read_ignore
+from gloveport.workspace.files.tree import Opened, Tree, raw, spell_path
 
 Include: TypeAlias = Literal["hidden", "ignored"]
 
@@ -26,7 +26,7 @@ _KINDS: Final[dict[int, Kind]] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class WalkBounds:
     """What one walk may cost.
 
     Attributes:
@@ -42,11 +42,11 @@ class Bounds:
     rules: int = 1 << 18
 
 
-USUAL: Final = Bounds()
+USUAL: Final = WalkBounds()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WalkEntry:
     """Something below the directory: not followed, if it is a link.
 
     Attributes:
@@ -97,7 +97,7 @@ class Walk:
     tree: Tree
     include: AbstractSet[Include]
     depth: int = 4096
-    bounds: Bounds = USUAL
+    bounds: WalkBounds = USUAL
     cut: Literal["names", "time"] | None = None
     unreadable: int = 0
     unruled: int = 0
@@ -107,7 +107,7 @@ class Walk:
     _until: float = 0.0
     _waiting: deque[_Directory] = field(default_factory=deque)
 
-    def below(self, start: Opened) -> Iterator[Found]:
+    def below(self, start: Opened) -> Iterator[WalkEntry]:
         """Everything below a directory, in no order but that upper levels come first."""
         self._until = time.monotonic() + self.bounds.seconds
         self._waiting.append(self._first(start.path))
@@ -130,7 +130,7 @@ class Walk:
         for number in range(1, len(parts) + 1):
             ignores = self._with_rules_of(above, ignores)
             above = "/".join(parts[:number])
-            inside = inside or ignored(ignores, raw(above), "directory")
+            inside = inside or is_ignored(ignores, raw(above), "directory")
         return _Directory(path, 0, inside, ignores)
 
     def _with_rules_of(self, path: str, ignores: tuple[Ignore, ...]) -> tuple[Ignore, ...]:
@@ -142,7 +142,7 @@ class Walk:
         self._rules += rules.size
         return (rules, *ignores)
 
-    def _inside(self, opened: Opened, directory: _Directory) -> Iterator[Found]:
+    def _inside(self, opened: Opened, directory: _Directory) -> Iterator[WalkEntry]:
         ignores = directory.ignores
         with suppress(FileNotFoundError):  # asked first, because a refusal costs more than an answer
             os.stat(".gitignore", dir_fd=opened.descriptor, follow_symlinks=False)
@@ -155,7 +155,7 @@ class Walk:
                     return
                 if entry.name.startswith(".") and "hidden" not in self.include:
                     continue
-                found = _described(entry, opened.descriptor, here)
+                found = _describe_entry(entry, opened.descriptor, here)
                 if found is None or (found.left_out and "ignored" not in self.include):
                     continue
                 self._memory += sys.getsizeof(found.path) + sys.getsizeof(found.target)
@@ -171,7 +171,7 @@ class Walk:
             self.cut = "time"
 
 
-def _described(entry: "os.DirEntry[str]", descriptor: int, here: _Directory) -> Found | None:
+def _describe_entry(entry: "os.DirEntry[str]", descriptor: int, here: _Directory) -> WalkEntry | None:
     """What an entry of an open directory is; None where it is gone."""
     name = os.fsencode(entry.name)
     path = name if here.path == "." else raw(here.path) + b"/" + name
@@ -181,14 +181,14 @@ def _described(entry: "os.DirEntry[str]", descriptor: int, here: _Directory) -> 
         target = os.readlink(name, dir_fd=descriptor) if kind == "symlink" else b""
     except OSError:
         return None
-    left_out = ignored(here.ignores, path, kind)
-    return Found(
-        path=shown(path),
+    left_out = is_ignored(here.ignores, path, kind)
+    return WalkEntry(
+        path=spell_path(path),
         kind=kind,
         size=status.st_size,
         modified=status.st_mtime_ns,
         hidden=name.startswith(b"."),
         left_out=left_out,
         ignored=left_out or here.ignored,
-        target=shown(target),
+        target=spell_path(target),
     )

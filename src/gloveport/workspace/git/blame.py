@@ -79,14 +79,14 @@ async def git_blame(
         WorkspaceError: NOT_FOUND where git knows no such file; IS_DIRECTORY; INVALID_ARGUMENT, also for a line past
             the end; GIT_ERROR; or as ``Tree.checked``, ``RunProgram``.
     """
-    path = tree.checked(path)
+    path = tree.check_path(path)
     if end_line is not None and end_line < start_line:
         raise WorkspaceError("INVALID_ARGUMENT", "end_line comes before start_line")
     if path == ".":
         raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
     last = start_line + max_lines - 1 if end_line is None else min(end_line, start_line + max_lines - 1)
     at = () if rev is None else (revision(rev),)
-    ran = await _asked(run, path, start_line, last + 1, at, only(tree, (path,)))
+    ran = await _run_blame(run, path, start_line, last + 1, at, only(tree, (path,)))
     lines = _lines(ran.stdout) if ran else []
     wanted = last - start_line + 1
     more = len(lines) > wanted and last != end_line
@@ -112,7 +112,7 @@ async def git_blame(
     return answer
 
 
-async def _asked(
+async def _run_blame(
     run: RunProgram, path: str, start: int, end: int, at: tuple[str, ...], limit: tuple[str, ...]
 ) -> ProgramOutput | None:
     arguments = ("blame", "--porcelain", "--no-textconv", "--encoding=UTF-8", f"-L{start},{end}", *at, *limit)

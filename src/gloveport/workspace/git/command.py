@@ -95,7 +95,7 @@ async def ask(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutpu
         ran = await run((*_COMMAND, *arguments), variables=variables, seconds=SECONDS, most_bytes=most_bytes)
         required = _REQUIRED.search(ran.stderr)
         if ran.exit_code == 0 or ran.truncated or required is None or len(optional) == _MOST_REQUIRED:
-            return _checked(ran)
+            return _check_output(ran)
         optional.append(required[1].decode(errors="replace"))
 
 
@@ -130,7 +130,7 @@ def only(tree: Tree, paths: Iterable[str]) -> tuple[str, ...]:
     Raises:
         WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``Tree.checked``.
     """
-    checked = [tree.checked(path) for path in paths]
+    checked = [tree.check_path(path) for path in paths]
     if not checked or "." in checked:
         return ("--",)
     try:
@@ -156,7 +156,7 @@ def _optional(filters: list[str]) -> dict[str, str]:
     return settings
 
 
-def _checked(ran: ProgramOutput) -> ProgramOutput | None:
+def _check_output(ran: ProgramOutput) -> ProgramOutput | None:
     if ran.exit_code == 0 or (ran.truncated and not ran.timed_out):
         return ran
     if ran.stderr.startswith(_NO_REPOSITORY) or _NO_INDEX in ran.stderr:

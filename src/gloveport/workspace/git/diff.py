@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Opened, Tree, raw, shown
+from gloveport.workspace.files.tree import Opened, Tree, raw, spell_path
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, warnings
 from gloveport.workspace.program import ProgramOutput, RunProgram
@@ -75,7 +75,7 @@ async def git_diff(
     told = [line for ran in came.values() if ran for line in warnings(ran)]
     all_of_them = True
     if listed := came.get("untracked"):
-        added, all_of_them = await anyio.to_thread.run_sync(_untracked, tree, listed, max_bytes - len(whole))
+        added, all_of_them = await anyio.to_thread.run_sync(_diff_untracked, tree, listed, max_bytes - len(whole))
         whole += added
     text, excerpt = patches.cut(whole, max_bytes)
     if not all_of_them:
@@ -111,7 +111,7 @@ async def _all(asked: Mapping[str, Callable[[], Awaitable[ProgramOutput | None]]
     return {name: results[name] for name in asked}
 
 
-def _untracked(tree: Tree, listed: ProgramOutput, room: int) -> tuple[bytes, bool]:
+def _diff_untracked(tree: Tree, listed: ProgramOutput, room: int) -> tuple[bytes, bool]:
     """Patches that add the files that were listed, a little more than there is room for; and whether they are all."""
     names = listed.stdout.split(b"\0")[:-1]
     found: list[bytes] = []
@@ -119,7 +119,7 @@ def _untracked(tree: Tree, listed: ProgramOutput, room: int) -> tuple[bytes, boo
         if room < 0:
             break
         try:
-            with tree.file(shown(name)) as opened:
+            with tree.file(spell_path(name)) as opened:
                 patch = _addition(name, opened, room + 1)
         except (WorkspaceError, OSError):  # gone by now; a repository of its own; a FIFO; a link to outside
             continue
@@ -129,7 +129,7 @@ def _untracked(tree: Tree, listed: ProgramOutput, room: int) -> tuple[bytes, boo
 
 
 def _addition(name: bytes, opened: Opened, most_bytes: int) -> bytes:
-    before, after = patches.quoted(b"a/" + name), patches.quoted(b"b/" + name)
+    before, after = patches.quote_name(b"a/" + name), patches.quote_name(b"b/" + name)
     is_link = raw(opened.path) != name
     mode = b"120000" if is_link else b"100755" if opened.status.st_mode & stat.S_IXUSR else b"100644"
     head = b"diff --git %b %b\nnew file mode %b\n" % (before, after, mode)

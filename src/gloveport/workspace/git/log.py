@@ -62,7 +62,7 @@ async def git_log(
         WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.checked``,
             ``RunProgram``.
     """
-    path = tree.checked(path)
+    path = tree.check_path(path)
     limit = only(tree, (path,))
     ran = await ask(
         run,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NotRequired, TypedDict
 
-from gloveport.workspace.files.tree import shown
+from gloveport.workspace.files.tree import spell_path
 
 _SECTION: Final = re.compile(rb"^(?:diff --(git|cc|combined) |\* Unmerged path )(.*)$", re.MULTILINE)
 _BODY: Final = re.compile(rb"^@@", re.MULTILINE)
@@ -67,7 +67,7 @@ def cut(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
     }
 
 
-def quoted(name: bytes) -> bytes:
+def quote_name(name: bytes) -> bytes:
     """A name as patches have it: in quotes where it holds what would end it."""
     if not re.search(rb'[\x00-\x1f\x7f"\\]', name):
         return name
@@ -89,12 +89,12 @@ def _file(start: re.Match[bytes], header: bytes) -> File | None:
         path = _plain(rest)
     status = _STATUS.search(header)
     file: File = {
-        "path": shown(path),
+        "path": spell_path(path),
         "status": _STATUSES[status[1]] if status else "modified",
         "binary": _BINARY.search(header) is not None,
     }
     if b"rename from" in names:
-        file["original_path"] = shown(names[b"rename from"])
+        file["original_path"] = spell_path(names[b"rename from"])
     return file
 
 
@@ -106,9 +106,9 @@ def _names(header: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _plain(name: bytes) -> bytes:
     if not name.startswith(b'"'):
         return name
-    return _ESCAPE.sub(_unescaped, name.removeprefix(b'"').removesuffix(b'"'))
+    return _ESCAPE.sub(_unescape, name.removeprefix(b'"').removesuffix(b'"'))
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
+def _unescape(found: re.Match[bytes]) -> bytes:
     sign = found[1]
     return bytes((int(sign, 8) & 0xFF,)) if len(sign) > 1 else _SHORT.get(sign, sign)

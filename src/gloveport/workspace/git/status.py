@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, TypedDict
 
-from gloveport.workspace.files.tree import Tree, shown
+from gloveport.workspace.files.tree import Tree, spell_path
 from gloveport.workspace.git.command import ask, only, warnings
 from gloveport.workspace.program import RunProgram
 
@@ -73,9 +73,9 @@ def _answer(branch: dict[bytes, bytes], entries: list[Entry], max_entries: int) 
     ahead, _, behind = branch.get(b"ab", b"+0 -0").partition(b" ")
     return {
         "is_repo": True,
-        "branch": None if name in {None, b"(detached)"} else shown(name or b""),
-        "head": None if head in {None, b"(initial)"} else shown(head or b""),
-        "upstream": None if upstream is None else shown(upstream),
+        "branch": None if name in {None, b"(detached)"} else spell_path(name or b""),
+        "head": None if head in {None, b"(initial)"} else spell_path(head or b""),
+        "upstream": None if upstream is None else spell_path(upstream),
         "ahead": abs(int(ahead)),
         "behind": abs(int(behind)),
         "clean": not entries,
@@ -105,8 +105,8 @@ def _entries(records: Iterator[bytes]) -> Iterator[Entry]:
         both = "??" if kind == b"?" else fields[1].decode("ascii").replace(".", " ")
         original = next(records, None) if kind == b"2" else None
         yield {
-            "path": shown(path),
-            "original_path": None if original is None else shown(original),
+            "path": spell_path(path),
+            "original_path": None if original is None else spell_path(original),
             "index_status": both[0],
             "worktree_status": both[1],
         }

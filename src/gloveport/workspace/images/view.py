@@ -67,11 +67,11 @@ async def view(
             lambda: read_image(tree, path, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
         )
         if not picture.needs_resize or (not resizes and len(picture.data) <= max_bytes):
-            return _told(picture, picture), picture.data
+            return _describe_view(picture, picture), picture.data
         if not resizes:
             raise _too_large(picture, "auto_resize is off")
         smaller = await _smaller(run, picture, most)
-        return _told(smaller, picture), smaller.data
+        return _describe_view(smaller, picture), smaller.data
 
 
 def _turn() -> Semaphore:
@@ -98,7 +98,7 @@ async def _smaller(run: RunProgram, picture: Picture, most: tuple[int, int, int]
     return smaller
 
 
-def _told(shown: Picture, source: Picture) -> Viewed:
+def _describe_view(shown: Picture, source: Picture) -> Viewed:
     return {
         "path": source.path,
         "mime_type": shown.mime_type,

@@ -63,14 +63,14 @@ def text(directory: int, name: bytes) -> bytes:
 def values(configuration: bytes, key: bytes) -> list[bytes]:
     """All values of a key, whatever its section. Rather too many than too few."""
     joined = configuration.replace(b"\\\n", b"")
-    return [_unquoted(value) for name, value in _LINE.findall(joined) if name.lower() == key][:_MOST_NAMED]
+    return [_unquote(value) for name, value in _LINE.findall(joined) if name.lower() == key][:_MOST_NAMED]
 
 
 def programs(configuration: bytes) -> list[bytes]:
     """Words of the values that git runs which may be paths of files."""
     joined = configuration.replace(b"\\\n", b"")
     commands = [value for name, value in _LINE.findall(joined) if name.lower() in _PROGRAMS][:_MOST_NAMED]
-    words = [word for command in commands for word in _words(os.fsdecode(_unquoted(command)).lstrip("!"))]
+    words = [word for command in commands for word in _words(os.fsdecode(_unquote(command)).lstrip("!"))]
     return [word for word in words if word[:1] != b"-"][:_MOST_NAMED]
 
 
@@ -82,7 +82,7 @@ def names(directory: int | None) -> Iterator[bytes]:
                 yield os.fsencode(entry.name)
 
 
-def _unquoted(value: bytes) -> bytes:
+def _unquote(value: bytes) -> bytes:
     """A value as git has it: without quotes and comments."""
     return b" ".join(_words(os.fsdecode(value), quotes='"', comments="#;"))
 

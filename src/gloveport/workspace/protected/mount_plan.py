@@ -36,7 +36,7 @@ def plan(owned: AbstractSet[bytes], made: AbstractSet[bytes], pinned: AbstractSe
     """At ``most`` so many mounts: of what is the owner's, of what commands have made, of directories to be pinned."""
     if len(owned) + len(made) + len(pinned) <= most:
         return Mounts(read_only=owned | made, pinned=pinned - owned - made)
-    read_only, whole = _gathered(owned, most)
+    read_only, whole = _gather_paths(owned, most)
     mounted = with_ancestors(read_only)
     mounts, loose = set(read_only), set()
     for path in sorted(made, key=rank):
@@ -66,7 +66,7 @@ def with_ancestors(paths: Iterable[bytes]) -> set[bytes]:
     return {one for path in paths for one in (path, *_above(path)) if one or not path}
 
 
-def _gathered(owned: AbstractSet[bytes], most: int) -> tuple[set[bytes], set[bytes]]:
+def _gather_paths(owned: AbstractSet[bytes], most: int) -> tuple[set[bytes], set[bytes]]:
     """These paths or directories above them, as deep ones as possible, so that there are few enough of them."""
     read_only, whole = set(owned), set[bytes]()
     mounted = with_ancestors(read_only)

@@ -23,9 +23,9 @@ from typing import Final
 
 from gloveport.sandbox.plan import Kept
 from gloveport.untrusted_text import printable
-from gloveport.workspace.files.tree import Tree, shown
+from gloveport.workspace.files.tree import Tree, spell_path
 from gloveport.workspace.protected import mount_plan
-from gloveport.workspace.protected.protected_scan import Mark, Search, descended
+from gloveport.workspace.protected.protected_scan import Mark, Search, descend
 
 _MOST_MADE: Final = 8192
 _MOST_WORDS: Final = 24
@@ -33,7 +33,7 @@ _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ProtectedPlaces:
     """What is to be kept.
 
     Attributes:
@@ -64,7 +64,7 @@ class Found:
         made = read_only & self.made.keys()
         return mount_plan.plan(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
 
-    def kept(self, target: str) -> tuple[Kept, ...]:
+    def kept_paths(self, target: str) -> tuple[Kept, ...]:
         """For the fork server, with the workspace mounted at ``target``."""
         mounts = self.mounts
         places: list[tuple[bytes, Kept]] = [
@@ -73,7 +73,7 @@ class Found:
         ]
         return tuple(place for _, place in sorted(places))  # what lies above another comes first
 
-    def without_made(self) -> "Found":
+    def without_made(self) -> "ProtectedPlaces":
         """The same without what commands have made: one that still runs may move it about all the time."""
         read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made}
         pinned = mount_plan.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
@@ -81,24 +81,27 @@ class Found:
 
     def warnings(self) -> list[str]:
         """What of it can't be kept, or only with more than itself: in words."""
-        words = [f"{_named(path)} is a link, and can't be kept from commands" for path in sorted(self.links)]
+        words = [f"{_quote_path(path)} is a link, and can't be kept from commands" for path in sorted(self.links)]
         words += [
-            f"{_named(path)} is kept from commands as a whole: it holds more that is protected than can be kept singly"
+            f"{_quote_path(path)} is kept from commands as a whole: it holds more that is protected "
+            "than can be kept singly"
             for path in sorted(self.mounts.whole)
         ]
-        words += [f"{_named(path)} is kept from commands as a whole: nobody can look into it" for path in self.closed]
+        words += [
+            f"{_quote_path(path)} is kept from commands as a whole: nobody can look into it" for path in self.closed
+        ]
         words = _first(words)
         if self.mounts.loose:
             words.append(
                 f"{len(self.mounts.loose)} protected files that commands have made are not kept from commands, "
-                f"which are too many: delete what nobody needs, as {_named(min(self.mounts.loose))}"
+                f"which are too many: delete what nobody needs, as {_quote_path(min(self.mounts.loose))}"
             )
         if self.partial:
             words.append("the workspace is too large to look for all that should be kept from commands")
         return words
 
 
-NOTHING: Final = Found(
+NOTHING: Final = ProtectedPlaces(
     read_only={},
     closed={},
     pinned=frozenset(),
@@ -111,7 +114,7 @@ NOTHING: Final = Found(
 """For a start."""
 
 
-def find(tree: Tree, known: Found = NOTHING, commands: int = 0) -> Found:
+def find(tree: Tree, known: ProtectedPlaces = NOTHING, commands: int = 0) -> ProtectedPlaces:
     """Look through the workspace. A thread's work: it takes about a millisecond for a hundred directories.
 
     Args:
@@ -133,7 +136,7 @@ def find(tree: Tree, known: Found = NOTHING, commands: int = 0) -> Found:
             search.give_access(path)
         search.look()
         for path in sorted(known.repositories - search.repositories):
-            with descended(root.descriptor, path) as git:
+            with descend(root.descriptor, path) as git:
                 if git is not None:
                     search.protect_git(git, path)
         for path in sorted(known.read_only.keys() - search.read_only.keys()):
@@ -143,7 +146,7 @@ def find(tree: Tree, known: Found = NOTHING, commands: int = 0) -> Found:
     too_many = sorted(search.made.keys() & search.read_only.keys(), key=mount_plan.rank)[_MOST_MADE:]
     for path in too_many:
         del search.read_only[path], search.made[path]
-    return Found(
+    return ProtectedPlaces(
         read_only=search.read_only,
         closed=search.closed,
         pinned=search.pinned,
@@ -155,23 +158,23 @@ def find(tree: Tree, known: Found = NOTHING, commands: int = 0) -> Found:
     )
 
 
-def differences(before: Found, after: Found) -> list[str]:
+def differences(before: ProtectedPlaces, after: ProtectedPlaces) -> list[str]:
     """What has come to be otherwise meanwhile by which a program of the owner could run something: in words."""
     look = "whoever opens the workspace should look at it first"
     changed, new, named_twice = [], [], []
     for path, mark in sorted(after.read_only.items(), key=lambda item: mount_plan.rank(item[0])):
         if path not in before.read_only:
-            new.append(f"{_named(path)} is new: {look}")
+            new.append(f"{_quote_path(path)} is new: {look}")
         elif before.read_only[path] != mark:
-            changed.append(f"{_named(path)} was changed meanwhile: {look}")
+            changed.append(f"{_quote_path(path)} was changed meanwhile: {look}")
         if mark[-1] > 1:
             named_twice.append(
-                f"{_named(path)} is a file with several names (hard links), by which commands can write to it"
+                f"{_quote_path(path)} is a file with several names (hard links), by which commands can write to it"
             )
     words = [
         *_first(
             [
-                f"removed {_named(path)}: git would have taken its configuration from elsewhere"
+                f"removed {_quote_path(path)}: git would have taken its configuration from elsewhere"
                 for path, times in after.removed.items()
                 if times > before.removed.get(path, 0)
             ]
@@ -179,10 +182,10 @@ def differences(before: Found, after: Found) -> list[str]:
         *_first(changed),
         *_first(new),
         *_first(named_twice),
-        *_first([f"{_named(path)} is a new symbolic link: {look}" for path in sorted(after.links - before.links)]),
+        *_first([f"{_quote_path(path)} is a new symbolic link: {look}" for path in sorted(after.links - before.links)]),
         *_first(
             [
-                f"{_named(path)} is a repository no more: git takes one above it, or beside it, for it"
+                f"{_quote_path(path)} is a repository no more: git takes one above it, or beside it, for it"
                 for path in sorted(before.repositories - after.repositories)
             ]
         ),
@@ -200,9 +203,9 @@ def _first(words: list[str]) -> list[str]:
     return words if more <= 0 else [*words[:_MOST_WORDS], f"and {more} more like these"]
 
 
-def _named(path: bytes) -> str:
+def _quote_path(path: bytes) -> str:
     """A path, as far as a message shows it, and nothing of it unseen."""
-    name = printable(shown(path)) or "the workspace"
+    name = printable(spell_path(path)) or "the workspace"
     return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
 
 

@@ -86,7 +86,7 @@ class Search:
         while queue and self.left > 0:
             path, depth = queue.popleft()
             self.left -= 1
-            with descended(self.root, path) as directory:
+            with descend(self.root, path) as directory:
                 if directory is None:
                     self.keep_closed(path)
                     continue
@@ -129,18 +129,18 @@ class Search:
             if git_directory.complete(git):
                 self.removed.add(_join(path, b"commondir"))
         self._protect_parts(git, path)
-        with _opened(git, b"modules") as modules:
+        with _open_directory(git, b"modules") as modules:
             self._protect_modules(modules, _join(path, b"modules"), _DEPTH)
-        with _opened(git, b"worktrees") as worktrees:
+        with _open_directory(git, b"worktrees") as worktrees:
             for name in git_directory.names(worktrees):
                 self.left -= 1
-                with _opened(worktrees if self.left > 0 else None, name) as one:
+                with _open_directory(worktrees if self.left > 0 else None, name) as one:
                     if one is not None:
                         self._protect_parts(one, _join(path, b"worktrees/" + name))
 
     def _is_of_worktree(self, path: bytes) -> bool:
         above, _, kind = dirname(path).rpartition(b"/")
-        with descended(self.root, above) as git:
+        with descend(self.root, above) as git:
             return kind == b"worktrees" and git is not None and git_directory.is_git(git)
 
     def _protect_parts(self, git: int, path: bytes) -> None:
@@ -160,7 +160,7 @@ class Search:
     def keep_there(self, path: bytes, *kinds: int) -> None:
         """Keep what lies there, where that is a file, or of these kinds."""
         above, _, name = path.rpartition(b"/")
-        with descended(self.root, above) as directory, contextlib.suppress(OSError):
+        with descend(self.root, above) as directory, contextlib.suppress(OSError):
             if directory is not None:
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 if stat.S_IFMT(status.st_mode) in (kinds or (stat.S_IFREG, stat.S_IFDIR)):
@@ -169,7 +169,7 @@ class Search:
     def keep_closed(self, path: bytes) -> None:
         """Keep a directory that nobody can look into as a whole, where it has been so before any command."""
         above, _, name = path.rpartition(b"/")
-        with descended(self.root, above) as directory, contextlib.suppress(OSError):
+        with descend(self.root, above) as directory, contextlib.suppress(OSError):
             if directory is not None and path:
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode) and not _is_open(status):
@@ -203,7 +203,7 @@ class Search:
             if stat.S_ISLNK(mode):
                 self._link(descriptor, above, raw, status)
             elif stat.S_ISDIR(mode) and kind == "git":
-                with _opened(descriptor, raw) as git:
+                with _open_directory(descriptor, raw) as git:
                     if git is None:
                         self.keep_closed(path)
                     else:
@@ -230,7 +230,7 @@ class Search:
     def _protect_modules(self, modules: int | None, path: bytes, depth: int) -> None:
         """The git directories of submodules, whose names may be paths."""
         for name in git_directory.names(modules):
-            with _opened(modules, name) as child:
+            with _open_directory(modules, name) as child:
                 self.left -= 1
                 if child is None or self.left <= 0:
                     continue
@@ -252,7 +252,7 @@ class Search:
             place = self._inside(directory, word)
             if place and place not in self.read_only:
                 self._keep_named(place, stat.S_IFREG)
-                with descended(self.root, dirname(place)) as above:
+                with descend(self.root, dirname(place)) as above:
                     if above is not None:
                         more = self._text(above, dirname(place), place.rpartition(b"/")[2])
                         self._protect_named(dirname(place), checkout, more, depth - 1)
@@ -261,7 +261,7 @@ class Search:
         """The ``.git`` of a working tree, wherever that lies."""
         if path is not None and path not in self.checkouts:
             self.checkouts.add(path)
-            with descended(self.root, path) as directory:
+            with descend(self.root, path) as directory:
                 if directory is not None:
                     self._protect(directory, path, b".git", "git")
 
@@ -269,7 +269,7 @@ class Search:
         """The git directory that a ``.git`` which is a file leads to."""
         path = self._inside(above, file.removeprefix(b"gitdir:").strip())
         if path is not None and path not in self.repositories:
-            with descended(self.root, path) as git:
+            with descend(self.root, path) as git:
                 if git is not None:
                     self.protect_git(git, path)
 
@@ -285,7 +285,7 @@ class Search:
     def _keep_targets(self, path: bytes | None) -> None:
         """What the links in a directory lead to."""
         if path is not None:
-            with descended(self.root, path) as directory:
+            with descend(self.root, path) as directory:
                 for name in git_directory.names(directory):
                     self._keep_target(directory, path, name)
 
@@ -318,7 +318,7 @@ class Search:
 
 
 @contextlib.contextmanager
-def _opened(above: int | None, name: bytes) -> Iterator[int | None]:
+def _open_directory(above: int | None, name: bytes) -> Iterator[int | None]:
     """A directory that is no link, and that its owner can look into; None where there is none."""
     descriptor = None
     with contextlib.suppress(OSError):
@@ -331,7 +331,7 @@ def _opened(above: int | None, name: bytes) -> Iterator[int | None]:
 
 
 @contextlib.contextmanager
-def descended(root: int, path: bytes) -> Iterator[int | None]:
+def descend(root: int, path: bytes) -> Iterator[int | None]:
     """A directory below, through no link, that its owner can look into; None where there is none."""
     descriptor = None
     with contextlib.suppress(OSError):

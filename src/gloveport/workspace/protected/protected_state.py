@@ -12,16 +12,16 @@ from pydantic import TypeAdapter
 
 from gloveport.model import Value
 from gloveport.secrets import secret_files
-from gloveport.workspace.files.tree import raw, shown
+from gloveport.workspace.files.tree import raw, spell_path
 from gloveport.workspace.protected import mount_plan
-from gloveport.workspace.protected.protected_paths import NOTHING, Found
+from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPlaces
 from gloveport.workspace.protected.protected_scan import Mark
 
 _NAME: Final = "protected.json"
 
 
 class _State(Value):
-    """Paths as ``shown`` spells them; what commands have made with its marks."""
+    """Paths as ``spell_path`` spells them; what commands have made with its marks."""
 
     read_only: tuple[str, ...]
     repositories: tuple[str, ...]
@@ -31,7 +31,7 @@ class _State(Value):
 _STATE: Final = TypeAdapter(_State)
 
 
-def load(state: Path) -> Found:
+def load(state: Path) -> ProtectedPlaces:
     """What was saved in a directory of ours, as far as a search needs to know it."""
     try:
         saved = _STATE.validate_json((state / _NAME).read_bytes())
@@ -39,7 +39,7 @@ def load(state: Path) -> Found:
         return NOTHING
     read_only = dict.fromkeys(map(raw, saved.read_only), (0, 0, 0, 0, 0))
     repositories = {*map(raw, saved.repositories)}
-    return Found(
+    return ProtectedPlaces(
         read_only=read_only,
         closed={},
         pinned=mount_plan.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
@@ -51,7 +51,7 @@ def load(state: Path) -> Found:
     )
 
 
-def save(state: Path, found: Found) -> None:
+def save(state: Path, found: ProtectedPlaces) -> None:
     """Save it in place of what was saved before.
 
     Raises:
@@ -60,17 +60,17 @@ def save(state: Path, found: Found) -> None:
     saved = _State(
         read_only=_spelt(found.read_only.keys()),
         repositories=_spelt(found.repositories),
-        made={shown(path): mark for path, mark in found.made.items()},
+        made={spell_path(path): mark for path, mark in found.made.items()},
     )
     (state / _NAME).touch(mode=0o600)
     secret_files.replace(str(state / _NAME), saved.model_dump_json())
 
 
-def is_same(one: Found, other: Found) -> bool:
+def is_same(one: ProtectedPlaces, other: ProtectedPlaces) -> bool:
     """Whether the same would be saved of both."""
     paths = one.read_only.keys() == other.read_only.keys()
     return paths and (one.repositories, one.made) == (other.repositories, other.made)
 
 
 def _spelt(paths: AbstractSet[bytes]) -> tuple[str, ...]:
-    return tuple(sorted(map(shown, paths)))
+    return tuple(sorted(map(spell_path, paths)))

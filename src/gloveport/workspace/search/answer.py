@@ -8,7 +8,7 @@ import anyio.to_thread
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
-from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, Question, ask
+from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, ask
 from gloveport.workspace.search.matches import Chosen, Match, choose
 from gloveport.workspace.search.sieve import Sieve
 
@@ -49,7 +49,7 @@ class Matches(TypedDict):
 async def search_text(
     tree: Tree,
     run: RunProgram,
-    question: Question,
+    question: SearchQuery,
     *,
     engine: Engine = "rg",
     max_results: int = 1000,
@@ -92,7 +92,7 @@ async def search_text(
     }
 
 
-def _demand_sane(question: Question) -> None:
+def _demand_sane(question: SearchQuery) -> None:
     query, globs = question.expression, (*question.includes, *question.excludes)
     if not query or len(query) > MAX_QUERY or set(query) & set("\0\n"):
         raise WorkspaceError(
@@ -111,7 +111,7 @@ def _demand_sane(question: Question) -> None:
         raise WorkspaceError("INVALID_ARGUMENT", "a query or a glob holds half of a surrogate pair") from error
 
 
-def _start(tree: Tree, question: Question) -> tuple[Question, Sieve | None]:
+def _start(tree: Tree, question: SearchQuery) -> tuple[SearchQuery, Sieve | None]:
     """Where the search starts, and what of its answer passes; a file that is named does, whatever it is."""
     try:
         with tree.directory(question.path) as opened:

@@ -45,7 +45,7 @@ _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class SearchQuery:
     """What to look for, and where.
 
     Attributes:
@@ -68,7 +68,7 @@ class Question:
     context: int
 
 
-async def ask(engine: Engine, tree: Tree, run: RunProgram, question: Question) -> ProgramOutput:
+async def ask(engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery) -> ProgramOutput:
     """Search.
 
     Raises:
@@ -86,7 +86,7 @@ async def ask(engine: Engine, tree: Tree, run: RunProgram, question: Question) -
     return await run(_PYTHON, stdin=stdin, seconds=SECONDS, most_bytes=BYTES)
 
 
-def _ripgrep(question: Question) -> tuple[str, ...]:
+def _ripgrep(question: SearchQuery) -> tuple[str, ...]:
     try:
         start = raw(question.path).decode()
     except UnicodeDecodeError as error:
@@ -99,23 +99,23 @@ def _ripgrep(question: Question) -> tuple[str, ...]:
         "--fixed-strings" if question.syntax == "text" else "--no-fixed-strings",
         "--case-sensitive" if question.case == "sensitive" else "--ignore-case",
         f"--context={question.context}",
-        *(f"--glob={_escaped(glob)}" for glob in question.includes),
+        *(f"--glob={_escape_glob(glob)}" for glob in question.includes),
         # The last glob that matches decides. These come last, so that no include undoes them.
-        *(f"--glob=!{glob}" for glob in (*built, *map(_escaped, question.excludes))),
+        *(f"--glob=!{glob}" for glob in (*built, *map(_escape_glob, question.excludes))),
         f"--regexp={question.expression}",
         "--",
         f"./{start}" if start != "." else "./",  # with the dot it is no option
     )
 
 
-def _escaped(glob: str) -> str:
+def _escape_glob(glob: str) -> str:
     """The glob itself, where its first character would turn it round, or make it a comment."""
     return f"\\{glob}" if glob[0] in "!#" else glob
 
 
-def _candidates(tree: Tree, question: Question) -> list[bytes]:
+def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     """The files to search, in the order in which ripgrep sorts them."""
-    includes, excludes = _compiled(question.includes), _compiled(question.excludes)
+    includes, excludes = _compile_globs(question.includes), _compile_globs(question.excludes)
     try:
         with tree.directory(question.path) as start:
             found = [raw(found.path) for found in Walk(tree, frozenset()).below(start) if found.kind == "file"]
@@ -140,16 +140,16 @@ def _parts(name: bytes, inside: int) -> Iterator[bytes]:
         name = name.rpartition(b"/")[0]
 
 
-def _compiled(globs: Sequence[str]) -> list[tuple[bool, re.Pattern[str]]]:
+def _compile_globs(globs: Sequence[str]) -> list[tuple[bool, re.Pattern[str]]]:
     """For each glob, whether it is about the whole path, and its expression. Names are matched byte by byte."""
     compiled = []
-    for glob in _expanded(globs):
+    for glob in _expand_braces(globs):
         native = glob.encode().decode("latin-1")
         compiled.append(("/" in native, re.compile(ignoring(native.removeprefix("/")))))
     return compiled
 
 
-def _expanded(globs: Iterable[str]) -> list[str]:
+def _expand_braces(globs: Iterable[str]) -> list[str]:
     """Globs without braces.
 
     Raises:

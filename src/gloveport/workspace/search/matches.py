@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from pydantic_core import from_json
 
-from gloveport.workspace.files.tree import shown
+from gloveport.workspace.files.tree import spell_path
 from gloveport.workspace.search.sieve import Sieve
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
@@ -95,7 +95,7 @@ def _rows(output: bytes, sieve: Sieve | None, max_results: int, context: int) ->
     for record in output.split(b"\n")[:-1]:
         if record.startswith(_BEGIN):
             name = _bytes(from_json(record)["data"]["path"]).removeprefix(b"./")
-            path, passes = shown(name), sieve is None or sieve.passes(name)
+            path, passes = spell_path(name), sieve is None or sieve.passes(name)
             continue
         is_match = record.startswith(_MATCH)
         if not passes or not (is_match or record.startswith(_CONTEXT)):

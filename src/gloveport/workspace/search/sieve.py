@@ -6,8 +6,8 @@ forget both reasons, and before version 14 it forgets rules of directories above
 
 from dataclasses import dataclass, field
 
-from gloveport.workspace.files.gitignore import Ignore, ignored, read_ignore
-from gloveport.workspace.files.tree import Tree, shown
+from gloveport.workspace.files.gitignore import Ignore, is_ignored, read_ignore
+from gloveport.workspace.files.tree import Tree, spell_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,13 @@ class Sieve:
                 directory = self._look(
                     b"/".join(parts[:number]), directory, parts[number - 1], is_below=number > inside
                 )
-        return not (directory.left_out or parts[-1].startswith(b".") or ignored(directory.rules, path, "file"))
+        return not (directory.left_out or parts[-1].startswith(b".") or is_ignored(directory.rules, path, "file"))
 
     def _look(self, path: bytes, above: _Directory, name: bytes, *, is_below: bool) -> _Directory:
         if path not in self._known:
-            left_out = is_below and (above.left_out or name.startswith(b".") or ignored(above.rules, path, "directory"))
-            own = None if left_out else read_ignore(self.tree, shown(path) or ".")
+            left_out = is_below and (
+                above.left_out or name.startswith(b".") or is_ignored(above.rules, path, "directory")
+            )
+            own = None if left_out else read_ignore(self.tree, spell_path(path) or ".")
             self._known[path] = _Directory(left_out, above.rules if own is None else (own, *above.rules))
         return self._known[path]
