@@ -231,7 +231,7 @@ class Session:
             generation=self.generation,
             undone=len(undone) if isinstance(undone, list) else 0,
             checkpoint=_text(said.get("checkpoint")),
-            variables=_validated(changed),
+            variables=_bound_variables(changed),
             removed=_names(removed),
         )
 
@@ -353,7 +353,7 @@ def _text(said: JsonValue) -> str:
     return one_line(said, _WHY_CHARACTERS) if isinstance(said, str) else ""
 
 
-def _validated(found: JsonValue) -> tuple[Variable, ...]:
+def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
     try:
         variables = _VARIABLES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
     except ValidationError:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gloveport.config.clients.secrets import find_fault, find_fault_of_variable
-from gloveport.config.clients.variables import Stored, Surroundings, Unknown, Variable
+from gloveport.config.clients.variables import Stored, Surroundings, Unknown, VariableReference
 from gloveport.config.layers import Table
 
 FindFault: TypeAlias = Callable[[str], str | None]
@@ -54,7 +54,7 @@ class ServerDraft:
         """
         path = self.directory / file_name
         match surroundings.pieces(text):
-            case (Variable(name=name, default=default),) if name in surroundings.environ or default is None:
+            case (VariableReference(name=name, default=default),) if name in surroundings.environ or default is None:
                 if name not in surroundings.environ:
                     self.note(f"{label}: the variable {name} is not set here")
                 elif fault := find_fault(surroundings.environ[name]):

@@ -9,7 +9,7 @@ from typing import Final
 from gloveport.config.clients.drafts import ServerDraft
 from gloveport.config.clients.loading import loads_code
 from gloveport.config.clients.secrets import is_harmless, is_harmless_argument
-from gloveport.config.clients.variables import Surroundings, Variable
+from gloveport.config.clients.variables import Surroundings, VariableReference
 from gloveport.config.files import read_own
 from gloveport.config.layers import Table
 from gloveport.errors import ConfigError
@@ -199,7 +199,7 @@ def _put_shown(
     name, text = variable
     draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
     match surroundings.pieces(text):
-        case (Variable(name=owners, default=None),) if owners not in GIVEN:
+        case (VariableReference(name=owners, default=None),) if owners not in GIVEN:
             secret[name] = draft.variable(name, text, surroundings)  # a reference, shown as one
         case _:
             _refuse_borrowed_secrets(f"its variable {name}", text, surroundings)

@@ -7,7 +7,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 from gloveport.config.clients.drafts import ServerDraft
 from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_secret_name
-from gloveport.config.clients.variables import Surroundings, Variable
+from gloveport.config.clients.variables import Surroundings, VariableReference
 from gloveport.config.layers import Table
 from gloveport.config.servers import is_of_the_protocol
 from gloveport.errors import ConfigError
@@ -137,7 +137,7 @@ def _put(
         headers[name] = surroundings.resolve(text)
     else:
         match surroundings.pieces(text):
-            case (str(prefix), Variable(name=variable)) if is_harmless("", prefix.strip()):
+            case (str(prefix), VariableReference(name=variable)) if is_harmless("", prefix.strip()):
                 secret = draft.secret(name, file_name, f"${{{variable}}}", surroundings)
                 auth.append(_header(name, secret, prefix))
             case _:

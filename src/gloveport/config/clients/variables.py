@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<defau
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Variable:
+class VariableReference:
     """A variable of the environment."""
 
     name: str
@@ -37,7 +37,7 @@ class Unknown:
     text: str
 
 
-Piece: TypeAlias = str | Variable | Stored | Unknown
+Piece: TypeAlias = str | VariableReference | Stored | Unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class Surroundings:
     def pieces(self, text: str) -> tuple[Piece, ...]:
         """Take a text apart. What leads to a directory is text already; texts that follow each other are one."""
         if whole := _WHOLE.fullmatch(text):  # nobody means that as it stands, whatever the client makes of it
-            return (Variable(name=whole["bare"]),)
+            return (VariableReference(name=whole["bare"]),)
         found: list[Piece] = []
         pattern = _BOTH if self.bare else _REFERENCE
         end = 0
@@ -77,13 +77,13 @@ class Surroundings:
 
     def variables(self, text: str) -> dict[str, str]:
         """The variables of the environment that a text refers to and that are set, with their values."""
-        names = [piece.name for piece in self.pieces(text) if isinstance(piece, Variable)]
+        names = [piece.name for piece in self.pieces(text) if isinstance(piece, VariableReference)]
         return {name: self.environ[name] for name in names if name in self.environ}
 
     def _piece(self, match: re.Match[str]) -> Piece:
         groups = match.groupdict()
         if groups.get("bare"):
-            return Variable(name=groups["bare"])
+            return VariableReference(name=groups["bare"])
         if groups["scheme"] == "file":
             path = groups["inner"]
             path = f"{self.home}{path[1:]}" if path.startswith("~/") else path
@@ -97,15 +97,15 @@ class Surroundings:
         found = _VARIABLE.fullmatch(inner)
         if found is None or found["name"].startswith("workspaceFolder"):
             return Unknown(text=match[0])
-        return Variable(name=found["name"], default=found["default"])
+        return VariableReference(name=found["name"], default=found["default"])
 
     def _resolve_piece(self, piece: Piece) -> str:
         match piece:
             case str():
                 return piece
-            case Variable() if piece.name in self.environ or piece.default is not None:
+            case VariableReference() if piece.name in self.environ or piece.default is not None:
                 return self.environ.get(piece.name, piece.default or "")
-            case Variable():
+            case VariableReference():
                 raise ConfigError(f"it needs the variable {piece.name}, which is not set here")
             case Stored():
                 raise ConfigError("it needs the content of a file in the middle of a text")

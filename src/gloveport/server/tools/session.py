@@ -42,12 +42,12 @@ class SessionTool:
         caller = caller_of(ctx, self.transport)
         try:
             if action == "list":
-                return _said(_listed(self.engine.sessions.list_of(caller.share)))
+                return _reply(_render_list(self.engine.sessions.list_of(caller.share)))
             session = self.engine.sessions.find(session_id, caller.share)
             if action == "close":
                 session.end("its caller has closed it")
                 await session.wait_over()
-                return _said([f"session {session.id} is closed"])
+                return _reply([f"session {session.id} is closed"])
             if session.ended:
                 raise session.denial()
             message: dict[str, JsonValue] = {"do": action}
@@ -60,9 +60,9 @@ class SessionTool:
             return error_reply(f"{denial.code}: {denial.reason}", f"hint: {denial.hint}")
         except GloveportError as error:
             return error_reply(str(error))
-        return _said([*self._told(action, outcome, state)])
+        return _reply([*self._render_outcome(action, outcome, state)])
 
-    def _told(self, action: Action, outcome: Outcome, state: SessionState) -> Sequence[str]:
+    def _render_outcome(self, action: Action, outcome: Outcome, state: SessionState) -> Sequence[str]:
         if action == "variables":
             found = state.model_copy(update={"variables": ()})
             return [*session_lines(found), f"variables: {variables_text(state.variables) or 'none'}"]
@@ -75,10 +75,10 @@ class SessionTool:
         return [*lines, self.engine.clean(plain(said)) if isinstance(said, str) else "there is no answer"]
 
 
-def _listed(sessions: Sequence[Session]) -> list[str]:
+def _render_list(sessions: Sequence[Session]) -> list[str]:
     lines = [f"{one.id}: {one.calls} calls, expires {one.expires_at}" for one in sessions]
     return lines or ["there are no sessions of yours"]
 
 
-def _said(lines: Sequence[str]) -> wire.CallToolResult:
+def _reply(lines: Sequence[str]) -> wire.CallToolResult:
     return wire.CallToolResult(content=[wire.TextContent(type="text", text="\n".join(lines))])
