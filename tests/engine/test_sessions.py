@@ -7,7 +7,7 @@ import pytest
 
 from gloveport.bootstrap import app
 from gloveport.config import Config
-from gloveport.config.schema import Pool
+from gloveport.config.schema import PoolSettings
 from gloveport.model import Narrowing, Policy, Request
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ class Caller:
 def opened(environ):
     @contextlib.asynccontextmanager
     async def make(**tables):
-        async with app.assemble(Config(pool=Pool(forked=1, booted=0), **tables), environ) as engine:
+        async with app.assemble(Config(pool=PoolSettings(forked=1, booted=0), **tables), environ) as engine:
             yield engine
 
     return make
