@@ -9,7 +9,7 @@ from pathlib import Path
 import gloveport
 
 ROOT = Path(gloveport.__file__).parent
-FLOORS = [
+LAYERS = [
     {"model"},
     {"atomic_file", "errors", "event_loop", "fairness", "task_group", "untrusted_text"},
     {"policy"},
@@ -99,12 +99,12 @@ SUBPACKAGES = {
         {"protocol"},
     ],
 }
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 FILES = sorted(path for path in ROOT.rglob("*.py") if "guest" not in path.relative_to(ROOT).parts)
 GUEST_FILES = sorted((ROOT / "guest").rglob("*.py"))
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     first = path.relative_to(ROOT).parts[0]
     return first.removesuffix(".py")
 
@@ -125,7 +125,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 yield (f"{node.module}.{name}", node)
 
 
-def own_rooms(path: Path) -> set[str]:
+def packages_imported(path: Path) -> set[str]:
     found = set()
     for name, _ in imports(parse(path)):
         parts = name.split(".")
@@ -134,11 +134,13 @@ def own_rooms(path: Path) -> set[str]:
     return found
 
 
-def test_imports_point_strictly_down_the_floors():
+def test_imports_point_strictly_down_the_layers():
     for path in FILES:
-        room = room_of(path)
-        for other in own_rooms(path) - {room} if room != "__init__" else ():
-            assert FLOOR[other] < FLOOR[room], f"{path}: floor {FLOOR[room]} imports {other} (floor {FLOOR[other]})"
+        package = package_of(path)
+        for other in packages_imported(path) - {package} if package != "__init__" else ():
+            assert LAYER[other] < LAYER[package], (
+                f"{path}: layer {LAYER[package]} imports {other} (layer {LAYER[other]})"
+            )
 
 
 def test_imports_point_strictly_down_the_layers_of_each_package():
@@ -177,7 +179,7 @@ def test_no_module_imports_itself_by_way_of_others():
 
 def test_no_library_code_imports_inside_a_function():
     for path in FILES:
-        if room_of(path) == "cli":
+        if package_of(path) == "cli":
             continue  # commands import what they need, so that --help is quick
         for function in ast.walk(parse(path)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -192,9 +194,9 @@ def test_the_host_never_imports_guest_files_and_they_never_import_the_host():
         assert not any(name.split(".")[0] == "gloveport" for name, _ in imports(parse(path))), path
 
 
-def test_every_room_has_a_floor():
-    rooms = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES} - {"__init__"}
-    assert rooms == set(FLOOR)
+def test_every_package_has_a_layer():
+    packages = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES} - {"__init__"}
+    assert packages == set(LAYER)
 
 
 def test_every_module_says_its_duty():

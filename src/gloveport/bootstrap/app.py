@@ -26,7 +26,6 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.sampling.provider import Provider
-from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
 from gloveport.secrets.log_scrubbing import scrubbed_logs
@@ -114,6 +113,7 @@ async def assemble_on(
                 desk=desk,
                 provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
                 sandbox=pool,
+                backend=host.backend,
                 system=host.system,
                 runtimes=host.runtimes,
                 missing=host.missing,
@@ -127,9 +127,7 @@ async def assemble_on(
 def adopt(engine: Engine, config: Config) -> None:
     """Let what programs may reach be as ``config`` says, for all that begin from now on."""
     engine.reach = reach_of(config, engine.gateway.authority)
-    if isinstance(engine.sandbox, Pool) and isinstance(engine.sandbox.cold, Bubblewrap):
-        pool, network = engine.sandbox, engine.reach.network
-        pool.restock(stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, network))
+    engine.sandbox.restock(stocks(config, engine.backend, engine.system, engine.runtimes, engine.reach.network))
 
 
 def _look_up(lookups: Resolver) -> LookUp:

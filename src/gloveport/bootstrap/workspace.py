@@ -20,10 +20,8 @@ from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
-from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Kept, Plan, make_plan
 from gloveport.sandbox.pool.fork_server import ForkServer
-from gloveport.sandbox.pool.pool import Pool
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
 from gloveport.workspace.files.tree import Tree
@@ -165,9 +163,7 @@ async def _open_sandboxes(
     with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
         plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None)
-        server = ForkServer(
-            backend=_backend(engine), plan=plan, program=Program(name="command"), forks=config.pool.forks
-        )
+        server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
         target = plan.writable[0].target
         everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
         async with open_task_group() as tasks, registry.open_commands(grace, engine.spool) as commands:
@@ -228,12 +224,6 @@ def _target(number: int, toolchain: Path) -> str:
 def _headers() -> list[str]:
     """What compilers of the system need besides what every sandbox shows."""
     return [path for path in ("/usr/include",) if Path(path).is_dir()]
-
-
-def _backend(engine: Engine) -> Bubblewrap:
-    if isinstance(engine.sandbox, Pool) and isinstance(engine.sandbox.cold, Bubblewrap):
-        return engine.sandbox.cold
-    raise SandboxError("a workspace needs sandboxes of bubblewrap")
 
 
 def _cache(state: Path) -> Path:

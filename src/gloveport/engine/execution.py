@@ -49,9 +49,11 @@ from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
 from gloveport.sampling.provider import Provider
 from gloveport.sampling.sampler import AskClient, Sampler
-from gloveport.sandbox.base import Child, Outcome, Sandbox
+from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, System, make_plan
+from gloveport.sandbox.pool.pool import StockedSandbox
 from gloveport.sandbox.run.capture import Archive, Capture
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
@@ -114,6 +116,8 @@ class Engine:
         runs: Those of them that may outlive their requests.
         desk: Where a person is asked.
         provider: The model that the operator has configured.
+        sandbox: Hands out waiting sandboxes.
+        backend: Builds those of which none waits, and starts fork servers.
         runtimes: The languages this host can run.
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
@@ -128,7 +132,8 @@ class Engine:
     sessions: Sessions
     desk: Desk
     provider: Provider | None
-    sandbox: Sandbox
+    sandbox: StockedSandbox
+    backend: Bubblewrap
     system: System
     runtimes: Mapping[Language, Runtime]
     missing: Mapping[Language, str]

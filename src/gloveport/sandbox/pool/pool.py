@@ -208,9 +208,16 @@ async def _hand_out(waiting: WaitingSandbox, plan: Plan) -> bool:
     return False
 
 
+class StockedSandbox(Sandbox, Protocol):
+    """An isolation backend that keeps sandboxes waiting."""
+
+    def restock(self, stocks: tuple[Stock, ...]) -> None:
+        """Take from these from now on. What was handed out of the former ones goes on as if nothing had happened."""
+
+
 @dataclass(kw_only=True)
 class Pool:
-    """A ``sandbox.base.Sandbox`` that hands out waiting sandboxes where one fits.
+    """A ``StockedSandbox`` that hands out waiting sandboxes where one fits.
 
     Attributes:
         cold: Builds the others.
