@@ -41,7 +41,7 @@ def test_of_a_repository_its_configuration_and_its_hooks_are_kept_and_pinned(rep
     assert one.read_only.keys() >= PARTS
     assert one.repositories == {b".git"}
     assert b".git" in one.pinned
-    kept = one.kept("/w")
+    kept = one.kept_paths("/w")
     assert kept.index(("/w/.git", "pinned")) < kept.index(("/w/.git/config", "read-only"))
 
 
@@ -228,7 +228,7 @@ def test_names_in_other_cases_are_kept_and_those_that_are_no_text(repository, tr
     (repository / os.fsdecode(b"\xff\xfe") / ".ENVRC").touch()
     one = found(tree)
     assert {b"\xff\xfe/.ENVRC", b"\xff\xfe/.VSCode"} <= one.read_only.keys()
-    assert ("/w/\udcff\udcfe/.ENVRC", "read-only") in one.kept("/w")
+    assert ("/w/\udcff\udcfe/.ENVRC", "read-only") in one.kept_paths("/w")
 
 
 def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tree, monkeypatch):
@@ -371,7 +371,7 @@ def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_s
     (root / "secret").chmod(0)
     before = found(tree)
     assert before.closed.keys() == {b"secret"}
-    assert ("/w/secret", "read-only") in before.kept("/w")
+    assert ("/w/secret", "read-only") in before.kept_paths("/w")
     (root / "new").mkdir(mode=0)
     (root / "a/b").chmod(0)
     (root / "a").chmod(0)
