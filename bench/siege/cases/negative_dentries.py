@@ -1,4 +1,5 @@
 # takes: dentries of names that don't exist, in directories of the host, which stay when the run has ended
+# needs: cgroups
 def work(index):
     number = 0
     while number < scaled(60_000):
