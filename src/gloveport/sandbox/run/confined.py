@@ -286,6 +286,8 @@ class Confined:
             watch.end_all()
         report = _bound_value(answer.get("report") if answer else None, value_bytes)
         counters = self.group.counters() if self.group else None
+        if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
+            watch.broken = watch.broken or "memory_bytes"
         return Outcome(
             exit_code=None if watch.broken else _code_in(report),
             killed_by=watch.broken,
@@ -378,6 +380,9 @@ class Confined:
         """
         job = {name: getattr(program, name) for name in _JOB}
         rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
+        if program.session_bytes and self.group is None:  # nobody counts the time of one call
+            seconds = math.ceil(self.plan.limits.cpu_seconds)
+            rlimits["RLIMIT_CPU"] = (seconds, seconds + 1)
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
         job["env"] = self.placeholders
         job["session"] = {"directory": SCRATCH, "file_bytes": program.session_bytes} if program.session_bytes else None
