@@ -26,8 +26,33 @@ LAYERS = [
 SUBPACKAGES = {
     "workspace": [
         {"errors", "program"},
+        {"tool_types"},
         {"files"},
         {"protected", "images", "search", "git", "patch", "commands"},
+    ],
+    "workspace/files": [{"globs", "tree"}, {"gitignore", "reading"}, {"walk"}, {"listing"}],
+    "workspace/protected": [
+        {"git_directory", "mount_plan"},
+        {"protected_scan"},
+        {"protected_paths"},
+        {"protected_state"},
+    ],
+    "workspace/search": [{"engines", "matches"}, {"answer"}],
+    "workspace/git": [{"command", "patches"}, {"blame", "diff", "log", "show", "status"}],
+    "workspace/patch": [
+        {"parsing", "text", "file_swap"},
+        {"journal", "matching"},
+        {"staging"},
+        {"operations", "commit"},
+        {"undo"},
+        {"writer"},
+    ],
+    "workspace/commands": [{"retained"}, {"command"}, {"registry", "answers"}],
+    "workspace_service": [
+        {"approval_text", "permissions", "prefetch", "readonly_workers", "write_actions"},
+        {"sandboxes"},
+        {"service"},
+        {"commands", "hooks"},
     ],
     "egress": [
         {"transport", "sandbox_network", "scrubbed_output"},

@@ -2,6 +2,7 @@
 
 errors     why a tool can't do what was asked
 program    what runs one program in a sandbox that can write nothing
+tool_types kinds of arguments, and parts of answers, that several tools share
 files      paths become descriptors; names and lines of files, what a .gitignore leaves out
 protected  what commands must not write, and which mounts keep them from it
 images     pictures, identified and measured, and made smaller in a sandbox

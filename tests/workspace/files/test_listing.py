@@ -48,8 +48,8 @@ class TestDirectories:
         """W1."""
         plant(root, "a/b/c/d", "a-b/x", "z")
         assert names(list_dir(tree)) == "a a-b z"
-        assert names(list_dir(tree, max_depth=2)) == "a a/b a-b a-b/x z"
-        assert names(list_dir(tree, "a", max_depth=20)) == "a/b a/b/c a/b/c/d"
+        assert names(list_dir(tree, recursive=True, max_depth=2)) == "a a/b a-b a-b/x z"
+        assert names(list_dir(tree, "a", recursive=True, max_depth=20)) == "a/b a/b/c a/b/c/d"
 
     def test_they_are_sorted(self, tree, root):
         """W1."""
@@ -74,7 +74,7 @@ class TestDirectories:
         """CT-U12: and says that it is."""
         plant(root, ".hidden", "built/x", "build/x", "kept")
         (root / ".gitignore").write_text("built/\n")
-        answer = list_dir(tree, include=frozenset(include), max_depth=2)
+        answer = list_dir(tree, recursive=True, max_depth=2, **{f"include_{kind}": True for kind in include})
         assert sorted(names(answer).split()) == sorted(shown.split())
         for entry in answer["entries"]:
             assert entry["is_hidden"] == entry["name"].startswith(".")
@@ -153,7 +153,7 @@ class TestHostileTrees:
         plant(root, "real/x")
         (root / "loop").symlink_to(".")
         (root / "out").symlink_to("/etc")
-        assert names(list_dir(tree, max_depth=20)) == "loop out real real/x"
+        assert names(list_dir(tree, recursive=True, max_depth=20)) == "loop out real real/x"
 
     def test_what_lies_outside_is_never_listed_while_names_are_exchanged(self, tree, root, exchanging):
         """CT-F3."""
@@ -245,6 +245,6 @@ class TestHostileTrees:
                 descriptor = inner
         finally:
             os.close(descriptor)
-        answer = list_dir(tree, max_depth=20)
+        answer = list_dir(tree, recursive=True, max_depth=20)
         assert 16 <= len(answer["entries"]) <= 17
         assert answer["warnings"] == ["directories that can't be read: 1"]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.images.image_info import MAX_SOURCE_BYTES, read_image
+from gloveport.workspace.images.image_info import MAX_SOURCE_BYTES, PictureBounds, read_image
 
 PNG = b"\x89PNG\r\n\x1a\n"
 MIME_TYPES = {"PNG": "image/png", "GIF": "image/gif", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+USUAL = PictureBounds(5_242_880, 2000, 2000)
 HEADS = [PNG, b"GIF89a", b"\xff\xd8\xff", b"RIFF\0\0\0\0WEBP", b"RIFF\0\0\0\0WEBPVP8 ", b"RIFF\0\0\0\0WEBPVP8X"]
 
 
@@ -40,7 +41,7 @@ def test_a_picture_is_known_by_its_bytes_and_measured(tree, root, kind, size):
     found = read_image(tree, "file.txt")
     assert (found.data, found.mime_type) == (data, MIME_TYPES[kind])
     assert (found.width, found.height) == size
-    assert found.needs_resize == (max(size) > 2000)
+    assert found.exceeds(USUAL) == (max(size) > 2000)
 
 
 @pytest.mark.parametrize(
@@ -64,14 +65,14 @@ def test_a_webp_of_another_form_is_measured(tree, root, options):
 def test_a_picture_of_too_many_bytes_needs_to_be_made_smaller(tree, root):
     """W1."""
     (root / "file").write_bytes(picture("PNG", 10, 10) + bytes(2000))
-    assert read_image(tree, "file", max_bytes=1024).needs_resize
-    assert not read_image(tree, "file").needs_resize
+    assert read_image(tree, "file").exceeds(USUAL._replace(max_bytes=1024))
+    assert not read_image(tree, "file").exceeds(USUAL)
 
 
 def test_a_bomb_says_how_large_it_is_and_is_not_decoded(tree, root):
     """CT-R3."""
     (root / "file").write_bytes(PNG + struct.pack(">I4sII5sI", 13, b"IHDR", 65_535, 65_535, bytes(5), 0))
-    assert read_image(tree, "file").needs_resize
+    assert read_image(tree, "file").exceeds(USUAL)
 
 
 def test_a_huge_file_is_not_read(tree, root):

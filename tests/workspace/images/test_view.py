@@ -7,7 +7,7 @@ import pytest
 from anyio import to_thread
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.images.view import view
+from gloveport.workspace.images.view import view_image
 from gloveport.workspace.program import ProgramOutput
 
 LARGE = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">II", 9000, 9000) + bytes(1 << 16)
@@ -38,7 +38,7 @@ async def test_few_pictures_are_held_at_a_time_however_many_ask(tree, root, _loo
 
     async def look() -> None:
         with pytest.raises(WorkspaceError) as refusal:
-            await view(tree, runs, "large.png", most=(1 << 20, 100, 100), resizes=True)
+            await view_image(tree, runs, "large.png", max_bytes=1 << 20, max_width=100)
         refusals.append(refusal.value.code)
 
     async with anyio.create_task_group() as tasks:
@@ -61,8 +61,8 @@ async def test_who_is_cancelled_leaves_the_turn_to_others(tree, root):
     for _ in range(3):
         begun = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: view(tree, forever, "large.png", most=(1 << 20, 100, 100), resizes=True))
+            tasks.start_soon(lambda: view_image(tree, forever, "large.png", max_width=100))
             await begun.wait()
             tasks.cancel_scope.cancel()
-    told, data = await view(tree, forever, "large.png", most=(1 << 20, 9000, 9000), resizes=True)
+    told, data = await view_image(tree, forever, "large.png", max_width=9000, max_height=9000)
     assert (told["resized"], data) == (False, LARGE)

@@ -1,6 +1,6 @@
 """Text search with both engines, in real sandboxes."""
 
-import dataclasses
+import functools
 import os
 import shutil
 import time
@@ -12,12 +12,9 @@ from tests.workspace.sandboxed import fork_server, running
 import gloveport
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.search import search_text
-from gloveport.workspace.search.engines import SearchQuery
 from gloveport.workspace.search.matches import MAX_OUTPUT_BYTES
 
 pytestmark = pytest.mark.anyio
-
-PLAIN = SearchQuery(expression="foo", syntax="text", case="insensitive", path=".", includes=(), excludes=(), context=0)
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +50,8 @@ def engine(request):
 
 @pytest.fixture
 def search(tree, run, engine):
-    """``await search(expression, **fields of the question or arguments)``."""
-
-    async def call(expression, **more):
-        fields = {field.name for field in dataclasses.fields(SearchQuery)}
-        asked = {"expression": expression} | {name: value for name, value in more.items() if name in fields}
-        rest = {name: value for name, value in more.items() if name not in fields}
-        return await search_text(tree, run, dataclasses.replace(PLAIN, **asked), engine=engine, **rest)
-
-    return call
+    """``await search(query, **arguments)``."""
+    return functools.partial(search_text, tree, run, engine=engine)
 
 
 def files(answer):
@@ -92,7 +82,7 @@ async def test_a_match_is_told_with_its_place_in_characters(search, root, engine
 async def test_capital_letters_differ_when_they_shall(search, root):
     """W1"""
     write(root, a_txt="Foo\nfoo\nÄ\nä\n")
-    assert [match["line"] for match in (await search("foo", case="sensitive"))["matches"]] == [2]
+    assert [match["line"] for match in (await search("foo", case_sensitive=True))["matches"]] == [2]
     assert [match["line"] for match in (await search("ä"))["matches"]] == [3, 4]
 
 
@@ -100,21 +90,21 @@ async def test_a_query_is_plain_text_unless_it_is_said_to_be_an_expression(searc
     """W1"""
     write(root, a_txt="a.c\nabc\n")
     assert (await search("a.c"))["total_matches"] == 1
-    assert (await search("a.c", syntax="regex"))["total_matches"] == 2
-    assert (await search("b?c$", syntax="regex"))["total_matches"] == 2
+    assert (await search("a.c", regex=True))["total_matches"] == 2
+    assert (await search("b?c$", regex=True))["total_matches"] == 2
 
 
 async def test_the_lines_beside_a_match_come_with_it_and_those_that_match_too(search, root):
     """W1"""
     write(root, a_txt="1\n2\nfoo 3\nfoo 4\n5\n6\n7\n8\n9\nfoo 10", b_txt="foo\nnext\n")
-    answer = await search("foo", context=2)
+    answer = await search("foo", context_lines=2)
     assert [(match["before"], match["after"]) for match in answer["matches"]] == [
         (["1", "2"], ["foo 4", "5"]),
         (["2", "foo 3"], ["5", "6"]),
         (["8", "9"], []),
         ([], ["next"]),
     ]
-    assert (await search("foo", context=2, max_results=1))["matches"] == answer["matches"][:1]
+    assert (await search("foo", context_lines=2, max_results=1))["matches"] == answer["matches"][:1]
 
 
 async def test_hidden_ignored_and_built_files_are_left_out_and_found_where_their_directory_is_named(search, root):
@@ -125,8 +115,8 @@ async def test_hidden_ignored_and_built_files_are_left_out_and_found_where_their
     assert files(await search("foo", path="build")) == ["build/x"]
     assert files(await search("foo", path="build/x")) == ["build/x"]
     assert files(await search("foo", path="sub")) == []
-    assert files(await search("foo", includes=("*",))) == ["a.txt"]
-    assert files(await search("foo", includes=("sub/**", "ignored.txt", ".*"))) == []
+    assert files(await search("foo", include_globs=("*",))) == ["a.txt"]
+    assert files(await search("foo", include_globs=("sub/**", "ignored.txt", ".*"))) == []
 
 
 @pytest.mark.parametrize(
@@ -149,7 +139,7 @@ async def test_globs_choose_files_and_none_of_them_is_an_option(search, root, in
     for name in ("!x", "#y", "-z", "a.py", "d.md", "sub/b.py", "sub/deep/c.py"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("foo")
-    assert files(await search("foo", includes=includes, excludes=excludes)) == found
+    assert files(await search("foo", include_globs=includes, exclude_globs=excludes)) == found
 
 
 async def test_results_are_limited_and_still_counted(search, root):
@@ -163,7 +153,7 @@ async def test_results_are_limited_and_still_counted(search, root):
 async def test_a_preview_is_bounded_and_holds_the_match(search, root):
     """W1: characters are not cut in two."""
     write(root, a_txt="ü" * 5000 + "foo" + "ü" * 5000, b_txt="foo" + "x" * 200)
-    first, second = (await search("foo", max_preview_bytes=100, context=1))["matches"]
+    first, second = (await search("foo", max_preview_bytes=100, context_lines=1))["matches"]
     assert first["column"] == 5001
     assert "foo" in first["preview"]
     assert first["preview"].startswith("…ü")
@@ -216,7 +206,7 @@ async def test_a_text_that_is_not_utf_8_is_searched_and_so_are_names(search, roo
 async def test_a_byte_order_mark_is_no_column(search, root):
     """W1"""
     write(root, a_txt=b"\xef\xbb\xbffoo\n")
-    assert (await search("^foo", syntax="regex"))["matches"][0]["column"] == 1
+    assert (await search("^foo", regex=True))["matches"][0]["column"] == 1
 
 
 @pytest.mark.parametrize("expression", ["(", "a{1000}{1000}{1000}", "[z-a]"])
@@ -226,7 +216,7 @@ async def test_an_expression_that_the_engine_refuses_is_told_in_its_words(search
         expression = "a{2,1}"  # Python takes the other
     write(root, a_txt="foo")
     with pytest.raises(WorkspaceError) as caught:
-        await search(expression, syntax="regex")
+        await search(expression, regex=True)
     assert caught.value.code == "INVALID_ARGUMENT"
     assert "regex" in str(caught.value)
 
@@ -234,15 +224,15 @@ async def test_an_expression_that_the_engine_refuses_is_told_in_its_words(search
 @pytest.mark.parametrize(
     "bad",
     [
-        {"expression": ""},
-        {"expression": "a\nb"},
-        {"expression": "a\0b"},
-        {"expression": "\ud800"},
-        {"expression": "x" * 20_000},
-        {"expression": "x", "includes": ("",)},
-        {"expression": "x", "excludes": ("a\0",)},
-        {"expression": "x", "includes": ("x",) * 101},
-        {"expression": "x", "path": "a\0"},
+        {"query": ""},
+        {"query": "a\nb"},
+        {"query": "a\0b"},
+        {"query": "\ud800"},
+        {"query": "x" * 20_000},
+        {"query": "x", "include_globs": ("",)},
+        {"query": "x", "exclude_globs": ("a\0",)},
+        {"query": "x", "include_globs": ("x",) * 101},
+        {"query": "x", "path": "a\0"},
     ],
 )
 async def test_what_is_no_query_is_refused(search, bad):
@@ -281,13 +271,12 @@ async def test_a_query_is_no_option(search, root):
 async def test_an_expression_that_explodes_ends_by_its_limit(search, root, engine, tree, run):
     """P38, CT-R6: nobody else waits meanwhile, and what was found before comes back."""
     write(root, a_txt="aa!\n", b_txt="a" * 40 + "!\n")
-    asked = dataclasses.replace(PLAIN, expression="(a|a)*(a|a)*(a|aa)+$|aa!", syntax="regex")
 
     async def short(argv, **more):
         return await run(argv, **(more | {"seconds": 1.0}))
 
     began = time.monotonic()
-    answer = await search_text(tree, short, asked, engine=engine)
+    answer = await search_text(tree, short, "(a|a)*(a|a)*(a|aa)+$|aa!", regex=True, engine=engine)
     assert time.monotonic() - began < 5
     assert files(answer)[:1] == ["a.txt"]
     if engine == "python":
@@ -301,7 +290,7 @@ async def test_a_configuration_of_the_workspace_is_not_read(tree, run, root):
     async def poisoned(argv, *, variables=None, **more):
         return await run(argv, variables={**(variables or {}), "RIPGREP_CONFIG_PATH": "rg"}, **more)
 
-    assert files(await search_text(tree, poisoned, PLAIN)) == ["a.txt"]
+    assert files(await search_text(tree, poisoned, "foo")) == ["a.txt"]
 
 
 async def test_engines_that_are_not_there_are_told_apart_from_bad_queries(tree, run):
@@ -311,7 +300,7 @@ async def test_engines_that_are_not_there_are_told_apart_from_bad_queries(tree, 
         return await run(("/nowhere", *argv[1:]), **more)
 
     with pytest.raises(WorkspaceError) as caught:
-        await search_text(tree, missing, PLAIN)
+        await search_text(tree, missing, "foo")
     assert caught.value.code == "INTERNAL_ERROR"
 
 
@@ -322,19 +311,18 @@ async def test_both_engines_say_the_same_of_a_real_tree(tree, run, root):
     shutil.copytree(source, root / "src", ignore=shutil.ignore_patterns("__pycache__"))
     (root / ".gitignore").write_text("*.css\nsrc/gloveport/cli/\n!main.py\n")
     questions = [
-        {"expression": "sandbox"},
-        {"expression": "SANDBOX", "case": "sensitive"},
-        {"expression": r"def _\w+\(self", "syntax": "regex", "context": 2},
-        {"expression": r"^from .* import \w+$", "syntax": "regex"},
-        {"expression": "return", "includes": ("*.{py,mjs}",), "excludes": ("hub",)},
-        {"expression": "…"},
-        {"expression": "class", "path": "src/workspace", "context": 5},
-        {"expression": r"\bgit\b", "syntax": "regex", "path": "src/workspace/git/command.py"},
-        {"expression": "nothing has these words"},
+        {"query": "sandbox"},
+        {"query": "SANDBOX", "case_sensitive": True},
+        {"query": r"def _\w+\(self", "regex": True, "context_lines": 2},
+        {"query": r"^from .* import \w+$", "regex": True},
+        {"query": "return", "include_globs": ("*.{py,mjs}",), "exclude_globs": ("hub",)},
+        {"query": "…"},
+        {"query": "class", "path": "src/workspace", "context_lines": 5},
+        {"query": r"\bgit\b", "regex": True, "path": "src/workspace/git/command.py"},
+        {"query": "nothing has these words"},
     ]
     for question in questions:
-        asked = dataclasses.replace(PLAIN, **question)
         one, other = [
-            await search_text(tree, run, asked, engine=engine, max_results=300) for engine in ("rg", "python")
+            await search_text(tree, run, **question, engine=engine, max_results=300) for engine in ("rg", "python")
         ]
         assert {**one, "engine": ""} == {**other, "engine": ""}

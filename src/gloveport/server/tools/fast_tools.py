@@ -16,7 +16,7 @@ from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import refusal, reply, unforeseen
 from gloveport.server.tools.arguments import without_nulls
-from gloveport.server.tools.files import FileTools
+from gloveport.server.tools.files import PROGRAM_TOOLS, file_tools
 from gloveport.server.tools.offer import with_error_shape
 from gloveport.server.tools.writing import WriteTools
 from gloveport.workspace.errors import WorkspaceError
@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 
 def fast_tools(service: WorkspaceService) -> Mapping[str, FastTool]:
     """Those of its tools, by their names, that answer at once, or need no SDK."""
-    files = FileTools(service=service)
-    run = (files.search_text, files.git_status, files.git_diff, files.git_log, files.git_show, files.git_blame)
-    tools: dict[str, FastTool] = {function.__name__: _working(function) for function in run}
+    files = file_tools(service)
+    names = [function.__name__ for function in PROGRAM_TOOLS]
+    tools: dict[str, FastTool] = {name: _working(files[name]) for name in names}
     if _file_system(service.tree.root) in _LOCAL:
-        tools |= {"read_file": _reading(service), "apply_patch": _patching(service)}
+        tools |= {"read_file": _reading(service, files["read_file"]), "apply_patch": _patching(service)}
     return {name: _foreseen(name, tool) for name, tool in tools.items()}
 
 
@@ -89,15 +89,14 @@ def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -
     return parse
 
 
-def _reading(service: WorkspaceService) -> FastTool:
-    parse = _parser(FileTools(service=service).read_file)
+def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastTool:
+    parse = _parser(function)
     tree = service.tree.within_one_mount()
 
     def read(call: FastCall) -> FastAnswer | None:
         given = parse(call.arguments)
         if given is None:
             return None
-        given.pop("encoding", None)
         try:
             fields = service.clean(read_file(tree, **given, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:

@@ -86,7 +86,7 @@ class InformationTools:
 
     def _instruction_files(self) -> list[JsonValue]:
         """Names alone: what they say is for who reads them as files of the workspace, not an instruction of ours."""
-        listed = list_dir(self.service.tree, ".", max_depth=1, max_entries=10_000, include=frozenset(), sort="name")
+        listed = list_dir(self.service.tree, max_entries=10_000)
         return [entry["path"] for entry in listed["entries"] if entry["name"].upper() in _INSTRUCTIONS]
 
     async def _common(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from gloveport.server.rendering.workspace_replies import unforeseen
 from gloveport.server.tools.commands import CommandTools
-from gloveport.server.tools.files import FileTools
+from gloveport.server.tools.files import file_tools
 from gloveport.server.tools.information import InformationTools
 from gloveport.server.tools.permission import PermissionTool
 from gloveport.server.tools.schema import lean
@@ -49,16 +49,16 @@ _FEEDS: Final = wire.ToolAnnotations(
 def describe(service: WorkspaceService, version: str) -> list[Tool]:
     """The tools, in the order in which they are listed."""
     names: list[str] = []
-    files, writes, commands = FileTools(service=service), WriteTools(service=service), CommandTools(service=service)
+    files, writes, commands = file_tools(service), WriteTools(service=service), CommandTools(service=service)
     permission = PermissionTool(service=service)
     about = InformationTools(service=service, version=version, names=names)
     offered: list[tuple[Function, str, wire.ToolAnnotations]] = [
         (about.server_info, "Server info", _READS),
         (about.check_exec_environment, "Check exec environment", _READS),
-        (files.read_file, "Read file", _READS),
-        (files.list_dir, "List directory", _READS),
-        (files.list_files, "List files", _READS),
-        (files.search_text, "Search text", _READS),
+        (files["read_file"], "Read file", _READS),
+        (files["list_dir"], "List directory", _READS),
+        (files["list_files"], "List files", _READS),
+        (files["search_text"], "Search text", _READS),
         (writes.apply_patch, "Apply patch", _WRITES),
         (writes.apply_changes, "Apply changes", _WRITES),
         (writes.undo_patch, "Undo patch", _WRITES),
@@ -67,12 +67,12 @@ def describe(service: WorkspaceService, version: str) -> list[Tool]:
         (commands.kill_command, "Kill command", _WRITES),
         (commands.kill_session, "Kill session", _WRITES),
         (commands.read_output, "Read output", _READS),
-        (files.git_status, "Git status", _READS),
-        (files.git_diff, "Git diff", _READS),
-        (files.git_log, "Git log", _READS),
-        (files.git_show, "Git show", _READS),
-        (files.git_blame, "Git blame", _READS),
-        (files.view_image, "View image", _READS),
+        (files["git_status"], "Git status", _READS),
+        (files["git_diff"], "Git diff", _READS),
+        (files["git_log"], "Git log", _READS),
+        (files["git_show"], "Git show", _READS),
+        (files["git_blame"], "Git blame", _READS),
+        (files["view_image"], "View image", _READS),
         (permission.request_permissions, "Request permissions", _FEEDS),
     ]
     names += [function.__name__ for function, _, _ in offered]

@@ -5,9 +5,11 @@ neither ``core.excludesFile`` nor ``.git/info/exclude`` counts. Rules are as hos
 are bounded in number and size, and matched in bounded time (globs.py). Names are matched byte by byte, as git does.
 """
 
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -162,48 +164,72 @@ def ignored_among(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
     It waits for no other file system than that of the root: rules that lie below a mount do not count. Nor do those
     beyond the bounds of one call. Who could write such rules could as well have removed them.
     """
-    asking = _Asking(tree.within_one_mount())
-    return frozenset(path for path in paths if asking.is_ignored(path))
+    index = IgnoreIndex(tree.within_one_mount(), most_rules=MOST_RULES, deepest=_DEEPEST, most_steps=_MOST_STEPS)
+    found = set()
+    for path in paths:
+        with suppress(WorkspaceError):  # nothing can be written there
+            if index.leaves_out(tree.check_path(path)):
+                found.add(path)
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    left_out: bool = False
+    ignores: tuple[Ignore, ...] = ()
+    """Its own, and those of the directories above it, the nearest first."""
 
 
 @dataclass(slots=True)
-class _Asking:
-    """One call of ``ignored_among``."""
+class IgnoreIndex:
+    """Tells of single files whether they are left out. What it has read of a directory it keeps.
+
+    Attributes:
+        tree: The workspace.
+        start: The directories down to this one are not left out: who names it wants to see it.
+        hidden: Whether what is hidden counts, or is left out too.
+        most_rules: Bytes of all .gitignore files that count.
+        deepest: Levels of directories whose rules count.
+        most_steps: Bytes of rules times bytes of paths that are compared with them; what is beyond is not left out.
+    """
 
     tree: Tree
+    start: str = "."
+    hidden: Literal["shown", "left out"] = "shown"
+    most_rules: float = math.inf
+    deepest: float = math.inf
+    most_steps: float = math.inf
     _rules: int = 0
     _steps: int = 0
-    _known: dict[str, tuple[Ignore, ...] | None] = field(default_factory=dict)
-    """By the path of a directory: the rules for what lies in it, the nearest first; None where it is left out."""
+    _known: dict[str, _Directory] = field(default_factory=dict)
 
-    def is_ignored(self, path: str) -> bool:
-        try:
-            *above, name = self.tree.check_path(path).split("/")
-        except WorkspaceError:
-            return False  # nothing can be written there
-        here, ignores = "", self._below(".", (), 0)
-        for depth, part in enumerate(above, 1):
-            here += part
-            ignores = self._below(here, ignores, depth)
-            if ignores is None:
-                return True
-            here += "/"
-        return ignores is not None and self._is_left_out(here + name, ignores, "file")
+    def leaves_out(self, path: str) -> bool:
+        """Whether a file, by its path in its one spelling, is left out, or lies in what is."""
+        directory = self._known.get(path.rpartition("/")[0] or ".")
+        if directory is None:
+            inside = 0 if self.start == "." else self.start.count("/") + 1
+            directory = self._below(".", _Directory(), 0, is_named=True)
+            for depth, end in enumerate((at for at, sign in enumerate(path) if sign == "/"), 1):
+                directory = self._below(path[:end], directory, depth, is_named=depth <= inside)
+        return directory.left_out or self._is_left_out(path, directory.ignores, "file")
 
-    def _below(self, directory: str, above: tuple[Ignore, ...] | None, depth: int) -> tuple[Ignore, ...] | None:
-        if directory not in self._known:
-            left_out = above is None or (depth > 0 and self._is_left_out(directory, above, "directory"))
-            self._known[directory] = None if above is None or left_out else (*self._rules_of(directory, depth), *above)
-        return self._known[directory]
+    def _below(self, path: str, above: _Directory, depth: int, *, is_named: bool) -> _Directory:
+        if path not in self._known:
+            left_out = above.left_out or (not is_named and self._is_left_out(path, above.ignores, "directory"))
+            own = () if left_out else self._read(path, depth)
+            self._known[path] = _Directory(left_out, (*own, *above.ignores))
+        return self._known[path]
 
-    def _rules_of(self, directory: str, depth: int) -> tuple[Ignore, ...]:
-        if depth >= _DEEPEST or self._rules >= MOST_RULES:
+    def _read(self, directory: str, depth: int) -> tuple[Ignore, ...]:
+        if depth >= self.deepest or self._rules >= self.most_rules:
             return ()
-        rules = read_ignore(self.tree, directory, MOST_RULES - self._rules)
+        rules = read_ignore(self.tree, directory, int(min(MAX_BYTES, self.most_rules - self._rules)))
         self._rules += rules.size if rules else 0
         return (rules,) if rules else ()
 
     def _is_left_out(self, path: str, ignores: tuple[Ignore, ...], kind: Kind) -> bool:
         name = raw(path)
+        if self.hidden == "left out" and name.rpartition(b"/")[2].startswith(b"."):
+            return True
         self._steps += sum(ignore.size * (len(name) - ignore.above) for ignore in ignores)
-        return is_ignored(ignores if self._steps <= _MOST_STEPS else (), name, kind)
+        return is_ignored(ignores if self._steps <= self.most_steps else (), name, kind)

@@ -6,20 +6,23 @@ However much is there, no more is kept than one answer holds.
 import heapq
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+
+from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import globs
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.files.walk import USUAL, Include, Walk, WalkBounds, WalkEntry
+from gloveport.workspace.files.walk import USUAL, Walk, WalkBounds, WalkEntry
+from gloveport.workspace.tool_types import Excerpt, Globs, Text, join_arguments
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of one answer, as text: a line ``path [type]`` for each entry."""
 
+MAX_DEPTH: Final = 20
 MAX_PATTERNS: Final = 100
 MAX_PATTERN: Final = 256
 """Characters of one pattern."""
@@ -63,14 +66,10 @@ class DirEntry(FileEntry):
     symlink_target: NotRequired[str]
 
 
-class Listing(TypedDict):
+class Listing(Excerpt):
     """What both answers have. ``truncated_by`` is entries, bytes, names or time: see ``WalkBounds``."""
 
     path: str
-    truncated: bool
-    truncated_by: str | None
-    output_lines: int
-    output_bytes: int
     warnings: list[str]
 
 
@@ -86,80 +85,69 @@ class FileListing(Listing):
     files: list[FileEntry]
 
 
-def list_dir(
+def list_dir(  # noqa: PLR0913 - they are the tool's
     tree: Tree,
-    path: str = ".",
+    path: Text = ".",
     *,
-    max_depth: int = 1,
-    max_entries: int = 1000,
-    include: AbstractSet[Include] = frozenset(),
+    recursive: bool = False,
+    max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1,
+    max_entries: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+    include_hidden: bool = False,
+    include_ignored: bool = False,
     sort: Literal["name", "type", "modified"] = "name",
     bounds: WalkBounds = USUAL,
 ) -> DirListing:
-    """List what lies in a directory, ``max_depth`` levels of it. No link is followed.
+    """List a directory; with recursive, as deep as max_depth, or 20 levels.
 
-    Args:
-        tree: The workspace.
-        path: Of the directory, which itself may be hidden or ignored.
-        max_depth: 1 is what the directory itself holds.
-        max_entries: How many come back.
-        include: What is listed though it is hidden or ignored.
-        sort: Their order; ``modified`` is the oldest first.
-        bounds: What it may cost.
+    The directory itself may be hidden or ignored. No link is followed. ``modified`` sorts the oldest first.
 
     Raises:
         WorkspaceError: As ``Tree.directory``.
     """
-    walk = Walk(tree, include, max_depth, bounds)
+    depth = (max_depth if max_depth > 1 else MAX_DEPTH) if recursive else 1
+    walk = Walk(tree=tree, hidden=include_hidden, ignored=include_ignored, depth=depth, bounds=bounds)
     with tree.directory(path) as start:
         first = heapq.nsmallest(max_entries + 1, walk.below(start), _ORDERS[sort])
         chosen, facts = _choose_entries(start.path, first, max_entries, walk)
     return {**facts, "entries": [_dir_entry(found) for found in chosen]}
 
 
-def list_files(
+def list_files(  # noqa: PLR0913 - they are the tool's
     tree: Tree,
-    path: str = ".",
+    path: Text = ".",
     *,
-    patterns: Sequence[str] = (),
-    exclude_patterns: Sequence[str] = (),
-    max_results: int = 5000,
-    include: AbstractSet[Include] = frozenset(),
+    patterns: Globs = None,
+    glob: str | None = None,
+    exclude_patterns: Globs = None,
+    include_hidden: bool = False,
+    include_ignored: bool = False,
+    max_results: Annotated[int, Field(ge=1, le=50_000)] = 5000,
     sort: Literal["path", "modified"] = "path",
     bounds: WalkBounds = USUAL,
 ) -> FileListing:
-    """List the regular files, and the links that lead to nothing outside, below a directory.
+    """List files below a directory that match a pattern; .gitignore is respected.
 
-    Args:
-        tree: The workspace.
-        path: Of the directory, which itself may be hidden or ignored.
-        patterns: A path must match one of them, if there are any: see ``globs.listing``.
-        exclude_patterns: Neither it nor a directory above it may match one of these.
-        max_results: How many come back.
-        include: What is listed though it is hidden or ignored.
-        sort: Their order; ``modified`` is the oldest first.
-        bounds: What it may cost.
+    These are regular files, and links that lead to nothing outside. Neither a path nor a directory above it may match
+    one of ``exclude_patterns``; for the patterns see ``globs.listing``. ``modified`` sorts the oldest first.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT for too many patterns, or one that is too long; or as ``Tree.directory``.
     """
-    wanted = _compile_patterns(patterns, "")
-    unwanted = _compile_patterns(exclude_patterns, "(?s:/.*)?")
-    walk = Walk(tree, include, bounds=bounds)
+    wanted = _compile_patterns(join_arguments(patterns, glob), "")
+    unwanted = _compile_patterns(exclude_patterns or (), "(?s:/.*)?")
+    walk = Walk(tree=tree, hidden=include_hidden, ignored=include_ignored, bounds=bounds)
 
-    def files(everything: Iterable[WalkEntry]) -> Iterator[WalkEntry]:
-        for found in everything:
-            rooted = f"/{found.path}"
-            if (
-                found.kind in {"file", "symlink"}
-                and (not wanted or _matches(wanted, rooted))
-                and not _matches(unwanted, rooted)
-                and not (found.kind == "symlink" and _leads_outside(tree, found.path))
-            ):
-                yield found
+    def is_wanted(found: WalkEntry) -> bool:
+        rooted = f"/{found.path}"
+        return (
+            found.kind in {"file", "symlink"}
+            and (not wanted or _matches(wanted, rooted))
+            and not _matches(unwanted, rooted)
+            and not (found.kind == "symlink" and _leads_outside(tree, found.path))
+        )
 
     with tree.directory(path) as start:
-        first = heapq.nsmallest(max_results + 1, files(walk.below(start)), _ORDERS[sort])
+        first = heapq.nsmallest(max_results + 1, filter(is_wanted, walk.below(start)), _ORDERS[sort])
         chosen, facts = _choose_entries(start.path, first, max_results, walk)
     return {**facts, "files": [_file_entry(found) for found in chosen]}
 
@@ -217,11 +205,11 @@ def _file_entry(found: WalkEntry) -> FileEntry:
 
 def _dir_entry(found: WalkEntry) -> DirEntry:
     entry: DirEntry = {
-        "name": found.path.rpartition("/")[2],
         "path": found.path,
         "type": found.kind,
         "size_bytes": found.size,
         "modified": _iso(found.modified),
+        "name": found.path.rpartition("/")[2],
         "is_hidden": found.hidden,
         "is_ignored": found.ignored,
     }

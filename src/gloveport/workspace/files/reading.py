@@ -9,10 +9,11 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NotRequired, TypedDict
+from typing import Final, Literal, NotRequired
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Opened, Tree
+from gloveport.workspace.tool_types import Bytes, Excerpt, Line, NextAction, Text, next_action
 
 MAX_LINES: Final = 2000
 """What one answer holds at most, whatever was asked."""
@@ -25,22 +26,7 @@ _LOOKED_AT: Final = 4096
 """A NUL within so many bytes makes a file binary."""
 
 
-class NextRead(TypedDict):
-    """Arguments of the call that goes on where an answer ended."""
-
-    path: str
-    start_line: int
-    max_bytes: int
-
-
-class NextAction(TypedDict):
-    """A call of a tool that helps."""
-
-    tool: str
-    arguments: NextRead
-
-
-class TextRead(TypedDict):
+class TextRead(Excerpt):
     """The answer of ``read_file``, as it is on the wire. Lines count from 1; a last line may lack its newline."""
 
     path: str
@@ -54,11 +40,7 @@ class TextRead(TypedDict):
     total_lines: int
     total_bytes: int
     bytes_read: int
-    truncated: bool
-    truncated_by: str | None
     first_line_exceeds_limit: bool
-    output_lines: int
-    output_bytes: int
     next_start_line: int | None
     warnings: list[str]
     next_action: NotRequired[NextAction]
@@ -66,28 +48,23 @@ class TextRead(TypedDict):
 
 def read_file(
     tree: Tree,
-    path: str,
+    path: Text,
     *,
-    start_line: int = 1,
-    end_line: int | None = None,
-    max_lines: int | None = None,
-    max_bytes: int = 131_072,
+    start_line: Line = 1,
+    end_line: Line | None = None,
+    max_lines: Line | None = None,
+    max_bytes: Bytes = 131_072,
+    encoding: Literal["utf-8"] = "utf-8",  # noqa: ARG001 - the only one
     file_bytes: int = MAX_FILE_BYTES,
 ) -> TextRead:
-    """Read whole lines, at most ``MAX_LINES`` of them and ``max_bytes`` bytes; of a longer first line its beginning.
+    """Read lines of a text file, with the revision that edits by line name.
 
-    Args:
-        tree: The workspace.
-        path: Of a regular file.
-        start_line: The first line that is wanted.
-        end_line: The last one; None is the end of the file.
-        max_lines: Another way to say ``end_line``.
-        max_bytes: Bounds the content, in bytes of UTF-8.
-        file_bytes: A larger file is refused.
+    At most ``MAX_LINES`` whole lines and ``max_bytes`` bytes of UTF-8; of a longer first line its beginning. A file of
+    more than ``file_bytes`` is refused.
 
     Raises:
         WorkspaceError: BINARY_FILE; UNSUPPORTED_ENCODING where the chosen lines are not UTF-8, whatever the others are;
-            OUTPUT_TOO_LARGE for a file over ``file_bytes``; INVALID_ARGUMENT; or as ``Tree.file``.
+            OUTPUT_TOO_LARGE; INVALID_ARGUMENT where ``max_lines`` says another ``end_line``; or as ``Tree.file``.
     """
     end_line = _end(start_line, end_line, max_lines)
     with tree.file(path) as opened:
@@ -223,8 +200,7 @@ def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRe
     )
     answer["warnings"] += _warnings(answer)
     if following is not None:
-        arguments = NextRead(path=path, start_line=following, max_bytes=scan.max_bytes)
-        answer["next_action"] = NextAction(tool="read_file", arguments=arguments)
+        answer["next_action"] = next_action("read_file", path=path, start_line=following, max_bytes=scan.max_bytes)
     return answer
 
 

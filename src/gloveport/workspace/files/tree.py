@@ -27,6 +27,7 @@ from typing import Final
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.policy.protected import protected_part
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.tool_types import demand_unicode
 
 OPENAT2: Final = 437
 OPEN_TREE: Final = 428
@@ -237,7 +238,7 @@ class Tree:
 
         Raises:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, IS_DIRECTORY, NOT_A_FILE, SYMLINK_ESCAPE,
-                PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the server may not read it; or as ``checked``.
+                PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the server may not read it; or as ``check_path``.
         """
         descriptor, path = self._open_or_refuse(self.check_path(path), _READ)
         try:
@@ -253,7 +254,7 @@ class Tree:
 
         Raises:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, SYMLINK_ESCAPE, PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the
-                server may not read it; or as ``checked``.
+                server may not read it; or as ``check_path``.
         """
         descriptor, path = self._open_or_refuse(self.check_path(path), _LIST)
         try:
@@ -267,7 +268,7 @@ class Tree:
 
         Raises:
             WorkspaceError: PROTECTED_PATH; SYMLINK_ESCAPE where the last part is a link, or a link before it leads
-                nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``checked``.
+                nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``check_path``.
         """
         asked = self.check_path(path)
         if asked == ".":
@@ -390,10 +391,8 @@ class Tree:
 
 
 def _demand_short(path: str) -> None:
-    try:
-        name = raw(path)
-    except UnicodeEncodeError as error:
-        raise WorkspaceError("INVALID_ARGUMENT", "a path holds half of a surrogate pair") from error
+    demand_unicode(path, "a path")
+    name = raw(path)
     if len(name) > MAX_PATH_BYTES or any(len(part) > MAX_NAME_BYTES for part in name.split(b"/")):
         raise WorkspaceError(
             "INVALID_ARGUMENT",

@@ -11,16 +11,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import Ignore, Kind, is_ignored, read_ignore
 from gloveport.workspace.files.tree import Opened, Tree, raw, spell_path
-
-Include: TypeAlias = Literal["hidden", "ignored"]
 
 _KINDS: Final[dict[int, Kind]] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
 
@@ -79,14 +76,15 @@ class _Directory:
     """Of the directories above, the nearest first."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Walk:
     """One walk.
 
     Attributes:
         tree: The workspace.
-        include: What is walked through though it is hidden or ignored. Where the walk starts is both at will: who
+        hidden: Whether what is hidden is walked through too. Where the walk starts is hidden or ignored at will: who
             names a directory wants to see it.
+        ignored: Whether what a .gitignore leaves out is.
         depth: How many levels; 1 is what lies in the directory itself.
         bounds: What it may cost.
         cut: Why the walk ended early; None where it did not.
@@ -95,7 +93,8 @@ class Walk:
     """
 
     tree: Tree
-    include: AbstractSet[Include]
+    hidden: bool = False
+    ignored: bool = False
     depth: int = 4096
     bounds: WalkBounds = USUAL
     cut: Literal["names", "time"] | None = None
@@ -153,10 +152,10 @@ class Walk:
                 self._count()
                 if self.cut is not None:
                     return
-                if entry.name.startswith(".") and "hidden" not in self.include:
+                if entry.name.startswith(".") and not self.hidden:
                     continue
                 found = _describe_entry(entry, opened.descriptor, here)
-                if found is None or (found.left_out and "ignored" not in self.include):
+                if found is None or (found.left_out and not self.ignored):
                     continue
                 self._memory += sys.getsizeof(found.path) + sys.getsizeof(found.target)
                 yield found

@@ -1,12 +1,15 @@
 """Who wrote which line of a file, and when."""
 
 import re
-from typing import Final, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
+
+from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git.command import ask, only, revision, warnings
 from gloveport.workspace.program import ProgramOutput, RunProgram
+from gloveport.workspace.tool_types import Line, NextAction, Text, next_action
 
 _BYTES: Final = 4 << 20
 _MOST_TEXT: Final = 4096
@@ -15,7 +18,7 @@ _MOST_TEXT: Final = 4096
 _TOO_SHORT: Final = re.compile(r"has only (\d+) lines?$")
 
 
-class Line(TypedDict):
+class BlameLine(TypedDict):
     """One line, from 1; ``author_time`` in seconds since 1970. A commit of zeros is none yet."""
 
     commit: str
@@ -26,23 +29,6 @@ class Line(TypedDict):
     author_time: int
     summary: str
     content: str
-
-
-class NextLines(TypedDict):
-    """Arguments of the call that goes on; without ``rev``, the file as it is now."""
-
-    path: str
-    start_line: int
-    max_lines: int
-    rev: NotRequired[str]
-    end_line: NotRequired[int]
-
-
-class NextAction(TypedDict):
-    """A call of a tool that helps."""
-
-    tool: str
-    arguments: NextLines
 
 
 class Blame(TypedDict):
@@ -57,7 +43,7 @@ class Blame(TypedDict):
     start_line: int
     end_line: int
     max_lines: int
-    lines: list[Line]
+    lines: list[BlameLine]
     truncated: bool
     warnings: list[str]
     next_action: NotRequired[NextAction]
@@ -66,18 +52,20 @@ class Blame(TypedDict):
 async def git_blame(
     tree: Tree,
     run: RunProgram,
-    path: str,
+    path: Text,
     *,
     rev: str | None = None,
-    start_line: int = 1,
-    end_line: int | None = None,
-    max_lines: int = 200,
+    start_line: Line = 1,
+    end_line: Line | None = None,
+    max_lines: Annotated[int, Field(ge=1, le=1000)] = 200,
 ) -> Blame:
-    """The commits that the lines of ``path`` come from, as they are in ``rev``, or in the work tree.
+    """Which commit each line comes from.
+
+    The lines are those of the file in ``rev``, or in the work tree.
 
     Raises:
         WorkspaceError: NOT_FOUND where git knows no such file; IS_DIRECTORY; INVALID_ARGUMENT, also for a line past
-            the end; GIT_ERROR; or as ``Tree.checked``, ``RunProgram``.
+            the end; GIT_ERROR; or as ``Tree.check_path``, ``RunProgram``.
     """
     path = tree.check_path(path)
     if end_line is not None and end_line < start_line:
@@ -100,15 +88,13 @@ async def git_blame(
         "max_lines": max_lines,
         "lines": lines,
         "truncated": more or (ran is not None and ran.truncated),
-        "warnings": warnings(ran) if ran else ["there is no git repository"],
+        "warnings": warnings(ran),
     }
     if answer["truncated"] and lines:
-        following: NextLines = {"path": path, "start_line": answer["end_line"] + 1, "max_lines": max_lines}
-        if rev is not None:
-            following["rev"] = rev
-        if end_line is not None:
-            following["end_line"] = end_line
-        answer["next_action"] = {"tool": "git_blame", "arguments": following}
+        following = answer["end_line"] + 1
+        answer["next_action"] = next_action(
+            "git_blame", path=path, start_line=following, max_lines=max_lines, rev=rev, end_line=end_line
+        )
     return answer
 
 
@@ -127,9 +113,9 @@ async def _run_blame(
         raise
 
 
-def _lines(output: bytes) -> list[Line]:
+def _lines(output: bytes) -> list[BlameLine]:
     """The whole lines of an output that may be cut. What it tells of a commit comes with its first line alone."""
-    lines: list[Line] = []
+    lines: list[BlameLine] = []
     commits: dict[str, dict[str, str]] = {}
     number, original, line = "", 0, 0
     for row in output.split(b"\n")[:-1]:

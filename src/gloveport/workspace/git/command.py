@@ -99,8 +99,10 @@ async def ask(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutpu
         optional.append(required[1].decode(errors="replace"))
 
 
-def warnings(ran: ProgramOutput) -> list[str]:
-    """What git complained of, though it did what was asked."""
+def warnings(ran: ProgramOutput | None) -> list[str]:
+    """What git complained of, though it did what was asked; or that there is no repository."""
+    if ran is None:
+        return ["there is no git repository"]
     if _NO_PROCESS in ran.stderr:
         return ["programs that the repository names, filters say, are not run: files are compared as they are"]
     return [line[:_MOST_WORDS] for line in ran.stderr.decode(errors="replace").splitlines()[:4]]
@@ -128,7 +130,7 @@ def only(tree: Tree, paths: Iterable[str]) -> tuple[str, ...]:
     They are names as git has them: a link is not followed, and what is deleted may be asked for.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``Tree.checked``.
+        WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``Tree.check_path``.
     """
     checked = [tree.check_path(path) for path in paths]
     if not checked or "." in checked:

@@ -6,9 +6,9 @@ patch that adds it.
 
 import os
 import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, TypedDict
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -18,6 +18,7 @@ from gloveport.workspace.files.tree import Opened, Tree, raw, spell_path
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, warnings
 from gloveport.workspace.program import ProgramOutput, RunProgram
+from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
 _MOST_UNTRACKED: Final = 100
 _LIST_BYTES: Final = 1 << 19
@@ -25,37 +26,36 @@ _LOOKED_AT: Final = 8000
 """A NUL within so many bytes makes a file binary, for git as well."""
 
 
-class Diff(TypedDict):
+class Diff(Excerpt):
     """The answer of ``git_diff``, as it is on the wire. ``files`` are those whose patch came back."""
 
     is_repo: bool
     diff: str
     files: list[patches.File]
     include_untracked: bool
-    truncated: bool
-    truncated_by: str | None
-    output_lines: int
-    output_bytes: int
     warnings: list[str]
 
 
-async def git_diff(
+async def git_diff(  # noqa: PLR0913 - they are the tool's
     tree: Tree,
     run: RunProgram,
     *,
-    paths: Sequence[str] = (),
+    path: str | None = None,
+    paths: Globs = None,
     staged: bool = False,
     unstaged: bool = True,
     include_untracked: bool = True,
-    context_lines: int = 3,
-    max_bytes: int = 262_144,
+    context_lines: ContextLines = 3,
+    max_bytes: Bytes = patches.MAX_BYTES,
 ) -> Diff:
-    """One patch after the other: of the files against the index, of the index against HEAD, of untracked files.
+    """What changed in the files, or what is staged, as a patch.
+
+    One patch after the other: of the files against the index, of the index against HEAD, of untracked files.
 
     Raises:
-        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``RunProgram``.
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.check_path``, ``RunProgram``.
     """
-    limit = only(tree, paths)
+    limit = only(tree, join_arguments(paths, path))
     patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
     others = ("ls-files", "--others", "--exclude-standard", "-z")
     include_untracked = unstaged and include_untracked
@@ -88,7 +88,7 @@ async def git_diff(
         "files": patches.files(whole[:max_bytes]),
         "include_untracked": include_untracked,
         **excerpt,
-        "warnings": told if is_repo else ["there is no git repository"],
+        "warnings": told if is_repo else warnings(None),
     }
 
 

@@ -1,10 +1,13 @@
 """The history of the workspace, or of a path in it: a page of commits."""
 
-from typing import Final, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
+
+from pydantic import Field
 
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git.command import ask, only, revision, warnings
 from gloveport.workspace.program import RunProgram
+from gloveport.workspace.tool_types import NextAction, Text, next_action
 
 _BYTES: Final = 4 << 20
 _FIELDS: Final = ("%H", "%h", "%an", "%ae", "%aI", "%s")
@@ -23,22 +26,6 @@ class Commit(TypedDict):
     subject: str
 
 
-class NextPage(TypedDict):
-    """Arguments of the call that goes on."""
-
-    path: str
-    ref: str
-    max_count: int
-    skip: int
-
-
-class NextAction(TypedDict):
-    """A call of a tool that helps."""
-
-    tool: str
-    arguments: NextPage
-
-
 class Log(TypedDict):
     """The answer of ``git_log``, as it is on the wire. ``truncated``: there are older commits."""
 
@@ -54,12 +41,20 @@ class Log(TypedDict):
 
 
 async def git_log(
-    tree: Tree, run: RunProgram, *, path: str = ".", ref: str = "HEAD", max_count: int = 20, skip: int = 0
+    tree: Tree,
+    run: RunProgram,
+    path: Text = ".",
+    *,
+    ref: str = "HEAD",
+    max_count: Annotated[int, Field(ge=1, le=100)] = 20,
+    skip: Annotated[int, Field(ge=0, le=10_000)] = 0,
 ) -> Log:
-    """Commits that lead to ``ref``, the newest first.
+    """Commits, the newest first.
+
+    They lead to ``ref``, and change what lies at or below ``path``.
 
     Raises:
-        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.checked``,
+        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.check_path``,
             ``RunProgram``.
     """
     path = tree.check_path(path)
@@ -73,24 +68,20 @@ async def git_log(
         *limit,
         most_bytes=_BYTES,
     )
+    found = _commits(ran.stdout) if ran else []
     answer: Log = {
         "is_repo": ran is not None,
         "ref": ref,
         "path": path,
         "max_count": max_count,
         "skip": skip,
-        "commits": [],
-        "truncated": False,
-        "warnings": [],
+        "commits": found[:max_count],
+        "truncated": len(found) > max_count or (ran is not None and ran.truncated),
+        "warnings": warnings(ran),
     }
-    if ran is None:
-        return answer | {"warnings": ["there is no git repository"]}
-    found = _commits(ran.stdout)
-    commits = found[:max_count]
-    answer |= {"commits": commits, "truncated": len(found) > max_count or ran.truncated, "warnings": warnings(ran)}
-    if answer["truncated"] and commits:
-        following: NextPage = {"path": path, "ref": ref, "max_count": max_count, "skip": skip + len(commits)}
-        answer["next_action"] = {"tool": "git_log", "arguments": following}
+    if answer["truncated"] and found:
+        following = skip + len(answer["commits"])
+        answer["next_action"] = next_action("git_log", path=path, ref=ref, max_count=max_count, skip=following)
     return answer
 
 
@@ -101,13 +92,8 @@ def _commits(output: bytes) -> list[Commit]:
     for at in range(0, len(fields) - len(_FIELDS) + 1, len(_FIELDS)):
         number, short, name, email, date, subject = fields[at : at + len(_FIELDS)]
         commits.append(
-            {
-                "hash": number,
-                "short_hash": short,
-                "author_name": name,
-                "author_email": email,
-                "author_date": date,
-                "subject": subject,
-            }
+            Commit(
+                hash=number, short_hash=short, author_name=name, author_email=email, author_date=date, subject=subject
+            )
         )
     return commits

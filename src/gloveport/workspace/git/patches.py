@@ -4,7 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NotRequired, TypedDict
 
+from gloveport.workspace.files.reading import count_lines
 from gloveport.workspace.files.tree import spell_path
+from gloveport.workspace.tool_types import Excerpt
+
+MAX_BYTES: Final = 262_144
+"""Of a patch that comes back, where no other number is asked for."""
 
 _SECTION: Final = re.compile(rb"^(?:diff --(git|cc|combined) |\* Unmerged path )(.*)$", re.MULTILINE)
 _BODY: Final = re.compile(rb"^@@", re.MULTILINE)
@@ -23,15 +28,6 @@ class File(TypedDict):
     status: str
     binary: bool
     original_path: NotRequired[str]
-
-
-class Excerpt(TypedDict):
-    """How much of a text came back."""
-
-    truncated: bool
-    truncated_by: str | None
-    output_lines: int
-    output_bytes: int
 
 
 def files(patch: bytes) -> list[File]:
@@ -53,17 +49,16 @@ def cut(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
     What is not UTF-8 comes back as replacement characters. ``max_bytes`` counts after that.
     """
     whole = text.decode(errors="replace").encode()
-    head = whole[:max_bytes]
-    if len(whole) > max_bytes:
+    head, is_cut = whole[:max_bytes], len(whole) > max_bytes
+    if is_cut:
         head = head[: head.rfind(b"\n") + 1] or head
     kept = head.decode(errors="ignore")
-    size = len(kept.encode())
-    is_cut = len(whole) > max_bytes
+    shown = kept.encode()
     return kept, {
         "truncated": is_cut,
         "truncated_by": "bytes" if is_cut else None,
-        "output_lines": kept.count("\n") + (not kept.endswith("\n") and bool(kept)),
-        "output_bytes": size,
+        "output_lines": count_lines(shown),
+        "output_bytes": len(shown),
     }
 
 

@@ -1,25 +1,19 @@
 """One commit, or whatever else a revision names, as text."""
 
-from collections.abc import Sequence
-from typing import TypedDict
-
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, revision, warnings
 from gloveport.workspace.program import RunProgram
+from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
 
-class Shown(TypedDict):
+class Shown(Excerpt):
     """The answer of ``git_show``, as it is on the wire. ``files`` are those whose patch came back."""
 
     is_repo: bool
     rev: str
     content: str
     files: list[patches.File]
-    truncated: bool
-    truncated_by: str | None
-    output_lines: int
-    output_bytes: int
     warnings: list[str]
 
 
@@ -28,18 +22,21 @@ async def git_show(
     run: RunProgram,
     *,
     rev: str = "HEAD",
-    paths: Sequence[str] = (),
+    path: str | None = None,
+    paths: Globs = None,
     include_diff: bool = True,
-    context_lines: int = 3,
-    max_bytes: int = 262_144,
+    context_lines: ContextLines = 3,
+    max_bytes: Bytes = patches.MAX_BYTES,
 ) -> Shown:
-    """Show a commit with its patch, of a merge what agrees with no parent; or a tag, or a file (``HEAD:name``).
+    """A commit with its patch, or a file as it was (`HEAD:name`).
+
+    Of a merge the patch is what agrees with no parent. A tag can be shown too.
 
     Raises:
-        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.checked``,
+        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.check_path``,
             ``RunProgram``.
     """
-    limit = only(tree, paths)
+    limit = only(tree, join_arguments(paths, path))
     ran = await ask(
         run,
         *("show", "--format=fuller", "--encoding=UTF-8", "--no-show-signature", "--no-notes", "--cc"),
@@ -56,5 +53,5 @@ async def git_show(
         "content": content,
         "files": patches.files(ran.stdout[:max_bytes]) if ran and include_diff else [],
         **excerpt,
-        "warnings": warnings(ran) if ran else ["there is no git repository"],
+        "warnings": warnings(ran),
     }

@@ -1,11 +1,14 @@
 """The state of the work tree: one git, one answer."""
 
 from collections.abc import Iterator
-from typing import Final, TypedDict
+from typing import Annotated, Final, TypedDict
+
+from pydantic import Field
 
 from gloveport.workspace.files.tree import Tree, spell_path
 from gloveport.workspace.git.command import ask, only, warnings
 from gloveport.workspace.program import RunProgram
+from gloveport.workspace.tool_types import Text
 
 _BYTES: Final = 8 << 20
 _AN_ENTRY: Final = 512
@@ -38,9 +41,14 @@ class Status(TypedDict):
 
 
 async def git_status(
-    tree: Tree, run: RunProgram, *, path: str = ".", include_untracked: bool = True, max_entries: int = 1000
+    tree: Tree,
+    run: RunProgram,
+    path: Text = ".",
+    *,
+    include_untracked: bool = True,
+    max_entries: Annotated[int, Field(ge=1, le=10_000)] = 1000,
 ) -> Status:
-    """What differs between the last commit, the index and the files, below ``path``.
+    """Branch, and files that differ from the last commit.
 
     Of a submodule only its commit is compared: what changed within it is its own repository's.
 
@@ -49,7 +57,7 @@ async def git_status(
         is none. ``clean`` is about all that was asked for, not only the entries that came back.
 
     Raises:
-        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.checked``, ``RunProgram``.
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.check_path``, ``RunProgram``.
     """
     limit = only(tree, (path,))
     ran = await ask(
@@ -60,19 +68,12 @@ async def git_status(
         *limit,
         most_bytes=min(_BYTES, (1 << 16) + max_entries * _AN_ENTRY),
     )
-    if ran is None:
-        return _answer({}, [], max_entries) | {"is_repo": False, "warnings": ["there is no git repository"]}
-    records = ran.stdout.split(b"\0")
-    records.pop()  # nothing, or a piece of what was cut off
-    answer = _answer(_branch(records), list(_entries(iter(records))), max_entries)
-    return answer | {"truncated": answer["truncated"] or ran.truncated, "warnings": warnings(ran)}
-
-
-def _answer(branch: dict[bytes, bytes], entries: list[Entry], max_entries: int) -> Status:
+    records = ran.stdout.split(b"\0")[:-1] if ran else []  # behind the last NUL is nothing, or a piece that was cut off
+    branch, entries = _branch(records), list(_entries(iter(records)))
     head, name, upstream = branch.get(b"oid"), branch.get(b"head"), branch.get(b"upstream")
     ahead, _, behind = branch.get(b"ab", b"+0 -0").partition(b" ")
     return {
-        "is_repo": True,
+        "is_repo": ran is not None,
         "branch": None if name in {None, b"(detached)"} else spell_path(name or b""),
         "head": None if head in {None, b"(initial)"} else spell_path(head or b""),
         "upstream": None if upstream is None else spell_path(upstream),
@@ -80,8 +81,8 @@ def _answer(branch: dict[bytes, bytes], entries: list[Entry], max_entries: int) 
         "behind": abs(int(behind)),
         "clean": not entries,
         "entries": entries[:max_entries],
-        "truncated": len(entries) > max_entries,
-        "warnings": [],
+        "truncated": len(entries) > max_entries or (ran is not None and ran.truncated),
+        "warnings": warnings(ran),
     }
 
 

@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
@@ -25,6 +25,14 @@ _JPEG_ALONE: Final = frozenset(range(0xD0, 0xDB)) | {0x00, 0x01}
 """Markers without a segment; before the frame, that holds the size, there are none."""
 
 
+class PictureBounds(NamedTuple):
+    """What a picture that comes back may have: bytes, and pixels in each direction."""
+
+    max_bytes: int
+    max_width: int
+    max_height: int
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A picture as its file has it.
@@ -35,7 +43,6 @@ class Picture:
         mime_type: By its first bytes; names prove nothing.
         width: In pixels, as the header says.
         height: In pixels, as the header says.
-        needs_resize: Whether it is larger than was asked for, in bytes or in pixels.
     """
 
     path: str
@@ -43,38 +50,38 @@ class Picture:
     mime_type: str
     width: int
     height: int
-    needs_resize: bool
+
+    def exceeds(self, bounds: PictureBounds) -> bool:
+        """Whether it is larger, in bytes or in pixels."""
+        pairs = zip((len(self.data), self.width, self.height), bounds, strict=True)
+        return any(size > most for size, most in pairs)
 
 
-def read_image(
-    tree: Tree, path: str, *, max_bytes: int = 5_242_880, max_width: int = 2000, max_height: int = 2000
-) -> Picture:
+def read_image(tree: Tree, path: str) -> Picture:
     """Read a PNG, GIF, JPEG or WEBP picture; nothing is decoded.
-
-    Args:
-        tree: The workspace.
-        path: Of a regular file.
-        max_bytes: A larger file needs to be made smaller.
-        max_width: A wider one too, in pixels.
-        max_height: A higher one too.
 
     Raises:
         WorkspaceError: BINARY_FILE for what is no such picture, an SVG too; OUTPUT_TOO_LARGE over ``MAX_SOURCE_BYTES``;
             or as ``Tree.file``.
     """
     with tree.file(path) as opened:
-        if opened.status.st_size > MAX_SOURCE_BYTES:
-            raise _too_large(opened.path)
-        if _kind(os.pread(opened.descriptor, _MAGIC, 0)) is None:
-            raise _no_picture(opened.path)
-        data = opened.read(MAX_SOURCE_BYTES)
-        if data is None:  # somebody writes to it
-            raise _too_large(opened.path)
-    return picture_of(opened.path, data, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
+        data = None
+        if opened.status.st_size <= MAX_SOURCE_BYTES:
+            if _kind(os.pread(opened.descriptor, _MAGIC, 0)) is None:
+                raise _no_picture(opened.path)
+            data = opened.read(MAX_SOURCE_BYTES)
+    if data is None:  # also where somebody writes to it meanwhile
+        raise WorkspaceError(
+            "OUTPUT_TOO_LARGE",
+            f"{opened.path} has more than {MAX_SOURCE_BYTES} bytes",
+            hint="make it smaller with exec_command",
+            details={"path": opened.path},
+        )
+    return picture_of(opened.path, data)
 
 
-def picture_of(path: str, data: bytes, *, max_bytes: int, max_width: int, max_height: int) -> Picture:
-    """The picture that these bytes are, as ``read_image`` has it.
+def picture_of(path: str, data: bytes) -> Picture:
+    """The picture that these bytes are.
 
     Raises:
         WorkspaceError: BINARY_FILE.
@@ -88,8 +95,7 @@ def picture_of(path: str, data: bytes, *, max_bytes: int, max_width: int, max_he
         width = height = 0  # it ends within its header
     if not width or not height:
         raise _no_picture(path)
-    too_large = len(data) > max_bytes or width > max_width or height > max_height
-    return Picture(path, data, mime_type, width, height, too_large)
+    return Picture(path, data, mime_type, width, height)
 
 
 def _kind(magic: bytes) -> str | None:
@@ -157,14 +163,5 @@ def _no_picture(path: str) -> WorkspaceError:
         "BINARY_FILE",
         f"{path} is not a PNG, GIF, JPEG or WEBP picture",
         hint="read_file reads text, also that of an SVG; exec_command may convert the file",
-        details={"path": path},
-    )
-
-
-def _too_large(path: str) -> WorkspaceError:
-    return WorkspaceError(
-        "OUTPUT_TOO_LARGE",
-        f"{path} has more than {MAX_SOURCE_BYTES} bytes",
-        hint="make it smaller with exec_command",
         details={"path": path},
     )

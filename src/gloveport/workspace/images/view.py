@@ -1,16 +1,17 @@
 """A picture as a client gets it: as its file has it, or made smaller, in a sandbox, for decoders have faults."""
 
-from typing import Final, TypedDict
+from typing import Annotated, Final, TypedDict
 
 from anyio import Semaphore, to_thread
 from anyio.lowlevel import RunVar
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.images.image_info import Picture, picture_of, read_image
+from gloveport.workspace.images.image_info import Picture, PictureBounds, picture_of, read_image
 from gloveport.workspace.program import RunProgram
+from gloveport.workspace.tool_types import Text
 
 _RESIZE: Final = ("python3", "-I", "-B", f"{GUEST}/python/resize_image.py")
 _SECONDS: Final = 10.0
@@ -45,32 +46,35 @@ class Viewed(TypedDict):
     warnings: list[JsonValue]
 
 
-async def view(
-    tree: Tree, run: RunProgram, path: str, *, most: tuple[int, int, int], resizes: bool
+async def view_image(
+    tree: Tree,
+    run: RunProgram,
+    path: Text,
+    *,
+    max_bytes: Annotated[int, Field(ge=1024, le=10_485_760)] = 5_242_880,
+    max_width: Annotated[int, Field(ge=1, le=10_000)] = 2000,
+    max_height: Annotated[int, Field(ge=1, le=10_000)] = 2000,
+    auto_resize: bool = True,
 ) -> tuple[Viewed, bytes]:
-    """A picture, and what is told of it.
+    """Look at a PNG, GIF, JPEG or WEBP picture.
 
-    Args:
-        tree: The workspace.
-        run: Runs what makes it smaller.
-        path: Of a regular file.
-        most: Bytes, width and height.
-        resizes: Whether it may be made smaller. Where it may not, more pixels are let through, but no more bytes.
+    Where it may not be made smaller, more pixels are let through, but no more bytes.
+
+    Returns:
+        What is told of it, and its bytes.
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE where it is too large and can't be made smaller; BINARY_FILE; or as
             ``Tree.file``, ``RunProgram``.
     """
-    max_bytes, max_width, max_height = most
+    bounds = PictureBounds(max_bytes, max_width, max_height)
     async with _turn():
-        picture = await to_thread.run_sync(
-            lambda: read_image(tree, path, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
-        )
-        if not picture.needs_resize or (not resizes and len(picture.data) <= max_bytes):
+        picture = await to_thread.run_sync(read_image, tree, path)
+        if not picture.exceeds(bounds) or (not auto_resize and len(picture.data) <= max_bytes):
             return _describe_view(picture, picture), picture.data
-        if not resizes:
+        if not auto_resize:
             raise _too_large(picture, "auto_resize is off")
-        smaller = await _smaller(run, picture, most)
+        smaller = await _smaller(run, picture, bounds)
         return _describe_view(smaller, picture), smaller.data
 
 
@@ -84,16 +88,16 @@ def _turn() -> Semaphore:
         return turns
 
 
-async def _smaller(run: RunProgram, picture: Picture, most: tuple[int, int, int]) -> Picture:
+async def _smaller(run: RunProgram, picture: Picture, bounds: PictureBounds) -> Picture:
     """What the sandbox has made of it. A decoder that was taken over writes what it likes: it is looked at anew."""
-    max_bytes, max_width, max_height = most
-    ran = await run((*_RESIZE, *map(str, most)), stdin=picture.data, seconds=_SECONDS, most_bytes=max_bytes)
+    argv = (*_RESIZE, *map(str, bounds))
+    ran = await run(argv, stdin=picture.data, seconds=_SECONDS, most_bytes=bounds.max_bytes)
     if ran.exit_code == _NO_PILLOW:
         raise _too_large(picture, "there is no Pillow in the sandbox that could make it smaller")
     if ran.exit_code or ran.truncated:
         raise _too_large(picture, "making it smaller took too long" if ran.timed_out else "it can't be made so small")
-    smaller = picture_of(picture.path, ran.stdout, max_bytes=max_bytes, max_width=max_width, max_height=max_height)
-    if smaller.needs_resize:
+    smaller = picture_of(picture.path, ran.stdout)
+    if smaller.exceeds(bounds):
         raise _too_large(picture, "it was not made smaller")
     return smaller
 

@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.tool_types import Text, demand_unicode
 
 MAX_PATCH_CHARACTERS: Final = 2 << 20
 MAX_OPERATIONS: Final = 200
@@ -33,7 +34,6 @@ Mark: TypeAlias = Literal[" ", "-", "+", ""]
 _BEGIN, _END, _MOVE, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** Move to: ", "*** End of File"
 _OPERATION: Final = re.compile(r"\*\*\* (Add|Delete|Update) File: (.*)")
 _UNIFIED: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*")
-_Words: TypeAlias = Annotated[str, Field(min_length=1)]
 _FROM_ONE: Final = Field(default=None, ge=1)
 _FROM_ZERO: Final = Field(default=None, ge=0)
 _HINT: Final = "the lines of an update begin with a blank, - or +, those of an added file with +"
@@ -81,18 +81,6 @@ class Update:
 Operation: TypeAlias = Add | Delete | Update
 
 
-def demand_unicode(text: str) -> None:
-    """Refuse what can't be written.
-
-    Raises:
-        WorkspaceError: INVALID_ARGUMENT.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise WorkspaceError("INVALID_ARGUMENT", "the text holds half of a surrogate pair") from error
-
-
 def parse_patch(patch: str) -> tuple[Operation, ...]:
     """Read a patch.
 
@@ -100,7 +88,7 @@ def parse_patch(patch: str) -> tuple[Operation, ...]:
         WorkspaceError: PATCH_FAILED: too large, no envelope, a line that the grammar has no place for, no operation.
             INVALID_ARGUMENT: no Unicode.
     """
-    demand_unicode(patch)
+    demand_unicode(patch, "the patch")
     if len(patch) > MAX_PATCH_CHARACTERS:
         raise WorkspaceError(
             "PATCH_FAILED", f"the patch is longer than {MAX_PATCH_CHARACTERS} characters", hint="split it"
@@ -222,10 +210,10 @@ class Change(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     action: Action
-    path: _Words
-    revision: _Words | None = None
+    path: Text
+    revision: Text | None = None
     content: str | None = None
-    destination: _Words | None = None
+    destination: Text | None = None
     edits: tuple[Edit, ...] | None = Field(default=None, min_length=1, max_length=MAX_EDITS, strict=False)
 
 

@@ -22,9 +22,10 @@ from gloveport.workspace.patch import undo
 from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, last_undoable, plan_commit, recover
 from gloveport.workspace.patch.journal import Journal
 from gloveport.workspace.patch.operations import stage_changes, stage_patch
-from gloveport.workspace.patch.parsing import Change, Operation, check_changes, demand_unicode, parse_patch
+from gloveport.workspace.patch.parsing import Change, Operation, check_changes, parse_patch
 from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.patch.undo import UndoOperation
+from gloveport.workspace.tool_types import demand_unicode
 
 MAX_KEYS: Final = 64
 MAX_KEY_CHARACTERS: Final = 128
@@ -81,7 +82,7 @@ class Writer:
         Raises:
             WorkspaceError: What is wrong with it, or why it does not fit.
         """
-        demand_unicode(patch)
+        demand_unicode(patch, "the patch")
         arguments: dict[str, JsonValue] = {"patch": patch, "dry_run": options.dry_run}
         return self._once("apply_patch", arguments, options, lambda staging: stage_patch(staging, parse_patch(patch)))
 
@@ -113,7 +114,7 @@ class Writer:
             stage_changes(staging, changes)
 
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
-        demand_unicode(dumps(plain, ensure_ascii=False))
+        demand_unicode(dumps(plain, ensure_ascii=False), "a change")
         return self._once("apply_changes", {"changes": plain, "dry_run": options.dry_run}, options, stage)
 
     def undo(self) -> WriteResult:

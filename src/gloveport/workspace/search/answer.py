@@ -1,16 +1,18 @@
 """One search, from its question to what comes back."""
 
-from dataclasses import replace
-from typing import Final, TypedDict
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import anyio.to_thread
+from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, ask
 from gloveport.workspace.search.matches import Chosen, Match, choose
-from gloveport.workspace.search.sieve import Sieve
+from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
 MAX_QUERY: Final = 10_000
 """Characters."""
@@ -27,7 +29,7 @@ _CUT: Final = {
 }
 
 
-class Matches(TypedDict):
+class Matches(Excerpt):
     """The answer of ``search_text``, as it is on the wire.
 
     ``total_matches`` counts lines that match, and is the least number of them where it is not exact. ``truncated_by``
@@ -39,47 +41,58 @@ class Matches(TypedDict):
     total_matches: int
     total_matches_exact: bool
     engine: str
-    truncated: bool
-    truncated_by: str | None
-    output_lines: int
-    output_bytes: int
     warnings: list[str]
 
 
-async def search_text(
+async def search_text(  # noqa: PLR0913 - they are the tool's
     tree: Tree,
     run: RunProgram,
-    question: SearchQuery,
+    query: Text,
+    path: Text = ".",
     *,
+    regex: bool = False,
+    case_sensitive: bool = False,
+    include_globs: Globs = None,
+    glob: str | None = None,
+    exclude_globs: Globs = None,
+    context_lines: Annotated[int, Field(ge=0, le=5)] = 0,
+    max_results: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+    max_preview_bytes: Annotated[int, Field(ge=80, le=4096)] = 512,
     engine: Engine = "rg",
-    max_results: int = 1000,
-    max_preview_bytes: int = 512,
 ) -> Matches:
-    """Find lines.
+    """Find lines that hold a text, or match a regular expression; .gitignore is respected.
 
-    Args:
-        tree: The workspace.
-        run: What runs the engine.
-        question: What to look for. Its path may lead through links.
-        engine: ``rg`` where ripgrep is in the sandbox.
-        max_results: How many matches come back.
-        max_preview_bytes: Of one line, in bytes of UTF-8, marks included.
+    ``max_preview_bytes`` counts one line, in bytes of UTF-8, marks included. For the globs see ``SearchQuery``.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, also for an expression or a glob that the engine can't read; or as
             ``Tree.directory``, ``Tree.file``, ``RunProgram``.
     """
-    _demand_sane(question)
-    question, sieve = _start(tree, question)
-    ran = await ask(engine, tree, run, question)
+    includes, excludes = join_arguments(include_globs, glob), tuple(exclude_globs or ())
+    _demand_sane(query, (*includes, *excludes))
+    start, index = _start(tree, path, includes)
+    ran = await ask(
+        engine,
+        tree,
+        run,
+        SearchQuery(
+            expression=query,
+            regex=regex,
+            case_sensitive=case_sensitive,
+            path=start,
+            includes=includes,
+            excludes=excludes,
+            context=context_lines,
+        ),
+    )
     ending = _ending(ran)
-    wanted = (ran.stdout, sieve, question.context, max_results, max_preview_bytes)
-    # What was found may be megabytes, and the sieve reads files; for less, to change threads would take longer.
-    is_short = sieve is None and len(ran.stdout) <= _SHORT_BYTES
+    wanted = (ran.stdout, index, context_lines, max_results, max_preview_bytes)
+    # What was found may be megabytes, and the index reads files; for less, to change threads would take longer.
+    is_short = index is None and len(ran.stdout) <= _SHORT_BYTES
     chosen = choose(*wanted) if is_short else await anyio.to_thread.run_sync(choose, *wanted)
     cut = _cut_by(chosen, ending, max_results)
     return {
-        "query": question.expression,
+        "query": query,
         "matches": chosen.matches,
         "total_matches": chosen.total,
         "total_matches_exact": ending is None,
@@ -92,8 +105,7 @@ async def search_text(
     }
 
 
-def _demand_sane(question: SearchQuery) -> None:
-    query, globs = question.expression, (*question.includes, *question.excludes)
+def _demand_sane(query: str, globs: Sequence[str]) -> None:
     if not query or len(query) > MAX_QUERY or set(query) & set("\0\n"):
         raise WorkspaceError(
             "INVALID_ARGUMENT",
@@ -105,25 +117,25 @@ def _demand_sane(question: SearchQuery) -> None:
             "INVALID_ARGUMENT",
             f"more than {MAX_GLOBS} globs, or one that is empty, longer than {MAX_GLOB} characters, or holds a NUL",
         )
-    try:
-        "".join((query, *globs)).encode()
-    except UnicodeEncodeError as error:
-        raise WorkspaceError("INVALID_ARGUMENT", "a query or a glob holds half of a surrogate pair") from error
+    demand_unicode("".join((query, *globs)), "a query or a glob")
 
 
-def _start(tree: Tree, question: SearchQuery) -> tuple[SearchQuery, Sieve | None]:
-    """Where the search starts, and what of its answer passes; a file that is named does, whatever it is."""
+def _start(tree: Tree, asked: str, includes: Sequence[str]) -> tuple[str, IgnoreIndex | None]:
+    """Where the search starts, and what leaves out some of its answer; a file that is named comes back in any case.
+
+    ripgrep leaves out most of it by itself, and saves the time to search that. But a glob that includes a file makes it
+    forget what is hidden and ignored, and before version 14 it forgets rules of directories above its start.
+    """
     try:
-        with tree.directory(question.path) as opened:
+        with tree.directory(asked) as opened:
             path = opened.path
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise
-    else:
-        trusted = path == "." and not question.includes
-        return replace(question, path=path), None if trusted else Sieve(tree, path)
-    with tree.file(question.path) as opened:
-        return replace(question, path=opened.path), None
+        with tree.file(asked) as opened:
+            return opened.path, None
+    trusted = path == "." and not includes
+    return path, None if trusted else IgnoreIndex(tree, path, hidden="left out")
 
 
 def _ending(ran: ProgramOutput) -> str | None:

@@ -50,8 +50,8 @@ class SearchQuery:
 
     Attributes:
         expression: What a line must match.
-        syntax: How to read it: the expressions of the engine, or plain text.
-        case: Whether capital letters differ from small ones.
+        regex: Whether that is a regular expression of the engine's, else plain text.
+        case_sensitive: Whether capital letters differ from small ones.
         path: Where the search starts: a directory, or a file; relative to the root, no link in it.
         includes: Globs, one of which a file must match, if there are any. As in a .gitignore: without a ``/`` a glob is
             about the name, else about the path; and ``{a,b}``.
@@ -60,8 +60,8 @@ class SearchQuery:
     """
 
     expression: str
-    syntax: Literal["text", "regex"]
-    case: Literal["sensitive", "insensitive"]
+    regex: bool
+    case_sensitive: bool
     path: str
     includes: tuple[str, ...]
     excludes: tuple[str, ...]
@@ -78,8 +78,8 @@ async def ask(engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery
         return await run(_ripgrep(question), seconds=SECONDS, most_bytes=BYTES)
     names = await anyio.to_thread.run_sync(_candidates, tree, question)
     head = {
-        "expression": question.expression if question.syntax == "regex" else re.escape(question.expression),
-        "ignore_case": question.case == "insensitive",
+        "expression": question.expression if question.regex else re.escape(question.expression),
+        "ignore_case": not question.case_sensitive,
         "context": question.context,
     }
     stdin = b"\0".join([json.dumps(head).encode(), *names])
@@ -96,8 +96,8 @@ def _ripgrep(question: SearchQuery) -> tuple[str, ...]:
     built = sorted(name.decode() for name in NAMES)
     return (
         *_RIPGREP,
-        "--fixed-strings" if question.syntax == "text" else "--no-fixed-strings",
-        "--case-sensitive" if question.case == "sensitive" else "--ignore-case",
+        "--no-fixed-strings" if question.regex else "--fixed-strings",
+        "--case-sensitive" if question.case_sensitive else "--ignore-case",
         f"--context={question.context}",
         *(f"--glob={_escape_glob(glob)}" for glob in question.includes),
         # The last glob that matches decides. These come last, so that no include undoes them.
@@ -118,7 +118,7 @@ def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     includes, excludes = _compile_globs(question.includes), _compile_globs(question.excludes)
     try:
         with tree.directory(question.path) as start:
-            found = [raw(found.path) for found in Walk(tree, frozenset()).below(start) if found.kind == "file"]
+            found = [raw(found.path) for found in Walk(tree=tree).below(start) if found.kind == "file"]
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise

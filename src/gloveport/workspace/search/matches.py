@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from pydantic_core import from_json
 
+from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.tree import spell_path
-from gloveport.workspace.search.sieve import Sieve
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of the previews and lines of one answer."""
@@ -60,17 +60,9 @@ class _Row(NamedTuple):
     place: tuple[int, int] | None
 
 
-def choose(output: bytes, sieve: Sieve | None, context: int, max_results: int, max_preview_bytes: int) -> Chosen:
-    """The first matches, as many as may come back.
-
-    Args:
-        output: What the engine wrote.
-        sieve: Which files come back; all of them without one.
-        context: Lines before and after a match.
-        max_results: How many matches come back.
-        max_preview_bytes: Of one line.
-    """
-    rows, total = _rows(output, sieve, max_results, context)
+def choose(output: bytes, index: IgnoreIndex | None, context: int, max_results: int, max_preview_bytes: int) -> Chosen:
+    """The first matches, as many as may come back; of those files that the index leaves in, where there is one."""
+    rows, total = _rows(output, index, max_results, context)
     matches: list[Match] = []
     size = lines = 0
     for at, row in enumerate(rows):
@@ -87,15 +79,15 @@ def choose(output: bytes, sieve: Sieve | None, context: int, max_results: int, m
     return Chosen(matches, total, lines, size)
 
 
-def _rows(output: bytes, sieve: Sieve | None, max_results: int, context: int) -> tuple[list[_Row], int]:
+def _rows(output: bytes, index: IgnoreIndex | None, max_results: int, context: int) -> tuple[list[_Row], int]:
     """The lines that are told of until there are enough, and the number of all that match."""
     rows: list[_Row] = []
     total = after = 0
     path, passes = "", True
     for record in output.split(b"\n")[:-1]:
         if record.startswith(_BEGIN):
-            name = _bytes(from_json(record)["data"]["path"]).removeprefix(b"./")
-            path, passes = spell_path(name), sieve is None or sieve.passes(name)
+            path = spell_path(_bytes(from_json(record)["data"]["path"]).removeprefix(b"./"))
+            passes = index is None or not index.leaves_out(path)
             continue
         is_match = record.startswith(_MATCH)
         if not passes or not (is_match or record.startswith(_CONTEXT)):

@@ -1,0 +1,51 @@
+"""What tools of the workspace share on the wire: kinds of arguments with their bounds, and parts of answers."""
+
+from typing import Annotated, TypeAlias, TypedDict
+
+from pydantic import Field, JsonValue
+
+from gloveport.workspace.errors import WorkspaceError
+
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
+Line: TypeAlias = Annotated[int, Field(ge=1)]
+Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
+ContextLines: TypeAlias = Annotated[int, Field(ge=0, le=20)]
+Globs: TypeAlias = Annotated[list[str] | None, Field(max_length=100)]
+
+
+class Excerpt(TypedDict):
+    """How much came back, and what bound it where that is not all."""
+
+    truncated: bool
+    truncated_by: str | None
+    output_lines: int
+    output_bytes: int
+
+
+class NextAction(TypedDict):
+    """The call of a tool that helps, or that goes on where an answer ended."""
+
+    tool: str
+    arguments: dict[str, JsonValue]
+
+
+def next_action(tool: str, **arguments: JsonValue) -> NextAction:
+    """The call of a tool with these arguments; None is one that is left out."""
+    return {"tool": tool, "arguments": {name: value for name, value in arguments.items() if value is not None}}
+
+
+def join_arguments(several: list[str] | None, one: str | None) -> tuple[str, ...]:
+    """All values of an argument that clients may give as a list, under another name as a single one, or as both."""
+    return (*(several or ()), *((one,) if one else ()))
+
+
+def demand_unicode(text: str, what: str) -> None:
+    """Refuse what can't be written as UTF-8: half of a surrogate pair. ``what`` names the text.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise WorkspaceError("INVALID_ARGUMENT", f"{what} holds half of a surrogate pair") from error
