@@ -30,9 +30,15 @@ SUBPACKAGES = {
         {"files"},
         {"protected", "images", "search", "git", "patch", "commands"},
     ],
-    "workspace/files": [{"globs", "tree"}, {"gitignore", "reading"}, {"walk"}, {"listing"}],
+    "workspace/files": [
+        {"descriptors", "globs", "spelling"},
+        {"tree"},
+        {"gitignore", "reading"},
+        {"walk"},
+        {"listing"},
+    ],
     "workspace/protected": [
-        {"git_directory", "mount_plan"},
+        {"descent", "git_directory", "mount_plan"},
         {"protected_scan"},
         {"protected_paths"},
         {"protected_state"},

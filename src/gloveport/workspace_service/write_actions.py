@@ -11,6 +11,7 @@ from gloveport.policy.gates import write_action
 from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import ignored_among
+from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import parsing
 from gloveport.workspace.patch.parsing import Change
@@ -67,7 +68,7 @@ def _lies_at(tree: Tree, path: str) -> str:
     with suppress(WorkspaceError), tree.place(path) as place:
         return place.path
     with suppress(WorkspaceError):
-        return tree.check_path(path)
+        return check_path(path)
     return path
 
 

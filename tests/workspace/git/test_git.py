@@ -68,7 +68,7 @@ def repository(git, root):
     return root
 
 
-async def test_the_state_of_a_work_tree(repository, run, tree, git):
+async def test_the_state_of_a_work_tree(repository, run, git):
     """W1, CT-U3, CT-U12: names as they are, and null where there is nothing."""
     (repository / "a.txt").write_text("changed\n")
     git("mv", "r.txt", "new name.txt")
@@ -76,7 +76,7 @@ async def test_the_state_of_a_work_tree(repository, run, tree, git):
     (repository / "un").mkdir()
     (repository / "un" / "tracked").write_text("x")
     (repository / os.fsdecode(b"caf\xe9")).write_text("x")
-    status = await git_status(tree, run)
+    status = await git_status(run)
     assert [tuple(entry.values()) for entry in status["entries"]] == [
         ("a.txt", None, " ", "M"),
         ("new name.txt", "r.txt", "R", " "),
@@ -90,12 +90,12 @@ async def test_the_state_of_a_work_tree(repository, run, tree, git):
         "is_repo": True, "branch": "main", "head": head, "upstream": None, "ahead": 0, "behind": 0, "clean": False,
         "truncated": False, "warnings": [],
     }  # fmt: skip
-    assert len((await git_status(tree, run, include_untracked=False))["entries"]) == 2
-    assert len((await git_status(tree, run, path="un"))["entries"]) == 1
-    assert (await git_status(tree, run, path="r.txt"))["clean"] is False
+    assert len((await git_status(run, include_untracked=False))["entries"]) == 2
+    assert len((await git_status(run, path="un"))["entries"]) == 1
+    assert (await git_status(run, path="r.txt"))["clean"] is False
 
 
-async def test_a_branch_knows_its_upstream(repository, run, tree, git):
+async def test_a_branch_knows_its_upstream(repository, run, git):
     """W1"""
     git("update-ref", "refs/remotes/origin/main", "HEAD")
     git("config", "remote.origin.url", "https://example.com/x")
@@ -103,10 +103,10 @@ async def test_a_branch_knows_its_upstream(repository, run, tree, git):
     git("config", "branch.main.remote", "origin")
     git("config", "branch.main.merge", "refs/heads/main")
     git("commit", "-q", "--allow-empty", "-m", "second")
-    status = await git_status(tree, run)
+    status = await git_status(run)
     assert (status["upstream"], status["ahead"], status["behind"], status["clean"]) == ("origin/main", 1, 0, True)
     git("checkout", "-q", "--detach")
-    status = await git_status(tree, run)
+    status = await git_status(run)
     assert (status["branch"], status["upstream"]) == (None, None)
 
 
@@ -120,20 +120,20 @@ async def test_a_merge_that_is_not_done_is_told(repository, run, tree, git):
     git("commit", "-qam", "main")
     with pytest.raises(subprocess.CalledProcessError):
         git("merge", "-q", "other")
-    (entry,) = (await git_status(tree, run))["entries"]
+    (entry,) = (await git_status(run))["entries"]
     assert (entry["path"], entry["index_status"], entry["worktree_status"]) == ("a.txt", "U", "U")
     diff = await git_diff(tree, run, staged=True)
     assert diff["files"] == [{"path": "a.txt", "status": "modified", "binary": False}]
     assert "++<<<<<<<" in diff["diff"]
 
 
-async def test_before_the_first_commit_there_is_a_branch_and_no_history(root, run, tree, git):
+async def test_before_the_first_commit_there_is_a_branch_and_no_history(root, run, git):
     """W1"""
     git("init", "-q", "-b", "main")
-    status = await git_status(tree, run)
+    status = await git_status(run)
     assert (status["is_repo"], status["branch"], status["head"], status["clean"]) == (True, "main", None, True)
     with pytest.raises(WorkspaceError) as caught:
-        await git_log(tree, run)
+        await git_log(run)
     assert caught.value.code == "GIT_ERROR"
 
 
@@ -142,11 +142,11 @@ async def test_where_there_is_no_repository_each_tool_says_so(root, run, tree):
     (root / "a.txt").write_text("x")
     subprocess.run(("git", "init", "-q"), cwd=root.parent, check=True)
     for answer in (
-        await git_status(tree, run),
+        await git_status(run),
         await git_diff(tree, run, staged=True),
-        await git_log(tree, run),
-        await git_show(tree, run),
-        await git_blame(tree, run, "a.txt"),
+        await git_log(run),
+        await git_show(run),
+        await git_blame(run, "a.txt"),
     ):
         assert answer["is_repo"] is False
         assert answer["warnings"] == ["there is no git repository"]
@@ -219,11 +219,11 @@ async def test_a_link_to_outside_is_shown_and_not_read(repository, run, tree):
     assert "+/etc/hostname" in text
 
 
-async def test_history_comes_in_pages(repository, run, tree, git):
+async def test_history_comes_in_pages(repository, run, git):
     """W1"""
     for number in range(4):
         git("commit", "-q", "--allow-empty", "-m", f"größer {number}\n\nbody")
-    log = await git_log(tree, run, max_count=3)
+    log = await git_log(run, max_count=3)
     assert [commit["subject"] for commit in log["commits"]] == ["größer 3", "größer 2", "größer 1"]
     assert log["commits"][0] == {
         "hash": git("rev-parse", "HEAD"),
@@ -234,39 +234,39 @@ async def test_history_comes_in_pages(repository, run, tree, git):
         "subject": "größer 3",
     }
     assert log["truncated"] is True
-    log = await git_log(tree, run, **log["next_action"]["arguments"])
+    log = await git_log(run, **log["next_action"]["arguments"])
     assert [commit["subject"] for commit in log["commits"]] == ["größer 0", "first"]
     assert (log["truncated"], "next_action" in log) == (False, False)
-    assert len((await git_log(tree, run, path="a.txt"))["commits"]) == 1
-    assert (await git_log(tree, run, skip=100))["commits"] == []
+    assert len((await git_log(run, path="a.txt"))["commits"]) == 1
+    assert (await git_log(run, skip=100))["commits"] == []
 
 
-async def test_a_commit_with_a_subject_of_megabytes_is_cut(repository, run, tree, git):
+async def test_a_commit_with_a_subject_of_megabytes_is_cut(repository, run, git):
     """W1"""
     (repository / "message").write_text("x" * (6 << 20))
     git("commit", "-q", "--allow-empty", "-F", "message")
     git("commit", "-q", "--allow-empty", "-m", "last")
-    log = await git_log(tree, run)
+    log = await git_log(run)
     assert ([commit["subject"] for commit in log["commits"]], log["truncated"]) == (["last"], True)
 
 
-async def test_a_commit_is_shown(repository, run, tree, git):
+async def test_a_commit_is_shown(repository, run, git):
     """W1"""
-    shown = await git_show(tree, run)
+    shown = await git_show(run)
     assert shown["content"].startswith(f"commit {git('rev-parse', 'HEAD')}\nAuthor:     A. U. Thor <a@example.com>\n")
     assert [file["status"] for file in shown["files"]] == ["added", "added"]
-    assert (await git_show(tree, run, paths=["a.txt"]))["files"] == shown["files"][:1]
-    short = await git_show(tree, run, include_diff=False)
+    assert (await git_show(run, paths=["a.txt"]))["files"] == shown["files"][:1]
+    short = await git_show(run, include_diff=False)
     assert (short["files"], "diff --git" in short["content"]) == ([], False)
-    assert (await git_show(tree, run, rev="HEAD:a.txt"))["content"] == "one\ntwo\nthree\n"
-    assert (await git_show(tree, run, max_bytes=100))["truncated_by"] == "bytes"
+    assert (await git_show(run, rev="HEAD:a.txt"))["content"] == "one\ntwo\nthree\n"
+    assert (await git_show(run, max_bytes=100))["truncated_by"] == "bytes"
 
 
-async def test_each_line_has_its_commit(repository, run, tree, git):
+async def test_each_line_has_its_commit(repository, run, git):
     """W1, CT-U12"""
     first = git("rev-parse", "HEAD")
     (repository / "a.txt").write_bytes(b"one\n2 \xff\nthree\nfour")
-    blame = await git_blame(tree, run, "a.txt")
+    blame = await git_blame(run, "a.txt")
     assert [(line["line"], line["content"]) for line in blame["lines"]] == [
         (1, "one"), (2, "2 \ufffd"), (3, "three"), (4, "four"),
     ]  # fmt: skip
@@ -282,11 +282,11 @@ async def test_each_line_has_its_commit(repository, run, tree, git):
     }
     assert blame["lines"][1]["commit"] == "0" * 40
     assert (blame["end_line"], blame["truncated"], blame["rev"]) == (4, False, None)
-    part = await git_blame(tree, run, "a.txt", rev="HEAD", max_lines=2)
+    part = await git_blame(run, "a.txt", rev="HEAD", max_lines=2)
     assert (part["end_line"], part["truncated"]) == (2, True)
-    rest = await git_blame(tree, run, **part["next_action"]["arguments"])
+    rest = await git_blame(run, **part["next_action"]["arguments"])
     assert ([line["content"] for line in rest["lines"]], rest["truncated"]) == (["three"], False)
-    asked = await git_blame(tree, run, "a.txt", start_line=2, end_line=3)
+    asked = await git_blame(run, "a.txt", start_line=2, end_line=3)
     assert (asked["end_line"], asked["truncated"]) == (3, False)
 
 
@@ -302,45 +302,45 @@ async def test_each_line_has_its_commit(repository, run, tree, git):
         ({"path": "../x"}, "PATH_OUTSIDE_WORKSPACE"),
     ],
 )
-async def test_what_has_no_lines_is_told_apart(repository, run, tree, arguments, code):
+async def test_what_has_no_lines_is_told_apart(repository, run, arguments, code):
     """W1"""
     with pytest.raises(WorkspaceError) as caught:
-        await git_blame(tree, run, **arguments)
+        await git_blame(run, **arguments)
     assert caught.value.code == code
 
 
 @pytest.mark.parametrize("name", ["", "-x", "--output=a.txt", "a\nb", "a\0", "a\r", "\ud800", "x" * 70_000])
-async def test_a_revision_is_nothing_but_a_revision(repository, run, tree, name):
+async def test_a_revision_is_nothing_but_a_revision(repository, run, name):
     """W2"""
-    for call in (git_log(tree, run, ref=name), git_show(tree, run, rev=name), git_blame(tree, run, "a.txt", rev=name)):
+    for call in (git_log(run, ref=name), git_show(run, rev=name), git_blame(run, "a.txt", rev=name)):
         with pytest.raises(WorkspaceError) as caught:
             await call
         assert caught.value.code == "INVALID_ARGUMENT"
 
 
-async def test_a_path_is_a_name_and_no_pattern(repository, run, tree):
+async def test_a_path_is_a_name_and_no_pattern(repository, run):
     """W2: nor an option, nor one that has bytes which can't be said."""
     for name in (":(top)", "*.txt", "--output=x", "-z"):
         (repository / name).write_text("x")
-        status = await git_status(tree, run, path=name)
+        status = await git_status(run, path=name)
         assert [entry["path"] for entry in status["entries"]] == [name]
     with pytest.raises(WorkspaceError) as caught:
-        await git_status(tree, run, path="caf\\xe9")
+        await git_status(run, path="caf\\xe9")
     assert caught.value.code == "INVALID_ARGUMENT"
 
 
-async def test_a_hundred_thousand_changes_are_bounded(repository, run, tree):
+async def test_a_hundred_thousand_changes_are_bounded(repository, run):
     """W1"""
     folder = repository / "many"
     folder.mkdir()
     (repository / "new").write_text("x")
     for number in range(20_000):
         (repository / f"{number}").touch()
-    status = await git_status(tree, run, max_entries=50)
+    status = await git_status(run, max_entries=50)
     assert (len(status["entries"]), status["truncated"], status["clean"]) == (50, True, False)
 
 
-async def test_git_that_takes_too_long_ends(repository, run, tree, git):
+async def test_git_that_takes_too_long_ends(repository, run, git):
     """W4, CT-R5: a FIFO where git reads its configuration."""
     (repository / ".git/info/exclude").unlink()
     os.mkfifo(repository / ".git/info/exclude")
@@ -349,17 +349,17 @@ async def test_git_that_takes_too_long_ends(repository, run, tree, git):
         return await run(argv, **(more | {"seconds": 0.5}))
 
     with pytest.raises(WorkspaceError, match="ended after") as caught:
-        await git_status(tree, short)
+        await git_status(short)
     assert (caught.value.code, caught.value.retryable) == ("GIT_ERROR", True)
 
 
-async def test_files_of_somebody_else_are_no_reason_to_refuse(repository, run, tree):
+async def test_files_of_somebody_else_are_no_reason_to_refuse(repository, run):
     """E5: git asks whose a repository is because it could run what that names. Here it can't."""
     if os.geteuid() != 0:
         pytest.skip("only root gives files away")
     for path in (repository / ".git", repository / ".git/config"):
         os.chown(path, 4242, 4242)
-    assert (await git_status(tree, run))["is_repo"] is True
+    assert (await git_status(run))["is_repo"] is True
 
 
 # -- Hostile checkouts ---------------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ async def look_at_everything(tree, runs):
         (git_blame, {"path": "a.txt"}),
     ):
         with contextlib.suppress(WorkspaceError):
-            await call(tree, runs, **arguments)
+            await call(*((tree,) if call is git_diff else ()), runs, **arguments)
 
 
 def without(run, mark, unwanted):
@@ -423,9 +423,9 @@ async def test_a_hostile_checkout_starts_nothing(server, repository, run, tree, 
     way(repository, git, _canary(mark))
     (repository / "a.txt").write_text("one\ntwo\nTHREE\n")  # as long as before: git must read it
     if way is not hostile_repositories.partial_clone:
-        assert (await git_status(tree, run))["is_repo"] is True
+        assert (await git_status(run))["is_repo"] is True
         assert (await git_diff(tree, run, staged=True))["is_repo"] is True
-        assert (await git_blame(tree, run, "a.txt"))["is_repo"] is True
+        assert (await git_blame(run, "a.txt"))["is_repo"] is True
     for unwanted in (lambda _word, _before: False, is_switch):
         runs, seen = without(careless(server[1], repository.name), mark, unwanted)
         await look_at_everything(tree, runs)
@@ -458,7 +458,7 @@ async def test_a_file_under_a_filter_is_compared_as_it_is(repository, run, tree,
     """W1: and a filter that is required does not make git give up."""
     hostile_repositories.required_filter(repository, git, "cat")
     (repository / "a.txt").write_text("one\ntwo\nTHREE\n")
-    status = await git_status(tree, run)
+    status = await git_status(run)
     assert [entry["path"] for entry in status["entries"]] == ["a.txt", ".gitattributes"]
     assert any("filter" in warning for warning in status["warnings"])
     assert "+THREE" in (await git_diff(tree, run))["diff"]

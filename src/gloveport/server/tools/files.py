@@ -20,7 +20,7 @@ from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log
 from gloveport.workspace.git.show import git_show
 from gloveport.workspace.git.status import git_status
-from gloveport.workspace.images.view import view_image
+from gloveport.workspace.images.view import Viewed, view_image
 from gloveport.workspace.search import search_text
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
@@ -51,54 +51,47 @@ _ENTRY_BYTES: Final = 256
 
 def file_tools(service: WorkspaceService) -> dict[str, FileTool]:
     """The tools, by their names."""
-    tools = [_make_tool(view_image, partial(_view, service))]
-    tools += [_make_tool(read, partial(_read, service, read, words)) for read, words in _FILE_TOOLS.items()]
-    tools += [_make_tool(look_up, partial(_run, service, look_up, words)) for look_up, words in PROGRAM_TOOLS.items()]
+    tools = [_make_tool(service, view_image, _view)]
+    tools += [_make_tool(service, read, partial(_read, service, words)) for read, words in _FILE_TOOLS.items()]
+    tools += [_make_tool(service, look_up, partial(_run, service, words)) for look_up, words in PROGRAM_TOOLS.items()]
     return {tool.__name__: tool for tool in tools}
 
 
-def _make_tool(function: Callable[..., object], answer: Callable[[Mapping[str, Any]], Any]) -> FileTool:
-    """A tool with the name, the parameters and the first paragraph of a function."""
+def _make_tool(
+    service: WorkspaceService,
+    function: Callable[..., Any],
+    answer: Callable[[Callable[[], Any]], Awaitable[wire.CallToolResult]],
+) -> FileTool:
+    """A tool with the name, the parameters and the first paragraph of a function, which gets what no client gives."""
+    signature = inspect.signature(function)
+    parameters = [one for name, one in signature.parameters.items() if name not in _SERVERS_OWN]
 
     async def tool(**arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by the parameters
-        result: wire.CallToolResult = await answer(arguments)
-        return result
+        ours = {"tree": service.tree, "run": service.sandboxes.workers.run, "engine": service.search_engine}
+        taken = {name: value for name, value in ours.items() if name in signature.parameters}
+        try:
+            return await answer(partial(function, **taken, **arguments))
+        except WorkspaceError as error:
+            return clean_refusal(service, error)
 
-    signature = inspect.signature(function)
-    parameters = [one for one in signature.parameters.values() if one.name not in _SERVERS_OWN]
     tool.__name__, tool.__doc__ = function.__name__, (inspect.getdoc(function) or "").partition("\n\n")[0]
     tool.__dict__["__signature__"] = signature.replace(parameters=parameters)
     return tool
 
 
-async def _read(
-    service: WorkspaceService, read: Callable[..., Fields], words: Words, arguments: Mapping[str, Any]
-) -> wire.CallToolResult:
+async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fields]) -> wire.CallToolResult:
     """The answer of work on files, which may wait for a disk: a thread's, and so is its rendering."""
-    try:
-        return await to_thread.run_sync(lambda: _reply(service, read(service.tree, **arguments), words))
-    except WorkspaceError as error:
-        return clean_refusal(service, error)
+    return await to_thread.run_sync(lambda: _reply(service, work(), words))
 
 
-async def _run(
-    service: WorkspaceService, look_up: Callable[..., Awaitable[Fields]], words: Words, arguments: Mapping[str, Any]
-) -> wire.CallToolResult:
+async def _run(service: WorkspaceService, words: Words, work: Callable[[], Awaitable[Fields]]) -> wire.CallToolResult:
     """The answer of what has a program run."""
-    if look_up is search_text:
-        arguments = {**arguments, "engine": service.search_engine}
-    try:
-        fields = await look_up(service.tree, service.sandboxes.workers.run, **arguments)
-        return await compute(_size(fields), _reply, service, fields, words)
-    except WorkspaceError as error:
-        return clean_refusal(service, error)
+    fields = await work()
+    return await compute(_size(fields), _reply, service, fields, words)
 
 
-async def _view(service: WorkspaceService, arguments: Mapping[str, Any]) -> wire.CallToolResult:
-    try:
-        fields, data = await view_image(service.tree, service.sandboxes.workers.run, **arguments)
-    except WorkspaceError as error:
-        return clean_refusal(service, error)
+async def _view(work: Callable[[], Awaitable[tuple[Viewed, bytes]]]) -> wire.CallToolResult:
+    fields, data = await work()
     picture = wire.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=fields["mime_type"])
     return reply(fields, texts.view_image(fields), picture)
 

@@ -16,7 +16,8 @@ from typing import Final, Literal, TypeAlias
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.globs import ignoring
-from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.files.spelling import check_path, raw
+from gloveport.workspace.files.tree import Tree
 
 Kind: TypeAlias = Literal["directory", "file", "symlink", "other"]
 
@@ -168,7 +169,7 @@ def ignored_among(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
     found = set()
     for path in paths:
         with suppress(WorkspaceError):  # nothing can be written there
-            if index.leaves_out(tree.check_path(path)):
+            if index.leaves_out(check_path(path)):
                 found.add(path)
     return frozenset(found)
 

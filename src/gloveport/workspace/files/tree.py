@@ -1,25 +1,18 @@
-r"""A guest's path becomes a descriptor, here and nowhere else in this room.
+"""A guest's path becomes a descriptor, here and nowhere else.
 
 The tree is hostile: a program in the sandbox renames directories, plants links, FIFOs and names of any bytes while
 its paths are resolved. So nothing is checked and then opened. The kernel resolves each path beneath a descriptor of the
 root (openat2), and what it opened is what counts from there on. One invariant more: a descriptor that is handed out was
 opened by the very path that comes with it, with no link on the way. A link is followed by asking what it leads to and
 opening that. An absolute link is refused wherever it leads: in a sandbox it leads elsewhere.
-
-Paths on the wire are relative to the root, ``/`` between their parts, "." for the root. A name may hold any bytes. One
-that is UTF-8 is itself; every byte that is not is written ``\x`` and two hexadecimal digits, and a backslash that
-would read as the beginning of that is ``\x5c``. So each name has one spelling, and all are valid Unicode.
 """
 
-import ctypes
 import errno
 import os
-import re
 import stat
-import struct
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -27,21 +20,18 @@ from typing import Final
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.policy.protected import protected_part
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.tool_types import demand_unicode
-
-OPENAT2: Final = 437
-OPEN_TREE: Final = 428
-_THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
-NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
-
-MAX_PATH_BYTES: Final = 4096
-"""Of a path that is asked for: PATH_MAX. What is done for each of its parts, or for a message, is bounded by that."""
-
-MAX_NAME_BYTES: Final = 255
-"""Of each of its parts: NAME_MAX."""
-
-_SHOWN: Final = 200
-"""Characters of a path in a message; ``details`` have all of it."""
+from gloveport.workspace.files.descriptors import (
+    BENEATH,
+    NO_MAGICLINKS,
+    NO_SYMLINKS,
+    NO_XDEV,
+    clone_mount,
+    closing,
+    let_owner_in,
+    open_beneath,
+    path_of,
+)
+from gloveport.workspace.files.spelling import check_path, native_name, raw, shorten, spell_path
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
 # among the files must not become the server's.
@@ -61,32 +51,6 @@ _REFUSALS: Final = {
     errno.ENODEV: ("NOT_A_FILE", "is a device"),
     errno.ENAMETOOLONG: ("INVALID_ARGUMENT", "is longer, or has a longer name in it, than a file system takes"),
 }
-
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]")
-_ESCAPE: Final = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
-_LIKE_AN_ESCAPE: Final = re.compile(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
-
-_syscall = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
-_open_tree = ctypes.CDLL(None, use_errno=True).syscall
-_open_tree.restype = ctypes.c_long
-_open_tree.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-
-
-def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH | NO_MAGICLINKS | NO_SYMLINKS) -> int:
-    """Open what lies at a path below a directory, by default through no link.
-
-    Raises:
-        OSError: It can't be opened, or does not lie there.
-    """
-    how = struct.pack("=QQQ", flags, 0, resolve)
-    # The path is a C string: who calls this has seen to it that there is no NUL, with which it would be another path.
-    descriptor: int = _syscall(OPENAT2, directory, path, how, len(how))
-    if descriptor < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,26 +97,6 @@ class WriteLocation:
     status: os.stat_result | None
 
 
-def spell_path(name: bytes) -> str:
-    """The one spelling of a name, or of a path, of any bytes. ``raw`` takes it back."""
-    try:
-        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode() if b"\\" in name else name.decode()
-    except UnicodeDecodeError:
-        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode(errors="backslashreplace")
-
-
-def raw(path: str) -> bytes:
-    """The bytes that a spelling stands for. Bytes below 0x80 can't be escaped, but the backslash: no ``/`` is hidden.
-
-    Raises:
-        UnicodeEncodeError: It holds half of a surrogate pair.
-    """
-    if "\\" not in path:
-        return path.encode()
-    pieces = _ESCAPE.split(path)  # text, digits, text, digits, …, text
-    return b"".join(bytes.fromhex(piece) if odd % 2 else piece.encode() for odd, piece in enumerate(pieces))
-
-
 @dataclass(frozen=True, slots=True)
 class Tree:
     """A workspace, held by a descriptor of its root: it stays this directory, whatever is renamed. Any thread may ask.
@@ -176,29 +120,15 @@ class Tree:
             ConfigError: It is no directory, or its path leads through links.
             SandboxError: The kernel, or a container's system call filter, has no openat2.
         """
-        try:
-            descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise ConfigError(
-                f"the workspace {root} can't be opened: {error.strerror}", hint="name a directory that exists"
-            ) from error
-        try:
-            if (real := os.fsdecode(_lies_at(descriptor))) != str(root):
-                raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {real}")
-            if os.geteuid() == 0:
-                descriptor = _without_mounts(descriptor, root)
+        with closing(_open_root(root)) as descriptor:
             tree = cls(root, exempt, descriptor)
             tree._probe()
             yield tree
-        finally:
-            os.close(descriptor)
 
     def give_access(self) -> None:
         """Let its owner look into the root, which a command may have ended for all commands after it."""
         with suppress(OSError):
-            status = os.fstat(self._descriptor)
-            if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-                Path(f"/proc/self/fd/{self._descriptor}").chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+            let_owner_in(self._descriptor)
 
     def within_one_mount(self) -> "Tree":
         """This tree without what is mounted below its root, for those who can't wait for another file system.
@@ -208,30 +138,6 @@ class Tree:
         """
         return replace(self, _resolve=self._resolve | NO_XDEV)
 
-    def check_path(self, path: str) -> str:
-        """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
-
-        Raises:
-            WorkspaceError: INVALID_ARGUMENT, ABSOLUTE_PATH_DENIED, PATH_OUTSIDE_WORKSPACE.
-        """
-        _demand_short(path)
-        if not path or "\0" in path:
-            raise WorkspaceError("INVALID_ARGUMENT", "a path is empty or holds a NUL", hint='the root is "."')
-        if _ABSOLUTE.match(path):
-            raise WorkspaceError(
-                "ABSOLUTE_PATH_DENIED",
-                f"{_cut(path)} is absolute",
-                hint="write it relative to the root of the workspace",
-            )
-        parts = [part for part in path.split("/") if part not in {"", "."}]
-        if ".." in parts:
-            raise WorkspaceError(
-                "PATH_OUTSIDE_WORKSPACE",
-                f"{_cut(path)} has a part ..",
-                hint="write the path from the root of the workspace",
-            )
-        return spell_path(raw("/".join(parts))) or "."
-
     @contextmanager
     def file(self, path: str) -> Iterator[Opened]:
         """Open a regular file for reading. Nothing that is asked of its descriptor waits for anybody.
@@ -240,27 +146,18 @@ class Tree:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, IS_DIRECTORY, NOT_A_FILE, SYMLINK_ESCAPE,
                 PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the server may not read it; or as ``check_path``.
         """
-        descriptor, path = self._open_or_refuse(self.check_path(path), _READ)
-        try:
-            status = os.fstat(descriptor)
-            _demand_regular(status, path)
-            yield Opened(descriptor, path, status)
-        finally:
-            os.close(descriptor)
+        with self._hold(path, _READ) as opened:
+            _demand_regular(opened.status, opened.path)
+            yield opened
 
-    @contextmanager
-    def directory(self, path: str) -> Iterator[Opened]:
+    def directory(self, path: str) -> AbstractContextManager[Opened]:
         """Open a directory for listing.
 
         Raises:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, SYMLINK_ESCAPE, PATH_OUTSIDE_WORKSPACE, INTERNAL_ERROR where the
                 server may not read it; or as ``check_path``.
         """
-        descriptor, path = self._open_or_refuse(self.check_path(path), _LIST)
-        try:
-            yield Opened(descriptor, path, os.fstat(descriptor))
-        finally:
-            os.close(descriptor)
+        return self._hold(path, _LIST)
 
     @contextmanager
     def place(self, path: str) -> Iterator[WriteLocation]:
@@ -270,44 +167,45 @@ class Tree:
             WorkspaceError: PROTECTED_PATH; SYMLINK_ESCAPE where the last part is a link, or a link before it leads
                 nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``check_path``.
         """
-        asked = self.check_path(path)
+        asked = check_path(path)
         if asked == ".":
             raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
         self._demand_unprotected(asked)
         name = asked.rpartition("/")[2]
         parent, above, missing = self._nearest(asked)
-        try:
+        with closing(parent):
             resolved = "/".join(part for part in (above, *missing, name) if part != ".")
             if resolved != asked:
                 self._demand_unprotected(resolved)
             first = missing[0] if missing else name
             status = _status(parent, first, resolved)
             if status is not None and stat.S_ISLNK(status.st_mode):
-                raise WorkspaceError(
-                    "SYMLINK_ESCAPE", f"{_cut(first)} in {_cut(asked)} is a symbolic link, which is not written to"
-                )
+                what = f"{shorten(first)} in {shorten(asked)}"
+                raise WorkspaceError("SYMLINK_ESCAPE", f"{what} is a symbolic link, which is not written to")
             if missing:
                 status = None
             elif status is not None:
                 _demand_regular(status, resolved)
-            yield WriteLocation(parent, tuple(map(_native, missing)), _native(name), resolved, status)
-        finally:
-            os.close(parent)
+            yield WriteLocation(parent, tuple(map(native_name, missing)), native_name(name), resolved, status)
 
     def _demand_unprotected(self, path: str) -> None:
         if part := protected_part(path, self.exempt):
             raise WorkspaceError(
                 "PROTECTED_PATH",
-                f"{_cut(part)} is protected: what is written there runs later, outside of the sandbox",
+                f"{shorten(part)} is protected: what is written there runs later, outside of the sandbox",
                 hint="ask the operator to exempt it, or leave it to a person",
                 details={"path": path, "protected": part},
             )
 
-    def _open_or_refuse(self, asked: str, flags: int) -> tuple[int, str]:
+    @contextmanager
+    def _hold(self, path: str, flags: int) -> Iterator[Opened]:
+        asked = check_path(path)
         try:
-            return self._open(asked, flags)
+            descriptor, path = self._open(asked, flags)
         except OSError as error:
             raise self._refusal(asked, error) from error
+        with closing(descriptor):
+            yield Opened(descriptor, path, os.fstat(descriptor))
 
     def _nearest(self, asked: str) -> tuple[int, str, list[str]]:
         """The nearest directory above ``asked`` that exists: its descriptor, its path, and what is missing below it."""
@@ -340,12 +238,9 @@ class Tree:
 
     def _target(self, path: str) -> str:
         """The path that ``path`` leads to at this moment, without links."""
-        descriptor = self._openat2(path, _NAME)
-        try:
-            found = _lies_at(descriptor).rstrip(b"/")
-        finally:
-            os.close(descriptor)
-        root = _lies_at(self._descriptor).rstrip(b"/")
+        with closing(self._openat2(path, _NAME)) as descriptor:
+            found = path_of(descriptor).rstrip(b"/")
+        root = path_of(self._descriptor).rstrip(b"/")
         if found == root:
             return "."
         if not found.startswith(root + b"/"):
@@ -367,47 +262,22 @@ class Tree:
     def _refusal(self, path: str, error: OSError) -> WorkspaceError:
         if error.errno == errno.EXDEV:
             code = "SYMLINK_ESCAPE" if self._is_link(path) else "PATH_OUTSIDE_WORKSPACE"
-            return WorkspaceError(code, f"{_cut(path)} leads out of the workspace", details={"path": path})
+            return WorkspaceError(code, f"{shorten(path)} leads out of the workspace", details={"path": path})
         if error.errno == errno.EAGAIN:
             return WorkspaceError(
                 "PATH_OUTSIDE_WORKSPACE",
-                f"{_cut(path)} changed at each of {_TRIES} tries: nobody can say whether it lies in the workspace",
+                f"{shorten(path)} changed at each of {_TRIES} tries: nobody can say whether it lies in the workspace",
                 hint="end the program that changes it, and try again",
                 retryable=True,
             )
         code, text = _REFUSALS.get(error.errno or 0, ("INTERNAL_ERROR", f"can't be opened: {error.strerror}"))
-        return WorkspaceError(code, f"{_cut(path)} {text}", details={"path": path})
+        return WorkspaceError(code, f"{shorten(path)} {text}", details={"path": path})
 
     def _is_link(self, path: str) -> bool:
         """Whether the last part is a link. Words of an error hang on it, nothing else."""
-        try:
-            descriptor = self._openat2(path, _NAME | os.O_NOFOLLOW)
-        except OSError:
-            return False
-        try:
+        with suppress(OSError), closing(self._openat2(path, _NAME | os.O_NOFOLLOW)) as descriptor:
             return stat.S_ISLNK(os.fstat(descriptor).st_mode)
-        finally:
-            os.close(descriptor)
-
-
-def _demand_short(path: str) -> None:
-    demand_unicode(path, "a path")
-    name = raw(path)
-    if len(name) > MAX_PATH_BYTES or any(len(part) > MAX_NAME_BYTES for part in name.split(b"/")):
-        raise WorkspaceError(
-            "INVALID_ARGUMENT",
-            f"{_cut(path)} is longer than {MAX_PATH_BYTES} bytes, or a name in it is longer than {MAX_NAME_BYTES}",
-            hint="no file system takes it: choose a shorter one",
-        )
-
-
-def _cut(path: str) -> str:
-    """A path, as far as a message shows it."""
-    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
-
-
-def _native(name: str) -> str:
-    return os.fsdecode(raw(name))
+        return False
 
 
 def _status(parent: int, name: str, path: str) -> os.stat_result | None:
@@ -417,33 +287,31 @@ def _status(parent: int, name: str, path: str) -> os.stat_result | None:
         return None
     except OSError as error:
         code = "INVALID_ARGUMENT" if error.errno == errno.ENAMETOOLONG else "INTERNAL_ERROR"
-        raise WorkspaceError(code, f"{_cut(path)} can't be written: {error.strerror}") from error
+        raise WorkspaceError(code, f"{shorten(path)} can't be written: {error.strerror}") from error
 
 
 def _demand_regular(status: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise WorkspaceError("IS_DIRECTORY", f"{_cut(path)} is a directory", hint="list_dir lists one")
+        raise WorkspaceError("IS_DIRECTORY", f"{shorten(path)} is a directory", hint="list_dir lists one")
     if not stat.S_ISREG(status.st_mode):
-        raise WorkspaceError("NOT_A_FILE", f"{_cut(path)} is a FIFO, a socket or a device")
+        raise WorkspaceError("NOT_A_FILE", f"{shorten(path)} is a FIFO, a socket or a device")
 
 
-def _without_mounts(descriptor: int, root: Path) -> int:
-    """The same directory without what is mounted below it, in place of the descriptor.
-
-    So sandboxes have it that are started by root: what lies under a mount they see and may write, so it has to be seen.
-
-    Raises:
-        SandboxError: The kernel does not let us.
-    """
-    cloned: int = _open_tree(OPEN_TREE, descriptor, b"", _THIS_MOUNT)
-    if cloned < 0:
-        raise SandboxError(
-            f"{root} can't be opened as sandboxes have it: open_tree: {os.strerror(ctypes.get_errno())}",
-            hint="give the container CAP_SYS_ADMIN, or run as another user than root",
-        )
-    os.close(descriptor)
-    return cloned
-
-
-def _lies_at(descriptor: int) -> bytes:
-    return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115 - a path may be no text
+def _open_root(root: Path) -> int:
+    """Open a workspace as sandboxes have it: those that root starts see and may write no mount that lies below it."""
+    try:
+        descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigError(
+            f"the workspace {root} can't be opened: {error.strerror}", hint="name a directory that exists"
+        ) from error
+    with closing(descriptor):
+        if (real := os.fsdecode(path_of(descriptor))) != str(root):
+            raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {real}")
+        try:
+            return clone_mount(descriptor) if os.geteuid() == 0 else os.dup(descriptor)
+        except OSError as error:
+            raise SandboxError(
+                f"{root} can't be opened as sandboxes have it: open_tree: {error.strerror}",
+                hint="give the container CAP_SYS_ADMIN, or run as another user than root",
+            ) from error

@@ -17,7 +17,8 @@ from typing import Final, Literal
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import Ignore, Kind, is_ignored, read_ignore
-from gloveport.workspace.files.tree import Opened, Tree, raw, spell_path
+from gloveport.workspace.files.spelling import raw, spell_path
+from gloveport.workspace.files.tree import Opened, Tree
 
 _KINDS: Final[dict[int, Kind]] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.git.command import ask, only, revision, warnings
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.tool_types import Line, NextAction, Text, next_action
@@ -50,7 +50,6 @@ class Blame(TypedDict):
 
 
 async def git_blame(
-    tree: Tree,
     run: RunProgram,
     path: Text,
     *,
@@ -65,16 +64,16 @@ async def git_blame(
 
     Raises:
         WorkspaceError: NOT_FOUND where git knows no such file; IS_DIRECTORY; INVALID_ARGUMENT, also for a line past
-            the end; GIT_ERROR; or as ``Tree.check_path``, ``RunProgram``.
+            the end; GIT_ERROR; or as ``check_path``, ``RunProgram``.
     """
-    path = tree.check_path(path)
+    path = check_path(path)
     if end_line is not None and end_line < start_line:
         raise WorkspaceError("INVALID_ARGUMENT", "end_line comes before start_line")
     if path == ".":
         raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
     last = start_line + max_lines - 1 if end_line is None else min(end_line, start_line + max_lines - 1)
     at = () if rev is None else (revision(rev),)
-    ran = await _run_blame(run, path, start_line, last + 1, at, only(tree, (path,)))
+    ran = await _run_blame(run, path, start_line, last + 1, at, only((path,)))
     lines = _lines(ran.stdout) if ran else []
     wanted = last - start_line + 1
     more = len(lines) > wanted and last != end_line

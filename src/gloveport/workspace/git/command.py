@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.files.spelling import check_path, raw
 from gloveport.workspace.program import ProgramOutput, RunProgram
 
 SECONDS: Final = 10.0
@@ -124,15 +124,15 @@ def revision(name: str) -> str:
     return name
 
 
-def only(tree: Tree, paths: Iterable[str]) -> tuple[str, ...]:
+def only(paths: Iterable[str]) -> tuple[str, ...]:
     """Arguments that limit git to these paths and what lies below them; none where one of them is the root.
 
     They are names as git has them: a link is not followed, and what is deleted may be asked for.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``Tree.check_path``.
+        WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``check_path``.
     """
-    checked = [tree.check_path(path) for path in paths]
+    checked = [check_path(path) for path in paths]
     if not checked or "." in checked:
         return ("--",)
     try:

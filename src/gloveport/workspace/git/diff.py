@@ -14,7 +14,8 @@ import anyio
 import anyio.to_thread
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Opened, Tree, raw, spell_path
+from gloveport.workspace.files.spelling import raw, spell_path
+from gloveport.workspace.files.tree import Opened, Tree
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, warnings
 from gloveport.workspace.program import ProgramOutput, RunProgram
@@ -53,9 +54,9 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     One patch after the other: of the files against the index, of the index against HEAD, of untracked files.
 
     Raises:
-        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.check_path``, ``RunProgram``.
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``check_path``, ``RunProgram``.
     """
-    limit = only(tree, join_arguments(paths, path))
+    limit = only(join_arguments(paths, path))
     patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
     others = ("ls-files", "--others", "--exclude-standard", "-z")
     include_untracked = unstaged and include_untracked

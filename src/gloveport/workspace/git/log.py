@@ -4,7 +4,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 
 from pydantic import Field
 
-from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.git.command import ask, only, revision, warnings
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import NextAction, Text, next_action
@@ -41,7 +41,6 @@ class Log(TypedDict):
 
 
 async def git_log(
-    tree: Tree,
     run: RunProgram,
     path: Text = ".",
     *,
@@ -54,11 +53,11 @@ async def git_log(
     They lead to ``ref``, and change what lies at or below ``path``.
 
     Raises:
-        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.check_path``,
+        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``check_path``,
             ``RunProgram``.
     """
-    path = tree.check_path(path)
-    limit = only(tree, (path,))
+    path = check_path(path)
+    limit = only((path,))
     ran = await ask(
         run,
         *("log", "-z", f"--format={'%x00'.join(_FIELDS)}", "--encoding=UTF-8"),

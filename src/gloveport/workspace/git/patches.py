@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final, NotRequired, TypedDict
 
 from gloveport.workspace.files.reading import count_lines
-from gloveport.workspace.files.tree import spell_path
+from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.tool_types import Excerpt
 
 MAX_BYTES: Final = 262_144

@@ -1,6 +1,5 @@
 """One commit, or whatever else a revision names, as text."""
 
-from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.command import DIFFERENCES, ask, only, revision, warnings
 from gloveport.workspace.program import RunProgram
@@ -18,7 +17,6 @@ class Shown(Excerpt):
 
 
 async def git_show(
-    tree: Tree,
     run: RunProgram,
     *,
     rev: str = "HEAD",
@@ -33,10 +31,10 @@ async def git_show(
     Of a merge the patch is what agrees with no parent. A tag can be shown too.
 
     Raises:
-        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``Tree.check_path``,
+        WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``check_path``,
             ``RunProgram``.
     """
-    limit = only(tree, join_arguments(paths, path))
+    limit = only(join_arguments(paths, path))
     ran = await ask(
         run,
         *("show", "--format=fuller", "--encoding=UTF-8", "--no-show-signature", "--no-notes", "--cc"),

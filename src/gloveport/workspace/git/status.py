@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypedDict
 
 from pydantic import Field
 
-from gloveport.workspace.files.tree import Tree, spell_path
+from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.git.command import ask, only, warnings
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Text
@@ -41,7 +41,6 @@ class Status(TypedDict):
 
 
 async def git_status(
-    tree: Tree,
     run: RunProgram,
     path: Text = ".",
     *,
@@ -57,9 +56,9 @@ async def git_status(
         is none. ``clean`` is about all that was asked for, not only the entries that came back.
 
     Raises:
-        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``Tree.check_path``, ``RunProgram``.
+        WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``check_path``, ``RunProgram``.
     """
-    limit = only(tree, (path,))
+    limit = only((path,))
     ran = await ask(
         run,
         *("status", "--porcelain=v2", "--branch", "-z", "--find-renames", "--ahead-behind"),

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.files.spelling import native_name
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap
 from gloveport.workspace.patch.file_swap import Attributes, Changed, FileStep
 from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal
@@ -157,7 +158,7 @@ class _Directories:
 
     def make(self, path: str) -> None:
         """Make one in one that is known."""
-        name, parent = _native(path), self[path]
+        name, parent = native_name(path), self[path]
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
             self.made.append(path)
@@ -206,7 +207,7 @@ def _take_back(
             if directory is None:
                 moved = _above(step.path) not in record.made  # else it was not made yet
             else:
-                moved = not file_swap.take_back(directory, _native(step.path), step)
+                moved = not file_swap.take_back(directory, native_name(step.path), step)
             if moved:
                 left.append(step.path)
         _remove_empty(tuple(reversed(made)), directories)
@@ -234,7 +235,7 @@ def _remove_empty(paths: Sequence[str], directories: Mapping[str, int]) -> None:
     for path in paths:
         if (parent := directories.get(_above(path))) is not None:
             with suppress(OSError):  # something is in it, or it is gone
-                os.rmdir(_native(path), dir_fd=parent)
+                os.rmdir(native_name(path), dir_fd=parent)
 
 
 def _open_known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]:
@@ -284,8 +285,3 @@ def _ancestors(path: str) -> Iterator[str]:
     while path != ".":
         path = _above(path)
         yield path
-
-
-def _native(path: str) -> str:
-    """The last part of a path, as functions of ``os`` take it."""
-    return os.fsdecode(raw(path.rpartition("/")[2]))

@@ -23,9 +23,11 @@ from typing import Final
 
 from gloveport.sandbox.plan import Kept
 from gloveport.untrusted_text import printable
-from gloveport.workspace.files.tree import Tree, spell_path
+from gloveport.workspace.files.spelling import spell_path
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import mount_plan
-from gloveport.workspace.protected.protected_scan import Mark, Search, descend
+from gloveport.workspace.protected.descent import Mark, descend
+from gloveport.workspace.protected.protected_scan import Search
 
 _MOST_MADE: Final = 8192
 _MOST_WORDS: Final = 24

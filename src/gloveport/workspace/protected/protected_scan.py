@@ -9,16 +9,16 @@ import contextlib
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from pathlib import Path
 from posixpath import dirname, expanduser, join, normpath
-from typing import Final, TypeAlias
+from typing import Final
 
 from gloveport.policy.protected import SPELLINGS, Kind, kind_of
-from gloveport.workspace.files.tree import open_beneath
+from gloveport.workspace.files.descriptors import closing, let_owner_in, open_beneath
 from gloveport.workspace.protected import git_directory
+from gloveport.workspace.protected.descent import Mark, descend, is_open, join_path, mark_of
 
 _MOST_DIRECTORIES: Final = 4096
 _MOST_NAMES: Final = 100_000
@@ -31,20 +31,15 @@ _UNINTERESTING: Final = frozenset(
 )
 """Directories in which nobody opens a shell or an editor."""
 
-_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
 _MOST_PATH_BYTES: Final = 3840
 """As long as a path below the workspace can be that the kernel takes with the workspace before it: PATH_MAX."""
 
 _NAME: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-Mark: TypeAlias = tuple[int, int, int, int, int]
-"""Device and inode of a file, its size, when it was changed last, which nobody can forge, and how many names it has."""
-
 
 @dataclass(kw_only=True)
 class Search:
-    """One search, and what it has found; ``protected_paths.Found`` says what of it means what.
+    """One search, and what it has found; ``protected_paths.ProtectedPlaces`` says what of it means what.
 
     Attributes:
         exempt: Names and paths that are not kept.
@@ -94,7 +89,7 @@ class Search:
                 if b"objects" in below and git_directory.is_git(directory):
                     self.protect_git(directory, path)
                 if depth < _DEPTH:
-                    queue.extend((_join(path, name), depth + 1) for name in below)
+                    queue.extend((join_path(path, name), depth + 1) for name in below)
 
     def _look_into(self, directory: int, path: bytes) -> list[bytes]:
         """Protect what a directory holds; return the names of those below it that are worth a look."""
@@ -127,16 +122,16 @@ class Search:
         if git_directory.is_git(git):
             self.repositories.add(path)
             if git_directory.complete(git):
-                self.removed.add(_join(path, b"commondir"))
+                self.removed.add(join_path(path, b"commondir"))
         self._protect_parts(git, path)
-        with _open_directory(git, b"modules") as modules:
-            self._protect_modules(modules, _join(path, b"modules"), _DEPTH)
-        with _open_directory(git, b"worktrees") as worktrees:
+        with descend(git, b"modules") as modules:
+            self._protect_modules(modules, join_path(path, b"modules"), _DEPTH)
+        with descend(git, b"worktrees") as worktrees:
             for name in git_directory.names(worktrees):
                 self.left -= 1
-                with _open_directory(worktrees if self.left > 0 else None, name) as one:
+                with descend(worktrees if self.left > 0 else None, name) as one:
                     if one is not None:
-                        self._protect_parts(one, _join(path, b"worktrees/" + name))
+                        self._protect_parts(one, join_path(path, b"worktrees/" + name))
 
     def _is_of_worktree(self, path: bytes) -> bool:
         above, _, kind = dirname(path).rpartition(b"/")
@@ -151,51 +146,50 @@ class Search:
                 if stat.S_ISLNK(status.st_mode):
                     self._link(git, path, raw, status)
                 else:
-                    self._keep(_join(path, raw), status)
+                    self._keep(join_path(path, raw), status)
         checkout = dirname(path) if path.rpartition(b"/")[2].lower() == b".git" else path
         self._protect_named(path, checkout, self._text(git, path, b"config"), _DEPTH)
-        if _join(path, b"hooks") not in self.made:
-            self._keep_targets(_join(path, b"hooks"))
+        if join_path(path, b"hooks") not in self.made:
+            self._keep_targets(join_path(path, b"hooks"))
 
     def keep_there(self, path: bytes, *kinds: int) -> None:
         """Keep what lies there, where that is a file, or of these kinds."""
-        above, _, name = path.rpartition(b"/")
-        with descend(self.root, above) as directory, contextlib.suppress(OSError):
-            if directory is not None:
-                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if stat.S_IFMT(status.st_mode) in (kinds or (stat.S_IFREG, stat.S_IFDIR)):
-                    self._keep(path, status)
+        status = self._status(path)
+        if status is not None and stat.S_IFMT(status.st_mode) in (kinds or (stat.S_IFREG, stat.S_IFDIR)):
+            self._keep(path, status)
 
     def keep_closed(self, path: bytes) -> None:
         """Keep a directory that nobody can look into as a whole, where it has been so before any command."""
+        status = self._status(path)
+        if status is None or not stat.S_ISDIR(status.st_mode) or is_open(status):
+            return
+        mark = mark_of(status)
+        if self.is_made(path, mark):
+            self.made[path] = mark
+        else:
+            self.closed[path] = mark
+            self._pin(path.rpartition(b"/")[0])
+
+    def _status(self, path: bytes) -> os.stat_result | None:
+        """Of what lies there, not followed; None where nothing does, and of the root."""
         above, _, name = path.rpartition(b"/")
         with descend(self.root, above) as directory, contextlib.suppress(OSError):
-            if directory is not None and path:
-                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode) and not _is_open(status):
-                    self.closed[path] = _mark(status)
-                    if self.is_made(path, self.closed[path]):
-                        self.made[path] = self.closed.pop(path)
-                    else:
-                        self._pin(above)
+            if directory is not None and name:
+                return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return None
 
     def give_access(self, path: bytes) -> None:
         """Let its owner look into a directory that is pinned: who takes that away would have it kept no more."""
         with contextlib.suppress(OSError):
-            if _is_open(os.stat(path, dir_fd=self.root, follow_symlinks=False)):
-                return
-            directory = open_beneath(self.root, path, _NAME)
-            try:
-                status = os.fstat(directory)
-                if status.st_uid == os.fstat(self.root).st_uid:
-                    Path(f"/proc/self/fd/{directory}").chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
-            finally:
-                os.close(directory)
+            if not is_open(os.stat(path, dir_fd=self.root, follow_symlinks=False)):
+                with closing(open_beneath(self.root, path, _NAME)) as directory:
+                    if os.fstat(directory).st_uid == os.fstat(self.root).st_uid:
+                        let_owner_in(directory)
 
     def _protect(self, descriptor: int, above: bytes, raw: bytes, kind: Kind) -> bool:
         """Protect what has a name of this kind. False where that is a directory like any other."""
-        path = _join(above, raw)
-        if os.fsdecode(raw) in self.exempt or os.fsdecode(path) in self.exempt:
+        path = join_path(above, raw)
+        if self._is_exempt(path):
             return True
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(raw, dir_fd=descriptor, follow_symlinks=False)
@@ -203,7 +197,7 @@ class Search:
             if stat.S_ISLNK(mode):
                 self._link(descriptor, above, raw, status)
             elif stat.S_ISDIR(mode) and kind == "git":
-                with _open_directory(descriptor, raw) as git:
+                with descend(descriptor, raw) as git:
                     if git is None:
                         self.keep_closed(path)
                     else:
@@ -221,7 +215,7 @@ class Search:
 
     def _text(self, directory: int, above: bytes, name: bytes) -> bytes:
         """What a file says, unless a command has made it, or too much was read before."""
-        if self.text_left <= 0 or _join(above, name) in self.made:
+        if self.text_left <= 0 or join_path(above, name) in self.made:
             return b""
         text = git_directory.text(directory, name)
         self.text_left -= len(text)
@@ -230,14 +224,14 @@ class Search:
     def _protect_modules(self, modules: int | None, path: bytes, depth: int) -> None:
         """The git directories of submodules, whose names may be paths."""
         for name in git_directory.names(modules):
-            with _open_directory(modules, name) as child:
+            with descend(modules, name) as child:
                 self.left -= 1
                 if child is None or self.left <= 0:
                     continue
                 if git_directory.is_git(child):
-                    self.protect_git(child, _join(path, name))
+                    self.protect_git(child, join_path(path, name))
                 elif depth:
-                    self._protect_modules(child, _join(path, name), depth - 1)
+                    self._protect_modules(child, join_path(path, name), depth - 1)
 
     def _protect_named(self, directory: bytes, checkout: bytes, configuration: bytes, depth: int) -> None:
         """What a configuration names in the workspace: what git runs, hooks, more configuration, a working tree."""
@@ -275,10 +269,10 @@ class Search:
 
     def _link(self, descriptor: int, above: bytes, name: bytes, status: os.stat_result) -> None:
         """A link can't be kept, but what it leads to, unless a command has made it."""
-        path = _join(above, name)
+        path = join_path(above, name)
         self.links.add(path)
-        if self.is_made(path, _mark(status)):
-            self.made[path] = _mark(status)
+        if self.is_made(path, mark_of(status)):
+            self.made[path] = mark_of(status)
         else:
             self._keep_target(descriptor, above, name)
 
@@ -295,8 +289,11 @@ class Search:
             self._keep_named(target, stat.S_IFREG, stat.S_IFDIR)
 
     def _keep_named(self, path: bytes | None, *kinds: int) -> None:
-        if path and not {os.fsdecode(path), os.fsdecode(path.rpartition(b"/")[2])} & self.exempt:
+        if path and not self._is_exempt(path):
             self.keep_there(path, *kinds)
+
+    def _is_exempt(self, path: bytes) -> bool:
+        return not {os.fsdecode(path), os.fsdecode(path.rpartition(b"/")[2])}.isdisjoint(self.exempt)
 
     def _inside(self, above: bytes, word: bytes) -> bytes | None:
         """Where in the workspace a path leads, by its text alone; None where that is outside."""
@@ -306,7 +303,7 @@ class Search:
     def _keep(self, path: bytes, status: os.stat_result) -> None:
         if len(path) >= _MOST_PATH_BYTES:  # no path of git's or a shell's leads there
             return
-        self.read_only[path] = mark = _mark(status)
+        self.read_only[path] = mark = mark_of(status)
         if self.is_made(path, mark):
             self.made[path] = mark
         self._pin(path.rpartition(b"/")[0])
@@ -315,50 +312,3 @@ class Search:
         while path and path not in self.pinned and len(path) < _MOST_PATH_BYTES:
             self.pinned.add(path)
             path = path.rpartition(b"/")[0]
-
-
-@contextlib.contextmanager
-def _open_directory(above: int | None, name: bytes) -> Iterator[int | None]:
-    """A directory that is no link, and that its owner can look into; None where there is none."""
-    descriptor = None
-    with contextlib.suppress(OSError):
-        descriptor = None if above is None else _demand_open(os.open(name, _LIST, dir_fd=above))
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def descend(root: int, path: bytes) -> Iterator[int | None]:
-    """A directory below, through no link, that its owner can look into; None where there is none."""
-    descriptor = None
-    with contextlib.suppress(OSError):
-        descriptor = _demand_open(open_beneath(root, path or b".", _LIST))
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _demand_open(descriptor: int) -> int:
-    if not _is_open(os.fstat(descriptor)):
-        os.close(descriptor)
-        raise PermissionError
-    return descriptor
-
-
-def _is_open(status: os.stat_result) -> bool:
-    """Whether the owner of a directory can look into it: what has to be mounted in it is looked for as the owner."""
-    return status.st_mode & _LOOK == _LOOK
-
-
-def _mark(status: os.stat_result) -> Mark:
-    names = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
-    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns, names
-
-
-def _join(above: bytes, name: bytes) -> bytes:
-    return above + b"/" + name if above else name

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 from gloveport.model import Value
 from gloveport.secrets import secret_files
-from gloveport.workspace.files.tree import raw, spell_path
+from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.protected import mount_plan
+from gloveport.workspace.protected.descent import Mark
 from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPlaces
-from gloveport.workspace.protected.protected_scan import Mark
 
 _NAME: Final = "protected.json"
 

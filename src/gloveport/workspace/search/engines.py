@@ -16,7 +16,8 @@ from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import NAMES
 from gloveport.workspace.files.globs import ignoring
-from gloveport.workspace.files.tree import Tree, raw
+from gloveport.workspace.files.spelling import raw
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.files.walk import Walk
 from gloveport.workspace.program import ProgramOutput, RunProgram
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 from pydantic_core import from_json
 
 from gloveport.workspace.files.gitignore import IgnoreIndex
-from gloveport.workspace.files.tree import spell_path
+from gloveport.workspace.files.spelling import spell_path
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
 """Of the previews and lines of one answer."""

@@ -1,0 +1,70 @@
+"""Calls of the kernel about directories that are held open: what lies beneath one, and one without what is mounted."""
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
+
+_OPENAT2, _OPEN_TREE = 437, 428
+_THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH | NO_MAGICLINKS | NO_SYMLINKS) -> int:
+    """Open what lies at a path below a directory, by default through no link.
+
+    Raises:
+        OSError: It can't be opened, or does not lie there.
+    """
+    how = struct.pack("=QQQ", flags, 0, resolve)
+    # The path is a C string: who calls this has seen to it that there is no NUL, with which it would be another path.
+    return _check(_libc.syscall(_OPENAT2, directory, path, how, ctypes.c_size_t(len(how))))
+
+
+def clone_mount(directory: int) -> int:
+    """The same directory without what is mounted below it.
+
+    Raises:
+        OSError: The kernel does not let us.
+    """
+    return _check(_libc.syscall(_OPEN_TREE, directory, b"", _THIS_MOUNT))
+
+
+def path_of(descriptor: int) -> bytes:
+    """Where it lies at this moment."""
+    return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115 - a path may be no text
+
+
+def let_owner_in(directory: int) -> None:
+    """Let the owner of a directory look into it, which a command may have ended for all commands after it.
+
+    Raises:
+        OSError: It is not ours to change.
+    """
+    mode = stat.S_IMODE(os.fstat(directory).st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        Path(f"/proc/self/fd/{directory}").chmod(mode | stat.S_IRWXU)
+
+
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """The descriptor, closed when the context ends."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result

@@ -1,0 +1,82 @@
+r"""How paths are written on the wire: relative to the root, ``/`` between their parts, "." for the root.
+
+A name may hold any bytes. One that is UTF-8 is itself; every byte that is not is written ``\x`` and two hexadecimal
+digits, and a backslash that would read as the beginning of that is ``\x5c``. So each name has one spelling, and all are
+valid Unicode.
+"""
+
+import os
+import re
+from typing import Final
+
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.tool_types import demand_unicode
+
+MAX_PATH_BYTES: Final = 4096
+"""Of a path that is asked for: PATH_MAX. What is done for each of its parts, or for a message, is bounded by that."""
+
+MAX_NAME_BYTES: Final = 255
+"""Of each of its parts: NAME_MAX."""
+
+_SHOWN: Final = 200
+"""Characters of a path in a message; ``details`` have all of it."""
+
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]")
+_ESCAPE: Final = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
+_LIKE_AN_ESCAPE: Final = re.compile(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
+
+
+def spell_path(name: bytes) -> str:
+    """The one spelling of a name, or of a path, of any bytes. ``raw`` takes it back."""
+    try:
+        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode() if b"\\" in name else name.decode()
+    except UnicodeDecodeError:
+        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode(errors="backslashreplace")
+
+
+def raw(path: str) -> bytes:
+    """The bytes that a spelling stands for. Bytes below 0x80 can't be escaped, but the backslash: no ``/`` is hidden.
+
+    Raises:
+        UnicodeEncodeError: It holds half of a surrogate pair.
+    """
+    if "\\" not in path:
+        return path.encode()
+    pieces = _ESCAPE.split(path)  # text, digits, text, digits, …, text
+    return b"".join(bytes.fromhex(piece) if odd % 2 else piece.encode() for odd, piece in enumerate(pieces))
+
+
+def native_name(path: str) -> str:
+    """The last part of a path, as functions of ``os`` take it."""
+    return os.fsdecode(raw(path.rpartition("/")[2]))
+
+
+def shorten(path: str) -> str:
+    """A path, as far as a message shows it."""
+    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+
+
+def check_path(path: str) -> str:
+    """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT, ABSOLUTE_PATH_DENIED, PATH_OUTSIDE_WORKSPACE.
+    """
+    demand_unicode(path, "a path")
+    name = raw(path)
+    if len(name) > MAX_PATH_BYTES or any(len(part) > MAX_NAME_BYTES for part in name.split(b"/")):
+        raise WorkspaceError(
+            "INVALID_ARGUMENT",
+            f"{shorten(path)} is longer than {MAX_PATH_BYTES} bytes, or a name in it is longer than {MAX_NAME_BYTES}",
+            hint="no file system takes it: choose a shorter one",
+        )
+    if not path or "\0" in path:
+        raise WorkspaceError("INVALID_ARGUMENT", "a path is empty or holds a NUL", hint='the root is "."')
+    if _ABSOLUTE.match(path):
+        hint = "write it relative to the root of the workspace"
+        raise WorkspaceError("ABSOLUTE_PATH_DENIED", f"{shorten(path)} is absolute", hint=hint)
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if ".." in parts:
+        hint = "write the path from the root of the workspace"
+        raise WorkspaceError("PATH_OUTSIDE_WORKSPACE", f"{shorten(path)} has a part ..", hint=hint)
+    return spell_path(raw("/".join(parts))) or "."
