@@ -46,8 +46,9 @@ SUBPACKAGES = {
     "workspace/search": [{"engines", "matches"}, {"answer"}],
     "workspace/git": [{"command", "patches"}, {"blame", "diff", "log", "show", "status"}],
     "workspace/patch": [
-        {"parsing", "text", "file_swap"},
-        {"journal", "matching"},
+        {"attributes", "likeness", "parsing", "text"},
+        {"file_swap", "matching"},
+        {"journal"},
         {"staging"},
         {"operations", "commit"},
         {"undo"},

@@ -14,6 +14,8 @@ NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
 _OPENAT2, _OPEN_TREE = 437, 428
 _THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
 
+_PIECE: Final = 1 << 18
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -61,6 +63,17 @@ def closing(descriptor: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def read_all(descriptor: int, most_bytes: int) -> bytes | None:
+    """All of a file from here on; None where that is more, perhaps because somebody writes to it meanwhile."""
+    pieces, size = [], 0
+    while piece := os.read(descriptor, _PIECE):
+        size += len(piece)
+        if size > most_bytes:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _check(result: int) -> int:

@@ -39,7 +39,6 @@ _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NAME: Final = os.O_PATH | os.O_CLOEXEC
 
-_PIECE: Final = 1 << 18
 _TRIES: Final = 128
 """How often a path is resolved anew because the tree changed meanwhile."""
 
@@ -66,16 +65,6 @@ class Opened:
     descriptor: int
     path: str
     status: os.stat_result
-
-    def read(self, most_bytes: int) -> bytes | None:
-        """All of a file from here on; None where that is more, perhaps because somebody writes to it meanwhile."""
-        pieces, size = [], 0
-        while piece := os.read(self.descriptor, _PIECE):
-            size += len(piece)
-            if size > most_bytes:
-                return None
-            pieces.append(piece)
-        return b"".join(pieces)
 
 
 @dataclass(frozen=True, slots=True)

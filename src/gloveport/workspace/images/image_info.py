@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.descriptors import read_all
 from gloveport.workspace.files.tree import Tree
 
 MAX_SOURCE_BYTES: Final = 32 << 20
@@ -69,7 +70,7 @@ def read_image(tree: Tree, path: str) -> Picture:
         if opened.status.st_size <= MAX_SOURCE_BYTES:
             if _kind(os.pread(opened.descriptor, _MAGIC, 0)) is None:
                 raise _no_picture(opened.path)
-            data = opened.read(MAX_SOURCE_BYTES)
+            data = read_all(opened.descriptor, MAX_SOURCE_BYTES)
     if data is None:  # also where somebody writes to it meanwhile
         raise WorkspaceError(
             "OUTPUT_TOO_LARGE",

@@ -2,7 +2,9 @@
 
 parsing     what is asked: a patch in the V4A dialect, or changes of lines by number
 text        a file as lines, and what replaces some of them
+likeness    when a line of a patch counts as one of a file
 matching    where the hunks of a patch belong
+attributes  what a file has besides its content
 file_swap   one file takes another's place
 journal     what is being written at this moment
 staging     files as they would be, and what is told of them

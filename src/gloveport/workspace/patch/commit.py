@@ -21,7 +21,8 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import native_name
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap
-from gloveport.workspace.patch.file_swap import Attributes, Changed, FileStep
+from gloveport.workspace.patch.attributes import Attributes
+from gloveport.workspace.patch.file_swap import Changed, FileStep
 from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal
 from gloveport.workspace.patch.staging import StagedFile, conflict
 from gloveport.workspace.patch.text import revision

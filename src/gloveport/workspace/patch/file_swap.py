@@ -8,36 +8,29 @@ that it never replaces another's; a name that goes is moved to the hidden one.
 Both are one system call on most file systems. Network file systems know neither; there, hard links do the same in
 several steps, at none of which a name that is to stay is absent. ``_settle`` ends what was interrupted between them.
 ``take_back`` and ``clear`` ask the files how far it came. They may be interrupted and run again at each point.
-
-What a file has besides its content is kept: mode, owner, extended attributes, ACLs. Never the marks that give a program
-more rights than who runs it has: they were given to the old content.
 """
 
 import ctypes
 import errno
 import os
 import stat
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from operator import attrgetter
-from typing import Annotated, Final, TypeAlias
+from typing import Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict
+
+from gloveport.workspace.files.descriptors import closing, read_all
+from gloveport.workspace.patch.attributes import Attributes
+from gloveport.workspace.patch.text import revision
 
 MAX_BYTES: Final = 16 << 20
 """What a file may hold to be changed. What is more is somebody else's."""
 
-PERMISSIONS: Final = 0o777
-_FRESH: Final = 0o644
-_OF_THE_CONTENT: Final = frozenset({"security.capability", "security.ima", "security.evm"})
-"""Rights that a program has, and signatures of what a file held."""
-
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_BLOCK: Final = 1 << 20
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 _NOREPLACE, _EXCHANGE = 1, 2
 _UNKNOWN: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
@@ -46,47 +39,6 @@ _THIRD: Final = "-"
 
 _identity: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 _renameat2: Callable[[int, bytes, int, bytes, int], int] = ctypes.CDLL(None, use_errno=True).renameat2
-
-_Bytes: TypeAlias = Annotated[
-    bytes,
-    BeforeValidator(lambda value: b64decode(value) if isinstance(value, str) else value),
-    PlainSerializer(lambda value: b64encode(value).decode()),
-]
-
-
-class Attributes(BaseModel):
-    """What a file is given when it is written.
-
-    Attributes:
-        mode: Permissions.
-        owner: User and group; None: whoever writes it.
-        extended: All extended attributes; None: those that its directory gives it.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    mode: int = _FRESH
-    owner: tuple[int, int] | None = None
-    extended: Mapping[str, _Bytes] | None = None
-
-    @classmethod
-    def of(cls, descriptor: int, status: os.stat_result) -> "Attributes":
-        """Those of an open file."""
-        extended: dict[str, bytes] = {}
-        with suppress(OSError):  # the file system has none
-            for name in os.listxattr(descriptor):
-                with suppress(OSError):  # gone meanwhile, or not for us to read
-                    extended[name] = os.getxattr(descriptor, name)
-        owner = (status.st_uid, status.st_gid)
-        return cls.model_construct(mode=stat.S_IMODE(status.st_mode), owner=owner, extended=extended)
-
-    @classmethod
-    def fresh(cls, directory: int) -> "Attributes":
-        """Of a new file: root, who works for others, gives it to the owner of its directory."""
-        if os.geteuid() != 0:
-            return cls()
-        status = os.fstat(directory)
-        return cls(owner=(status.st_uid, status.st_gid))
 
 
 class FileStep(BaseModel):
@@ -125,51 +77,13 @@ def prepare(directory: int, step: FileStep, content: bytes, attributes: Attribut
     Raises:
         OSError: It can't be written.
     """
-    descriptor = os.open(step.hidden, _CREATE, 0o600, dir_fd=directory)
-    try:
+    with closing(os.open(step.hidden, _CREATE, 0o600, dir_fd=directory)) as descriptor:
         view = memoryview(content)
         while view:
             view = view[os.write(descriptor, view) :]
-        # Nobody else may read the file yet: its permissions come last.
-        lost = [*_set_owner(descriptor, attributes), *_set_extended(descriptor, attributes)]
-        os.fchmod(descriptor, attributes.mode & PERMISSIONS)
+        lost = attributes.give(descriptor)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     return lost
-
-
-def _set_owner(descriptor: int, attributes: Attributes) -> Iterator[str]:
-    status = os.fstat(descriptor)
-    if attributes.owner is None or attributes.owner == (status.st_uid, status.st_gid):
-        return
-    try:
-        os.fchown(descriptor, *attributes.owner)
-    except PermissionError:
-        with suppress(PermissionError):
-            os.fchown(descriptor, -1, attributes.owner[1])
-        yield "the owner"
-
-
-def _set_extended(descriptor: int, attributes: Attributes) -> Iterator[str]:
-    wanted = attributes.extended
-    if wanted is None:
-        return
-    try:
-        inherited = os.listxattr(descriptor)
-    except OSError:
-        inherited = []
-    for name in {*inherited} - wanted.keys():
-        with suppress(OSError):  # security.*, which the system gives by its own rules
-            os.removexattr(descriptor, name)
-    for name in wanted.keys() - _OF_THE_CONTENT:
-        try:
-            if name not in inherited or os.getxattr(descriptor, name) != wanted[name]:
-                os.setxattr(descriptor, name, wanted[name])
-        except OSError:
-            yield f"the extended attribute {name}"
-    for name in wanted.keys() & _OF_THE_CONTENT:
-        yield f"the extended attribute {name}"
 
 
 def swap(directory: int, name: str, step: FileStep) -> None:
@@ -263,18 +177,9 @@ def _revision(directory: int, name: str) -> str | None:
         if error.errno not in {*_NOTHING_THERE, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO}:
             raise
         return None  # it became something else meanwhile
-    digest, read = sha256(), 0
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        while block := os.read(descriptor, _BLOCK):
-            read += len(block)
-            if read > MAX_BYTES:
-                return None
-            digest.update(block)
-    finally:
-        os.close(descriptor)
-    return digest.hexdigest()
+    with closing(descriptor):
+        content = read_all(descriptor, MAX_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    return None if content is None else revision(content)
 
 
 def _exchange(directory: int, hidden: str, name: str) -> None:

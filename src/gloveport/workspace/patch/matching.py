@@ -1,45 +1,40 @@
 """Where the hunks of an update belong among the lines of a file. Pure, and in bounded time.
 
-A hunk's place must be the only one. Three grades of likeness are tried, the strictest first: ``exact``;
-``trailing_ws``, blanks at the ends of lines do not count; ``indent``, the lines of the patch are all indented by
-something else than the file's. Hunks come in the order of the file: each is looked for behind the one before.
+A hunk's place must be the only one, by the strictest grade of likeness by which it has any (``likeness``). Hunks come
+in the order of the file: each is looked for behind the one before.
 
 Each line becomes one character, alike lines the same one, so that a search is one of a text in a text, which the
 interpreter does in linear time. What all searches of a patch cost together is bounded all the same: a patch may hold
 100,000 hunks, and a file a million lines.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from os.path import commonprefix
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.patch.likeness import (
+    BLANKS,
+    GRADES,
+    Grade,
+    LineIndex,
+    Shift,
+    find_shift,
+    index_lines,
+    normalize,
+    shift_line,
+)
 from gloveport.workspace.patch.parsing import Hunk, Mark
 from gloveport.workspace.patch.text import Splice
-
-Grade: TypeAlias = Literal["exact", "trailing_ws", "indent"]
-GRADES: Final[Mapping[Grade, str]] = {
-    "exact": "",
-    "trailing_ws": "blanks at the ends of lines differ",
-    "indent": "the indentation differs, and was adapted",
-}
-_Shift: TypeAlias = tuple[str, str]
-"""What the indentation of the patch has in front, and what the file's has there instead."""
-_LineIndex: TypeAlias = tuple[dict[str, str], str]
-"""The character that stands for each line, alike ones for the same, and a file's lines as a text of these."""
 
 EFFORT: Final = 300_000_000
 """How many lines are passed by all searches of one file: about a second."""
 
 _COSTLY: Final = 1000
 """How much more than a search it takes to compare the indentation of a line."""
-_BLANKS: Final = " \t"
-_DEEPEST: Final = 1000
-"""Blanks that are compared one by one: nobody indents deeper, and a hostile line has millions."""
 _NEARBY_LINES, _NEARBY_BYTES = 6, 800
 _CANDIDATES: Final = 8
 _VOTERS: Final = 200
@@ -103,7 +98,7 @@ class _HunkSearch:
     path: str
     cursor: int = 0
     passed: int = 0
-    indexes: dict[Grade, _LineIndex] = field(default_factory=dict)
+    indexes: dict[Grade, LineIndex] = field(default_factory=dict)
 
     def find(self, number: int, hunk: Hunk) -> _HunkMatch:
         for anchor in hunk.anchors:
@@ -145,7 +140,7 @@ class _HunkSearch:
                 return _HunkMatch(grade, tuple(_splices(lines, start, shift)))
         return None
 
-    def _candidates(self, block: Sequence[str], grade: Grade, hunk: Hunk) -> Iterator[tuple[int, _Shift]]:
+    def _candidates(self, block: Sequence[str], grade: Grade, hunk: Hunk) -> Iterator[tuple[int, Shift]]:
         """Where the block fits, and by what the indentation differs there. A hunk of the end goes there if it can."""
         last = len(self.lines) - len(block)
         found = self._fitting(block, grade, self._positions(block, grade))
@@ -154,13 +149,13 @@ class _HunkSearch:
             found = iter(at_end) if at_end else found
         return found
 
-    def _fitting(self, block: Sequence[str], grade: Grade, positions: Iterator[int]) -> Iterator[tuple[int, _Shift]]:
+    def _fitting(self, block: Sequence[str], grade: Grade, positions: Iterator[int]) -> Iterator[tuple[int, Shift]]:
         for position in positions:
             if grade != "indent":
                 yield position, ("", "")
                 continue
             self._pass(len(block) * _COSTLY)
-            if shift := _find_shift(block, self.lines[position : position + len(block)]):
+            if shift := find_shift(block, self.lines[position : position + len(block)]):
                 yield position, shift
 
     def _there_already(self, lines: Sequence[tuple[Mark, str]]) -> _HunkMatch | None:
@@ -168,7 +163,7 @@ class _HunkSearch:
         old = [text for mark, text in lines if mark != "+"]
         new = [text for mark, text in lines if mark != "-"]
         meant = len(new) > 1 or any(mark in {" ", ""} for mark, _ in lines)
-        if old == new or not meant or not any(text.strip(_BLANKS) for text in new):
+        if old == new or not meant or not any(text.strip(BLANKS) for text in new):
             return None
         for grade in islice(GRADES, 2):
             positions = list(islice(self._positions(new, grade), 2))
@@ -180,9 +175,9 @@ class _HunkSearch:
     def _positions(self, block: Sequence[str], grade: Grade, start: int | None = None) -> Iterator[int]:
         """All positions from ``start``, or the cursor, on at which lines like the block's stand."""
         if grade not in self.indexes:
-            self.indexes[grade] = _index(self.lines, grade)
+            self.indexes[grade] = index_lines(self.lines, grade)
         characters, text = self.indexes[grade]
-        wanted = [characters.get(_normalize(line, grade)) for line in block]
+        wanted = [characters.get(normalize(line, grade)) for line in block]
         needle = "".join(character for character in wanted if character is not None)
         position = (self.cursor if start is None else start) - 1
         while len(needle) == len(block):
@@ -235,7 +230,7 @@ class _HunkSearch:
         """Where most lines of a block stand as in the file, blanks aside; and how many. Each line votes for a place."""
         votes: dict[int, int] = {}
         for offset, line in enumerate(block[:_VOTERS]):
-            if line.strip(_BLANKS):
+            if line.strip(BLANKS):
                 for position in islice(self._positions((line,), "indent", 0), _CANDIDATES):
                     votes[position - offset] = votes.get(position - offset, 0) + 1
         if not votes:
@@ -262,13 +257,13 @@ class _HunkSearch:
         return text.encode()[:_NEARBY_BYTES].decode(errors="ignore")
 
 
-def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: _Shift) -> Iterator[Splice]:
+def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: Shift) -> Iterator[Splice]:
     """The groups of lines that change, when the hunk's first line is at ``start``."""
     for changing, group in groupby(lines, key=lambda line: line[0] in {"+", "-"}):
         members = list(group)
         end = start + sum(mark != "+" for mark, _ in members)
         if changing:
-            yield Splice(start, end, tuple(_shift_line(text, shift) for mark, text in members if mark == "+"))
+            yield Splice(start, end, tuple(shift_line(text, shift) for mark, text in members if mark == "+"))
         start = end
 
 
@@ -289,44 +284,3 @@ def _join_touching(splices: Sequence[Splice]) -> list[Splice]:
         else:
             joined.append(splice)
     return joined
-
-
-def _index(lines: Sequence[str], grade: Grade) -> _LineIndex:
-    """The index of a file's lines, at most ``text.MAX_LINES``: there are as many characters as that."""
-    characters: dict[str, str] = {}
-    text = "".join([characters.setdefault(_normalize(line, grade), chr(len(characters))) for line in lines])
-    return characters, text
-
-
-def _normalize(line: str, grade: Grade) -> str:
-    """What of a line counts."""
-    match grade:
-        case "exact":
-            return line
-        case "trailing_ws":
-            return line.rstrip(_BLANKS)
-        case "indent":
-            return line.strip(_BLANKS)
-
-
-def _find_shift(block: Sequence[str], lines: Sequence[str]) -> _Shift | None:
-    """By what the indentation differs, if it is the same for all lines; of two spellings what they end with alike."""
-    pairs = [(_indent(ours), _indent(theirs)) for ours, theirs in zip(block, lines, strict=True) if ours.strip(_BLANKS)]
-    shifts = set()
-    for ours, theirs in pairs:
-        ends = [indent[: -_DEEPEST - 1 : -1] for indent in (ours, theirs)]
-        alike = len(commonprefix(ends))  # noqa: RUF071 - characters are meant
-        shifts.add((ours[: len(ours) - alike], theirs[: len(theirs) - alike]))
-    return shifts.pop() if len(shifts) == 1 else None
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(_BLANKS))]
-
-
-def _shift_line(line: str, shift: _Shift) -> str:
-    """A line that is added, indented as the file is. One that is indented less than all others is left alone."""
-    ours, theirs = shift
-    if not line.strip(_BLANKS) or not line.startswith(ours):
-        return line
-    return theirs + line.removeprefix(ours)

@@ -7,10 +7,11 @@ from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.reading import count_lines
-from gloveport.workspace.patch.matching import Grade, place_hunks
+from gloveport.workspace.patch.likeness import Grade
+from gloveport.workspace.patch.matching import place_hunks
 from gloveport.workspace.patch.parsing import Add, Change, Delete, Edit, Operation, Update
 from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch
-from gloveport.workspace.patch.text import FileText, Range, Splice, difference, ranges
+from gloveport.workspace.patch.text import FileText, Range, Splice, count_ranges, difference, ranges
 
 
 def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
@@ -106,8 +107,7 @@ def _demand_absent(target: StagedFile, action: str) -> None:
 
 def _delete(staging: Staging, target: StagedFile, content: bytes) -> None:
     staging.put(target, None)
-    staging.report.describe(target.place.path, "delete", None)
-    staging.report.summarise("delete", target.place.path, 0, count_lines(content))
+    staging.report.tell("delete", target.place.path, None, counts=(0, count_lines(content)))
 
 
 def _update(staging: Staging, update: Update) -> None:
@@ -123,7 +123,7 @@ def _update(staging: Staging, update: Update) -> None:
     if update.destination is None:
         _put(staging, target, "update", new, changed, grade=grade)
     else:
-        _carry(staging, "move", target, staging.target(update.destination), new, _count(changed), grade)
+        _carry(staging, "move", target, staging.target(update.destination), new, count_ranges(changed), grade)
 
 
 def _put(
@@ -137,12 +137,10 @@ def _put(
     grade: Grade | None = None,
 ) -> None:
     """Let a file have a new content where it is."""
-    counts = counts or _count(changed)
     if new == target.content:
-        operation, changed, counts = "unchanged", (), (0, 0)
+        operation, changed, counts = "unchanged", (), None
     staging.put(target, new)
-    staging.report.describe(target.place.path, operation, new, changed, grade=grade)
-    staging.report.summarise(operation, target.place.path, *counts)
+    staging.report.tell(operation, target.place.path, new, changed, counts=counts, grade=grade)
 
 
 def _carry(
@@ -158,19 +156,10 @@ def _carry(
     source, there = target.place.path, destination.place.path
     changed = difference(destination.before.content if destination.before else b"", new)
     attributes = target.kept
-    moves = operation == "move" and target is not destination
-    if moves:
+    if operation == "move" and target is not destination:
         staging.put(target, None)
     staging.put(destination, new, attributes)
-    staging.report.describe(there, operation, new, changed, source, grade)
-    if moves:
-        staging.report.describe(source, "delete", None)
-    staging.report.summarise(operation, f"{source} -> {there}", *counts)
-
-
-def _count(changed: Sequence[Range]) -> tuple[int, int]:
-    """Lines that come and go."""
-    return sum(each["added_lines"] for each in changed), sum(each["removed_lines"] for each in changed)
+    staging.report.tell(operation, there, new, changed, counts=counts, source=source, grade=grade)
 
 
 def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:

@@ -12,11 +12,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.descriptors import read_all
 from gloveport.workspace.files.reading import count_lines
 from gloveport.workspace.files.tree import Tree, WriteLocation
-from gloveport.workspace.patch.file_swap import MAX_BYTES, PERMISSIONS, Attributes
-from gloveport.workspace.patch.matching import Grade
-from gloveport.workspace.patch.text import Range, revision
+from gloveport.workspace.patch.attributes import PERMISSIONS, Attributes
+from gloveport.workspace.patch.file_swap import MAX_BYTES
+from gloveport.workspace.patch.likeness import Grade
+from gloveport.workspace.patch.text import Range, count_ranges, revision
 
 MAX_TOTAL_BYTES: Final = 64 << 20
 """Of all old and new contents of one change."""
@@ -84,31 +86,38 @@ class ChangeReport:
     removals: int = 0
     warnings: list[str] = field(default_factory=list)
 
-    def describe(
+    def tell(
         self,
-        path: str,
         operation: str,
+        path: str,
         content: bytes | None,
         changed: Sequence[Range] = (),
-        old_path: str | None = None,
+        *,
+        counts: tuple[int, int] | None = None,
+        source: str | None = None,
         grade: Grade | None = None,
     ) -> None:
-        """Of one file: what was done, and what it holds afterwards."""
-        facts: dict[str, JsonValue] = {"path": path, "operation": operation}
-        if content is not None:
-            facts["revision"] = revision(content)
-        facts |= {"total_lines": count_lines(content or b""), "changed_ranges": [{**each} for each in changed]}
-        if old_path is not None:
-            facts["old_path"] = old_path
+        """What was done with a file, what it holds now, and where that comes from; how many lines come and go."""
+        facts = self._describe(operation, path, content, changed)
+        if source is not None:
+            facts["old_path"] = source
         if grade is not None:
             facts["match_quality"] = grade
-        self.files[path] = facts
-
-    def summarise(self, operation: str, path: str, added: int = 0, removed: int = 0) -> None:
-        """One line for people and models, and how many lines come and go."""
-        self.summary.append(f"{_LETTERS[operation]} {path}")
+        if operation == "move" and source is not None and source != path:
+            self._describe("delete", source, None)
+        self.summary.append(f"{_LETTERS[operation]} {path if source is None else f'{source} -> {path}'}")
+        added, removed = counts or count_ranges(changed)
         self.additions += added
         self.removals += removed
+
+    def _describe(
+        self, operation: str, path: str, content: bytes | None, changed: Sequence[Range] = ()
+    ) -> dict[str, JsonValue]:
+        facts: dict[str, JsonValue] = {"path": path, "operation": operation, "total_lines": count_lines(content or b"")}
+        if content is not None:
+            facts["revision"] = revision(content)
+        self.files[path] = facts | {"changed_ranges": [{**each} for each in changed]}
+        return self.files[path]
 
     def answer(self, *, dry_run: bool, already_applied: bool) -> dict[str, JsonValue]:
         """The wire's fields."""
@@ -212,7 +221,7 @@ class Staging:
         try:
             with self.tree.file(path) as opened:
                 self._weigh(path, opened.status.st_size)
-                content = opened.read(MAX_BYTES)
+                content = read_all(opened.descriptor, MAX_BYTES)
                 if content is None:  # it grows while it is read
                     raise conflict(path)
                 return OriginalFile(content, opened.status, Attributes.of(opened.descriptor, opened.status))

@@ -107,6 +107,11 @@ def ranges(splices: Sequence[Splice]) -> list[Range]:
     return found
 
 
+def count_ranges(changed: Sequence[Range]) -> tuple[int, int]:
+    """How many lines come, and how many go."""
+    return sum(each["added_lines"] for each in changed), sum(each["removed_lines"] for each in changed)
+
+
 def difference(before: bytes, after: bytes) -> list[Range]:
     """The one range, or none, in which two contents differ: what they begin and end with alike is left out."""
     if before == after:

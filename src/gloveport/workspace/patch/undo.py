@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.reading import count_lines
 from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.commit import last_undoable
-from gloveport.workspace.patch.file_swap import Attributes
 from gloveport.workspace.patch.journal import DONE, CommitRecord, Journal, seal, unseal
 from gloveport.workspace.patch.staging import StagedFile, Staging, mismatch
 from gloveport.workspace.patch.text import difference, revision
@@ -214,8 +214,8 @@ def restore_file(staging: Staging, kept: SavedFile, content: bytes | None) -> No
     changed = difference(now or b"", content or b"")
     staging.put(target, content, kept.attributes)
     word = {"create": "add", "edit": "update", "delete": "delete"}[undo_operation(kept)]
-    staging.report.describe(kept.path, word, content, changed)
-    staging.report.summarise(word, kept.path, count_lines(content or b""), count_lines(now or b""))
+    counts = count_lines(content or b""), count_lines(now or b"")
+    staging.report.tell(word, kept.path, content, changed, counts=counts)
 
 
 def _stands(tree: Tree, entry: UndoEntry) -> bool:
