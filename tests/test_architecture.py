@@ -33,9 +33,9 @@ SUBPACKAGES = {
     "workspace/files": [
         {"descriptors", "globs", "spelling"},
         {"tree"},
-        {"gitignore", "reading"},
+        {"gitignore", "line_reader"},
         {"walk"},
-        {"listing"},
+        {"file_listing"},
     ],
     "workspace/protected": [
         {"descent", "git_directory", "mount_plan"},
@@ -44,7 +44,7 @@ SUBPACKAGES = {
         {"protected_state"},
     ],
     "workspace/search": [{"engines", "matches"}, {"answer"}],
-    "workspace/git": [{"command", "patches"}, {"blame", "diff", "log", "show", "status"}],
+    "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status"}],
     "workspace/patch": [
         {"attributes", "likeness", "parsing", "text"},
         {"file_swap", "matching"},
@@ -59,7 +59,7 @@ SUBPACKAGES = {
         {"approval_text", "permissions", "prefetch", "readonly_workers", "write_actions"},
         {"sandboxes"},
         {"service"},
-        {"commands", "hooks"},
+        {"command_requests", "hooks"},
     ],
     "egress": [
         {"transport", "sandbox_network", "scrubbed_output"},
@@ -123,12 +123,24 @@ SUBPACKAGES = {
     "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "scan"}, {"verify"}],
     "approvals": [{"database", "patterns", "process", "question"}, {"store"}, {"desk"}],
     "server": [
-        {"caller", "process"},
+        {"process", "request_caller"},
         {"rendering"},
         {"fast_path"},
         {"transports"},
         {"tools"},
         {"protocol"},
+    ],
+    "server/transports": [
+        {"disconnect", "jsonrpc_errors", "overload", "peers", "session_end"},
+        {"acceptor", "message_limit", "stdio"},
+        {"http"},
+    ],
+    "server/tools": [
+        {"argument_check", "client_sampling", "health", "lean_schema", "progress", "session"},
+        {"elicitation", "file_tools", "command_tools", "information", "write_tools"},
+        {"code", "permission"},
+        {"offer"},
+        {"fast_tools"},
     ],
 }
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}

@@ -15,7 +15,7 @@ from tests.far_side.web import web
 from gloveport.config import Config
 from gloveport.model.egress import Api, Egress
 from gloveport.server.protocol import make_server
-from gloveport.server.rendering.apis import apis_text
+from gloveport.server.rendering.api_text import apis_text
 
 pytestmark = pytest.mark.anyio
 

@@ -17,11 +17,11 @@ from gloveport.bootstrap.inspection import inspect
 from gloveport.config import Config
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.server.caller import share_of
 from gloveport.server.rendering.structured import StructuredContent
 from gloveport.server.rendering.workspace_replies import wrong_arguments
+from gloveport.server.request_caller import share_of
 from gloveport.server.tools import offer
-from gloveport.server.tools.arguments import ArgumentCheck
+from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.code import Tools, describe
 from gloveport.workspace_service.service import WorkspaceService
 

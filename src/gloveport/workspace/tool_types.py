@@ -22,11 +22,8 @@ class Excerpt(TypedDict):
     output_bytes: int
 
 
-class NextAction(TypedDict):
-    """The call of a tool that helps, or that goes on where an answer ended."""
-
-    tool: str
-    arguments: dict[str, JsonValue]
+NextAction: TypeAlias = dict[str, JsonValue]
+"""The call of a tool that helps, or that goes on where an answer ended: ``tool`` and ``arguments``."""
 
 
 def next_action(tool: str, **arguments: JsonValue) -> NextAction:

@@ -1,7 +1,8 @@
 """What the tools of a workspace do, whatever the protocol: decide, ask, write down, and run commands in sandboxes.
 
 service           one workspace, and what its tools share: who may do what there
-actions           what a command, a patch or changes would do, as the policy decides it
+command_requests  what a command that is asked for would do, and how it is begun and fed
+write_actions     what a patch or changes would do, as the policy decides it
 permissions       what a person has permitted, and for how long
 approval_text     what that person is shown
 hooks             commands of the operator's, run on what was written

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.reading import read_file
+from gloveport.workspace.files.line_reader import read_file
 from gloveport.workspace.patch.writer import WriteResult
 from gloveport.workspace_service.service import Fields, WorkspaceService
 

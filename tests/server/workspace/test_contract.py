@@ -452,7 +452,7 @@ async def test_a_fault_of_ours_has_the_shape_of_an_error_and_does_not_tell_what_
     def broken(*_arguments, **_more):
         raise RuntimeError("a path of the host")
 
-    monkeypatch.setattr("gloveport.workspace.files.reading._scan_all", broken)
+    monkeypatch.setattr("gloveport.workspace.files.line_reader._scan_all", broken)
     error = await served.refused("read_file", path="a.txt")
     assert (error["code"], error["category"]) == ("INTERNAL_ERROR", "internal")
     assert "host" not in str(error)

@@ -17,7 +17,7 @@ import anyio
 import pytest
 from mcp import Client
 from tests.server.workspace.served import OWNER, git, opened, owned
-from tests.server.workspace.test_shell import begun
+from tests.server.workspace.test_commands import begun
 
 from gloveport.workspace.protected import protected_paths
 

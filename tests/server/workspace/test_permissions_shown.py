@@ -12,8 +12,8 @@ from tests.server.workspace.served import opened, owned
 from gloveport.approvals import desk
 from gloveport.engine.caller import caller_over_stdio
 from gloveport.server.protocol import make_server
-from gloveport.server.tools.commands import CommandArguments, CommandTools
-from gloveport.server.tools.writing import WriteTools
+from gloveport.server.tools.command_tools import CommandArguments, CommandTools
+from gloveport.server.tools.write_tools import WriteTools
 
 pytestmark = pytest.mark.anyio
 

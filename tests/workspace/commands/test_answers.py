@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.sandbox.base import Outcome
-from gloveport.workspace.commands.answers import answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.answers import AnswerBounds, answer, begun_at, page, parsed_reference
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 
@@ -27,7 +27,7 @@ def end(command, **changes):
 
 
 def told(command, since=None, **more):
-    return answer(command, since or begun_at(command), **{"most_bytes": 65_536, **more})
+    return answer(command, since or begun_at(command), AnswerBounds(**more))
 
 
 async def test_what_was_told_is_not_told_again(command):
@@ -60,7 +60,7 @@ async def test_what_was_left_out_and_what_is_gone_add_up(command):
     """W4: omitted is kept and was not told; dropped is gone."""
     command.heard["stdout"].write(bytes(2_000_000))
     end(command)
-    one = told(command, most_bytes=1000)
+    one = told(command, max_output_bytes=1000)
     assert one["stdout_dropped_bytes"] == 2_000_000 - 524_288
     assert one["stdout_output_bytes"] + one["stdout_omitted_bytes"] + one["stdout_dropped_bytes"] == 2_000_000
 
@@ -128,10 +128,10 @@ async def test_who_can_have_no_more_time_is_not_told_to_give_it_more(command, ha
 async def test_what_is_left_out_is_counted_from_what_was_told_last(command):
     """W4: and what is gone of that, not of all."""
     command.heard["stdout"].write(b"x" * 1_000_000)
-    first = told(command, most_bytes=1000)
+    first = told(command, max_output_bytes=1000)
     assert first["diagnostics"][0]["evidence"] == "stdout: 999000 bytes are left out, 475712 of them for good"
     command.heard["stdout"].write(b"y" * 5000)
-    second = told(command, most_bytes=1000)
+    second = told(command, max_output_bytes=1000)
     assert second["diagnostics"][0]["evidence"] == "stdout: 4000 bytes are left out"
 
 

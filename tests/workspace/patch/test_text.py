@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.patch.text import FileText, Splice, difference, ranges
 
 

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from pydantic import ValidationError
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.parsing import Change
@@ -75,7 +76,6 @@ def test_the_keys_used_last_are_kept(root, writer):
 
 
 @pytest.mark.parametrize("key", ["", "k" * 129])
-def test_a_key_has_bounds(writer, key):
-    with pytest.raises(WorkspaceError) as refusal:
-        writer.apply_patch(APPEND, WriteOptions(idempotency_key=key))
-    assert refusal.value.code == "INVALID_ARGUMENT"
+def test_a_key_has_bounds(key):
+    with pytest.raises(ValidationError):
+        WriteOptions(idempotency_key=key)

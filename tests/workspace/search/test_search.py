@@ -318,7 +318,7 @@ async def test_both_engines_say_the_same_of_a_real_tree(tree, run, root):
         {"query": "return", "include_globs": ("*.{py,mjs}",), "exclude_globs": ("hub",)},
         {"query": "…"},
         {"query": "class", "path": "src/workspace", "context_lines": 5},
-        {"query": r"\bgit\b", "regex": True, "path": "src/workspace/git/command.py"},
+        {"query": r"\bgit\b", "regex": True, "path": "src/workspace/git/invocation.py"},
         {"query": "nothing has these words"},
     ]
     for question in questions:

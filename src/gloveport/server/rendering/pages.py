@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gloveport.sandbox.run.capture import Archive
+from gloveport.workspace.tool_types import next_action
 
 PREFIX: Final = "output://"
 """Of handles of a run's output, by which they are told from references to a command's."""
@@ -15,7 +16,7 @@ def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[
     if page is None:
         return None
     text, following = page
-    told = {
+    told: dict[str, Any] = {
         "output_ref": handle,
         "stream": handle.rpartition("/")[2],
         "offset": offset,
@@ -23,9 +24,9 @@ def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[
         "next_offset": following,
         "truncated": following is not None,
     }
-    if following is None:
-        return told
-    return {**told, "next_action": {"tool": "read_output", "arguments": {"output_ref": handle, "offset": following}}}
+    if following is not None:
+        told["next_action"] = next_action("read_output", output_ref=handle, offset=following)
+    return told
 
 
 def page_text(page: Mapping[str, Any]) -> str:

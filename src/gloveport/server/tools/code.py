@@ -29,16 +29,16 @@ from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.run.capture import PAGE_BYTES
-from gloveport.server.caller import caller_of
-from gloveport.server.rendering.apis import apis_text
+from gloveport.server.rendering.api_text import apis_text
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.rendering.replies import error_reply, failure_reply, result_reply
 from gloveport.server.rendering.tool_search import found_text
+from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.client_sampling import can_sample
 from gloveport.server.tools.elicitation import Attendance, Reply, State
 from gloveport.server.tools.health import Health, audit_check, health_of, health_text
+from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.progress import Progress
-from gloveport.server.tools.sampling import can_sample
-from gloveport.server.tools.schema import lean
 from gloveport.server.tools.session import SessionTool
 from gloveport.server.transports.disconnect import ended_with
 

@@ -23,7 +23,7 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Question, Scope, Verdict
 from gloveport.engine.runs import Run, SamplingRequest
 from gloveport.errors import UpstreamError
-from gloveport.server.tools.sampling import answer_of, can_sample, params_of
+from gloveport.server.tools.client_sampling import answer_of, can_sample, params_of
 
 Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
 _Asked: TypeAlias = Question | SamplingRequest

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import refusal, reply, unforeseen
-from gloveport.server.tools.arguments import without_nulls
-from gloveport.server.tools.files import PROGRAM_TOOLS, file_tools
+from gloveport.server.tools.argument_check import without_nulls
+from gloveport.server.tools.file_tools import PROGRAM_TOOLS, file_tools
 from gloveport.server.tools.offer import with_error_shape
-from gloveport.server.tools.writing import WriteTools
+from gloveport.server.tools.write_tools import WriteTools
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.reading import read_file
+from gloveport.workspace.files.line_reader import read_file
 from gloveport.workspace_service.service import WorkspaceService
 
 _SHORT_BYTES: Final = 1 << 18

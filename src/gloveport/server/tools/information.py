@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from gloveport.model import SCRATCH
 from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
 from gloveport.policy.modes import stance
-from gloveport.server.caller import caller_of
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import reply
+from gloveport.server.request_caller import caller_of
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
-from gloveport.workspace.files.listing import list_dir
+from gloveport.workspace.files.file_listing import list_dir
 from gloveport.workspace_service.service import WorkspaceService
 
 TITLE: Final = "Gloveport"

@@ -11,12 +11,12 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 
 from gloveport.server.rendering.workspace_replies import unforeseen
-from gloveport.server.tools.commands import CommandTools
-from gloveport.server.tools.files import file_tools
+from gloveport.server.tools.command_tools import CommandTools
+from gloveport.server.tools.file_tools import file_tools
 from gloveport.server.tools.information import InformationTools
+from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.permission import PermissionTool
-from gloveport.server.tools.schema import lean
-from gloveport.server.tools.writing import WriteTools
+from gloveport.server.tools.write_tools import WriteTools
 from gloveport.workspace_service.service import WorkspaceService
 
 Answer: TypeAlias = wire.CallToolResult | wire.InputRequiredResult

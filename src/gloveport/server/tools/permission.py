@@ -20,15 +20,15 @@ from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance
 from gloveport.policy.subjects import permission_subject
-from gloveport.server.caller import caller_of
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import refusal, reply
-from gloveport.server.tools.arguments import without_nulls
+from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.argument_check import without_nulls
 from gloveport.server.tools.elicitation import Attendance, State
-from gloveport.server.tools.writing import ChangesArguments, PatchArguments
+from gloveport.server.tools.write_tools import ChangesArguments, PatchArguments
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.approval_text import command_detail, question_text, write_detail
-from gloveport.workspace_service.commands import CommandArguments, make_action
+from gloveport.workspace_service.command_requests import CommandArguments, make_action
 from gloveport.workspace_service.permissions import GrantScope, PermissionRequest, Permit
 from gloveport.workspace_service.service import WorkspaceService
 from gloveport.workspace_service.write_actions import changes_action, changes_text, patch_action

@@ -15,9 +15,9 @@ from gloveport.errors import Denied, GloveportError
 from gloveport.model import SessionState
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
-from gloveport.server.caller import caller_of
 from gloveport.server.rendering.replies import error_reply
 from gloveport.server.rendering.session_text import session_lines, variables_text
+from gloveport.server.request_caller import caller_of
 
 Action: TypeAlias = Literal["list", "variables", "inspect", "rewind", "close"]
 

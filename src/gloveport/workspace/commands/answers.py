@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from gloveport.workspace.commands.command import STREAMS, Command, Heard, Stream
 from gloveport.workspace.commands.retained import whole_characters
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.tool_types import Bytes, next_action
 
 Verbosity: TypeAlias = Literal["summary", "preview", "full"]
 Answer: TypeAlias = dict[str, JsonValue]
 
 MOST_LINES: Final = 2000
 MOST_PAGE_BYTES: Final = 512 << 10
-_PAGE_BYTES: Final = 4096
 _TAIL_CHARACTERS: Final = 80
-_POLL: Final[Mapping[str, JsonValue]] = {"chars": "", "yield_time_ms": 10_000}
 _OUT_OF_TIME: Final = ("timeout_ms is over", "give it more time, or do less at once")
 _OUT_OF_ALL_TIME: Final = (
     "the operator's limit wall_seconds is over",
@@ -33,28 +32,24 @@ _CLOSED: Final = (
 _DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
 
 
+class AnswerBounds(BaseModel):
+    """What a caller wants to be told of a command: how much of each stream, or a little of it, or one line."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_output_bytes: Bytes = 65_536
+    verbosity: Verbosity | None = None
+    preview_bytes: Bytes = 4096
+
+
 def begun_at(command: Command) -> dict[Stream, int]:
     """How far its client has been told. To be asked for when a call comes: two that wait at once get the same."""
     return {stream: heard.told for stream, heard in command.heard.items()}
 
 
-def answer(
-    command: Command,
-    since: Mapping[Stream, int],
-    *,
-    most_bytes: int,
-    verbosity: Verbosity = "full",
-    preview_bytes: int = _PAGE_BYTES,
-) -> Answer:
-    """How a command stands, and what it has said since.
-
-    Args:
-        command: The command.
-        since: ``begun_at`` of the call.
-        most_bytes: Of each stream.
-        verbosity: Whether to tell what it said, a little of it, or one line.
-        preview_bytes: The little.
-    """
+def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) -> Answer:
+    """How a command stands, and what it has said since ``begun_at`` of the call."""
+    verbosity = bounds.verbosity or "full"
     told: Answer = {
         "command_id": command.id,
         "status": command.status,
@@ -66,7 +61,7 @@ def answer(
     truncated: dict[Stream, str] = {}
     texts: dict[Stream, str] = {}
     for stream in STREAMS:
-        fields, texts[stream], left_out = _news(command, stream, since[stream], most_bytes)
+        fields, texts[stream], left_out = _news(command, stream, since[stream], bounds.max_output_bytes)
         if left_out:
             truncated[stream] = left_out
         keep = verbosity == "full"
@@ -79,7 +74,7 @@ def answer(
     if verbosity != "full":
         told["summary"] = _summary(command, texts)
         if verbosity == "preview":
-            told["preview"], told["preview_truncated"] = _preview(texts, preview_bytes)
+            told["preview"], told["preview_truncated"] = _preview(texts, bounds.preview_bytes)
     return told | _where(command, [*truncated], always=verbosity != "full")
 
 
@@ -186,14 +181,14 @@ def _where(command: Command, truncated: Sequence[Stream], *, always: bool) -> An
         told |= {"output_truncated": True, "truncated_output_streams": [*truncated]}
         told["next_actions"] = [_read(command, stream, 0) for stream in truncated]
     if not command.is_over:
-        told["next_action"] = {"tool": "write_stdin", "arguments": {"command_id": command.id, **_POLL}}
+        told["next_action"] = next_action("write_stdin", command_id=command.id, chars="", yield_time_ms=10_000)
     elif truncated:
         told["next_action"] = _read(command, truncated[0], 0)
     return told
 
 
 def _read(command: Command, stream: Stream, offset: int) -> Answer:
-    return {"tool": "read_output", "arguments": {"output_ref": _reference(command, stream), "offset": offset}}
+    return next_action("read_output", output_ref=_reference(command, stream), offset=offset)
 
 
 def _reference(command: Command, stream: Stream) -> str:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path
-from gloveport.workspace.git.command import ask, only, revision, warnings
+from gloveport.workspace.git.invocation import check_revision, git_warnings, pathspec, run_git
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.tool_types import Line, NextAction, Text, next_action
 
@@ -72,8 +72,8 @@ async def git_blame(
     if path == ".":
         raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
     last = start_line + max_lines - 1 if end_line is None else min(end_line, start_line + max_lines - 1)
-    at = () if rev is None else (revision(rev),)
-    ran = await _run_blame(run, path, start_line, last + 1, at, only((path,)))
+    at = () if rev is None else (check_revision(rev),)
+    ran = await _run_blame(run, path, start_line, last + 1, at, pathspec((path,)))
     lines = _lines(ran.stdout) if ran else []
     wanted = last - start_line + 1
     more = len(lines) > wanted and last != end_line
@@ -87,7 +87,7 @@ async def git_blame(
         "max_lines": max_lines,
         "lines": lines,
         "truncated": more or (ran is not None and ran.truncated),
-        "warnings": warnings(ran),
+        "warnings": git_warnings(ran),
     }
     if answer["truncated"] and lines:
         following = answer["end_line"] + 1
@@ -102,7 +102,7 @@ async def _run_blame(
 ) -> ProgramOutput | None:
     arguments = ("blame", "--porcelain", "--no-textconv", "--encoding=UTF-8", f"-L{start},{end}", *at, *limit)
     try:
-        return await ask(run, *arguments, most_bytes=_BYTES)
+        return await run_git(run, *arguments, most_bytes=_BYTES)
     except WorkspaceError as error:
         words = str(error).split("\n")[0]
         if "no such path" in words:

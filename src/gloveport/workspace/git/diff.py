@@ -17,7 +17,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Opened, Tree
 from gloveport.workspace.git import patches
-from gloveport.workspace.git.command import DIFFERENCES, ask, only, warnings
+from gloveport.workspace.git.invocation import DIFFERENCES, git_warnings, pathspec, run_git
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
@@ -56,7 +56,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     Raises:
         WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``check_path``, ``RunProgram``.
     """
-    limit = only(join_arguments(paths, path))
+    limit = pathspec(join_arguments(paths, path))
     patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
     others = ("ls-files", "--others", "--exclude-standard", "-z")
     include_untracked = unstaged and include_untracked
@@ -67,13 +67,13 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     }
     came = await _all(
         {
-            name: partial(ask, run, *words, *limit, most_bytes=most)
+            name: partial(run_git, run, *words, *limit, most_bytes=most)
             for name, (wanted, words, most) in asked.items()
             if wanted
         }
     )
     whole = b"".join(ran.stdout for name, ran in came.items() if ran and name != "untracked")
-    told = [line for ran in came.values() if ran for line in warnings(ran)]
+    told = [line for ran in came.values() if ran for line in git_warnings(ran)]
     all_of_them = True
     if listed := came.get("untracked"):
         added, all_of_them = await anyio.to_thread.run_sync(_diff_untracked, tree, listed, max_bytes - len(whole))
@@ -89,7 +89,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         "files": patches.files(whole[:max_bytes]),
         "include_untracked": include_untracked,
         **excerpt,
-        "warnings": told if is_repo else warnings(None),
+        "warnings": told if is_repo else git_warnings(None),
     }
 
 

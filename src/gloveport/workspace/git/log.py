@@ -5,7 +5,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 from pydantic import Field
 
 from gloveport.workspace.files.spelling import check_path
-from gloveport.workspace.git.command import ask, only, revision, warnings
+from gloveport.workspace.git.invocation import check_revision, git_warnings, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import NextAction, Text, next_action
 
@@ -57,13 +57,13 @@ async def git_log(
             ``RunProgram``.
     """
     path = check_path(path)
-    limit = only((path,))
-    ran = await ask(
+    limit = pathspec((path,))
+    ran = await run_git(
         run,
         *("log", "-z", f"--format={'%x00'.join(_FIELDS)}", "--encoding=UTF-8"),
         *("--no-show-signature", "--no-notes", "--no-color", "--no-follow", "--no-patch"),
         *(f"--max-count={max_count + 1}", f"--skip={skip}"),
-        revision(ref),
+        check_revision(ref),
         *limit,
         most_bytes=_BYTES,
     )
@@ -76,7 +76,7 @@ async def git_log(
         "skip": skip,
         "commits": found[:max_count],
         "truncated": len(found) > max_count or (ran is not None and ran.truncated),
-        "warnings": warnings(ran),
+        "warnings": git_warnings(ran),
     }
     if answer["truncated"] and found:
         following = skip + len(answer["commits"])

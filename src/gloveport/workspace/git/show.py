@@ -1,7 +1,7 @@
 """One commit, or whatever else a revision names, as text."""
 
 from gloveport.workspace.git import patches
-from gloveport.workspace.git.command import DIFFERENCES, ask, only, revision, warnings
+from gloveport.workspace.git.invocation import DIFFERENCES, check_revision, git_warnings, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
@@ -34,13 +34,13 @@ async def git_show(
         WorkspaceError: GIT_ERROR, also for a revision that is not there; INVALID_ARGUMENT; or as ``check_path``,
             ``RunProgram``.
     """
-    limit = only(join_arguments(paths, path))
-    ran = await ask(
+    limit = pathspec(join_arguments(paths, path))
+    ran = await run_git(
         run,
         *("show", "--format=fuller", "--encoding=UTF-8", "--no-show-signature", "--no-notes", "--cc"),
         *DIFFERENCES,
         *((f"--unified={context_lines}", "--patch") if include_diff else ("--no-patch",)),
-        revision(rev),
+        check_revision(rev),
         *limit,
         most_bytes=max_bytes + 1,
     )
@@ -51,5 +51,5 @@ async def git_show(
         "content": content,
         "files": patches.files(ran.stdout[:max_bytes]) if ran and include_diff else [],
         **excerpt,
-        "warnings": warnings(ran),
+        "warnings": git_warnings(ran),
     }

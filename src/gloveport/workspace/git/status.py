@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypedDict
 from pydantic import Field
 
 from gloveport.workspace.files.spelling import spell_path
-from gloveport.workspace.git.command import ask, only, warnings
+from gloveport.workspace.git.invocation import git_warnings, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Text
 
@@ -58,8 +58,8 @@ async def git_status(
     Raises:
         WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``check_path``, ``RunProgram``.
     """
-    limit = only((path,))
-    ran = await ask(
+    limit = pathspec((path,))
+    ran = await run_git(
         run,
         *("status", "--porcelain=v2", "--branch", "-z", "--find-renames", "--ahead-behind"),
         f"--untracked-files={'normal' if include_untracked else 'no'}",
@@ -81,7 +81,7 @@ async def git_status(
         "clean": not entries,
         "entries": entries[:max_entries],
         "truncated": len(entries) > max_entries or (ran is not None and ran.truncated),
-        "warnings": warnings(ran),
+        "warnings": git_warnings(ran),
     }
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.patch.likeness import Grade
 from gloveport.workspace.patch.matching import place_hunks
 from gloveport.workspace.patch.parsing import Add, Change, Delete, Edit, Operation, Update

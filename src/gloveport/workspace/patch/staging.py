@@ -13,12 +13,13 @@ from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
-from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.files.tree import Tree, WriteLocation
 from gloveport.workspace.patch.attributes import PERMISSIONS, Attributes
 from gloveport.workspace.patch.file_swap import MAX_BYTES
 from gloveport.workspace.patch.likeness import Grade
 from gloveport.workspace.patch.text import Range, count_ranges, revision
+from gloveport.workspace.tool_types import next_action
 
 MAX_TOTAL_BYTES: Final = 64 << 20
 """Of all old and new contents of one change."""
@@ -283,4 +284,4 @@ def mismatch(path: str, expected: str | None, content: bytes | None) -> Workspac
 
 
 def _look_again(path: str) -> dict[str, JsonValue]:
-    return {"revision_algorithm": "sha256", "next_action": {"tool": "read_file", "arguments": {"path": path}}}
+    return {"revision_algorithm": "sha256", "next_action": next_action("read_file", path=path)}

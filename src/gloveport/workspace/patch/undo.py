@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.reading import count_lines
+from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.commit import last_undoable

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from json import dumps
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
@@ -28,11 +28,9 @@ from gloveport.workspace.patch.undo import UndoOperation
 from gloveport.workspace.tool_types import demand_unicode
 
 MAX_KEYS: Final = 64
-MAX_KEY_CHARACTERS: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(BaseModel):
     """How a change is to be made.
 
     Attributes:
@@ -40,8 +38,13 @@ class WriteOptions:
         idempotency_key: Of the request; one that is sent twice is done once.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     dry_run: bool = False
-    idempotency_key: str | None = None
+    idempotency_key: Annotated[str | None, Field(min_length=1, max_length=128)] = None
+
+
+USUAL: Final = WriteOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Writer:
     """Those used last of each tool, with a digest of the request's other arguments, and what became of it."""
     _keys_lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply_patch(self, patch: str, options: WriteOptions = WriteOptions()) -> WriteResult:
+    def apply_patch(self, patch: str, options: WriteOptions = USUAL) -> WriteResult:
         """Apply a patch in the V4A dialect, all or nothing.
 
         Raises:
@@ -100,9 +103,9 @@ class Writer:
                 raise BlockingIOError
             staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes)
             stage_patch(staging, operations)
-            yield lambda: self._commit(journal, staging, WriteOptions(), stack)
+            yield lambda: self._commit(journal, staging, USUAL, stack)
 
-    def apply_changes(self, changes: Sequence[Change], options: WriteOptions = WriteOptions()) -> WriteResult:
+    def apply_changes(self, changes: Sequence[Change], options: WriteOptions = USUAL) -> WriteResult:
         """Make changes that name lines by number, all or nothing.
 
         Raises:
@@ -136,7 +139,7 @@ class Writer:
             record = plan_commit(targets, (last, last - 1), tuple(reversed(entry.made)))
             staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
             undo.forget_entry(journal.directory, last)
-            return _outcome(staging, WriteOptions())
+            return _outcome(staging, USUAL)
 
     def describe_undo(self) -> list[tuple[UndoOperation, str]]:
         """What ``undo`` would do now to which path, if these files are as the change left them; [] where there is none.
@@ -179,8 +182,6 @@ class Writer:
         key = options.idempotency_key
         if key is None:
             return self._write(options, stage)
-        if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
-            raise WorkspaceError("INVALID_ARGUMENT", f"idempotency_key has 1 to {MAX_KEY_CHARACTERS} characters")
         mark = sha256(dumps(arguments, sort_keys=True).encode()).hexdigest()
         with self._keys_lock:  # one for all keys: writing takes turns anyway
             if (tool, key) not in self._keys:

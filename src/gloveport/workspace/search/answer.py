@@ -10,7 +10,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
-from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, ask
+from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, run_engine
 from gloveport.workspace.search.matches import Chosen, Match, choose
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
@@ -71,7 +71,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     includes, excludes = join_arguments(include_globs, glob), tuple(exclude_globs or ())
     _demand_sane(query, (*includes, *excludes))
     start, index = _start(tree, path, includes)
-    ran = await ask(
+    ran = await run_engine(
         engine,
         tree,
         run,

@@ -69,7 +69,7 @@ class SearchQuery:
     context: int
 
 
-async def ask(engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery) -> ProgramOutput:
+async def run_engine(engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery) -> ProgramOutput:
     """Search.
 
     Raises:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
-from gloveport.server.tools.schema import lean
+from gloveport.server.tools.lean_schema import lean
 
 
 class Part(BaseModel):

@@ -4,25 +4,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Caller
 from gloveport.errors import Denied
 from gloveport.model.workspace import PathChange, WriteFiles
-from gloveport.server.caller import caller_of
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import clean_refusal, reply
-from gloveport.server.tools.arguments import takes
+from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch import parsing
 from gloveport.workspace.patch.parsing import MAX_CHANGES, Change
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
+from gloveport.workspace.tool_types import Text
 from gloveport.workspace_service.hooks import run_hooks
 from gloveport.workspace_service.service import WorkspaceService
 from gloveport.workspace_service.write_actions import (
@@ -33,31 +34,21 @@ from gloveport.workspace_service.write_actions import (
     undo_action,
 )
 
-Key: TypeAlias = Annotated[str | None, Field(min_length=1, max_length=128)]
-
 _SHORT: Final = 1 << 13
 _FEW, _DEEP = 8, 32
 _SHORT_BYTES: Final = 1 << 18
 
 
-class PatchArguments(BaseModel):
+class PatchArguments(WriteOptions):
     """What ``apply_patch`` takes."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    patch: Annotated[str, Field(min_length=1)]
-    dry_run: bool = False
-    idempotency_key: Key = None
+    patch: Text
 
 
-class ChangesArguments(BaseModel):
+class ChangesArguments(WriteOptions):
     """What ``apply_changes`` takes."""
 
-    model_config = ConfigDict(extra="forbid")
-
     changes: Annotated[list[Change], Field(max_length=MAX_CHANGES)]
-    dry_run: bool = False
-    idempotency_key: Key = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +63,8 @@ class WriteTools:
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
         asked = PatchArguments(**arguments)
-        order = WriteOptions(dry_run=asked.dry_run, idempotency_key=asked.idempotency_key)
         action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
-        return await self._write(ctx, action, partial(self.service.writer.apply_patch, asked.patch, order), order)
+        return await self._write(ctx, action, partial(self.service.writer.apply_patch, asked.patch, asked), asked)
 
     @takes(ChangesArguments)
     async def apply_changes(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
@@ -82,9 +72,8 @@ class WriteTools:
         Content is whole lines.
         """
         asked = ChangesArguments(**arguments)
-        order = WriteOptions(dry_run=asked.dry_run, idempotency_key=asked.idempotency_key)
         action = to_thread.run_sync(changes_action, self.service.tree, asked.changes)
-        return await self._write(ctx, action, partial(self.service.writer.apply_changes, asked.changes, order), order)
+        return await self._write(ctx, action, partial(self.service.writer.apply_changes, asked.changes, asked), asked)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
@@ -125,13 +114,13 @@ class WriteTools:
         ctx: Context[Any, Any],
         wanted: Awaitable[WriteFiles],
         work: Callable[[], WriteResult],
-        order: WriteOptions,
+        options: WriteOptions,
     ) -> wire.CallToolResult:
         """Do a write, which is decided and written down first."""
         service = self.service
         try:
             action = await wanted
-            if order.dry_run:
+            if options.dry_run:
                 outcome = await to_thread.run_sync(work)
             else:
                 async with service.admit(caller_of(ctx, service.transport), action, ctx.request_id) as ending:

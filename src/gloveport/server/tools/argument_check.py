@@ -6,7 +6,7 @@ An argument that the tool does not know is refused: ignored, it would give the c
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from inspect import Parameter, signature
+from inspect import Parameter, get_annotations, signature
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -34,13 +34,13 @@ def refuse_in_words(what: str, faults: Sequence[str], hint: str) -> wire.CallToo
 
 
 def takes(model: type[BaseModel]) -> Callable[[Function], Function]:
-    """Let a tool with ``**arguments`` take the fields of this model: what it takes is said once."""
+    """Let a tool with ``**arguments`` take the fields of this model, its own first: what it takes is said once."""
 
     def set_signature(function: Function) -> Function:
         own = signature(function)
         named = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        both = own.replace(parameters=[*named, *signature(model).parameters.values()])
-        function.__dict__["__signature__"] = both
+        fields = sorted(signature(model).parameters.values(), key=lambda one: one.name not in get_annotations(model))
+        function.__dict__["__signature__"] = own.replace(parameters=[*named, *fields])
         return function
 
     return set_signature

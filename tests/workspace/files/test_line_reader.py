@@ -9,8 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files import reading
-from gloveport.workspace.files.reading import MAX_FILE_BYTES, MAX_LINES, TextRead, after_newline, count_lines, read_file
+from gloveport.workspace.files import line_reader
+from gloveport.workspace.files.line_reader import (
+    MAX_FILE_BYTES,
+    MAX_LINES,
+    TextRead,
+    after_newline,
+    count_lines,
+    read_file,
+)
 
 ONE_TREE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -126,7 +133,7 @@ class TestTruncation:
         """W1: any text, read in pieces of five bytes."""
         (root / "file").write_bytes(text.encode())
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reading, "_PIECE", 5)
+            patch.setattr(line_reader, "_PIECE", 5)
             answer = read_file(tree, "file", start_line=start, end_line=end, max_bytes=limit)
         lines = [line.encode() + b"\n" for line in text.split("\n")]
         lines[-1] = lines[-1][:-1]

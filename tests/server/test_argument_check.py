@@ -3,7 +3,7 @@
 import pytest
 from mcp.server.mcpserver.tools import Tool
 
-from gloveport.server.tools.arguments import _faults
+from gloveport.server.tools.argument_check import _faults
 
 
 def run(language: str, code: str) -> None:

@@ -78,7 +78,7 @@ _MOST_WORDS: Final = 400
 _NOT_THERE: Final = 127
 
 
-async def ask(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutput | None:
+async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutput | None:
     """Run git at the root of the workspace.
 
     Returns:
@@ -99,7 +99,7 @@ async def ask(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutpu
         optional.append(required[1].decode(errors="replace"))
 
 
-def warnings(ran: ProgramOutput | None) -> list[str]:
+def git_warnings(ran: ProgramOutput | None) -> list[str]:
     """What git complained of, though it did what was asked; or that there is no repository."""
     if ran is None:
         return ["there is no git repository"]
@@ -108,7 +108,7 @@ def warnings(ran: ProgramOutput | None) -> list[str]:
     return [line[:_MOST_WORDS] for line in ran.stderr.decode(errors="replace").splitlines()[:4]]
 
 
-def revision(name: str) -> str:
+def check_revision(name: str) -> str:
     """The name of a revision, which git takes for nothing else.
 
     Raises:
@@ -124,7 +124,7 @@ def revision(name: str) -> str:
     return name
 
 
-def only(paths: Iterable[str]) -> tuple[str, ...]:
+def pathspec(paths: Iterable[str]) -> tuple[str, ...]:
     """Arguments that limit git to these paths and what lies below them; none where one of them is the root.
 
     They are names as git has them: a link is not followed, and what is deleted may be asked for.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.listing import DirEntry, DirListing, FileEntry, FileListing, list_dir, list_files
+from gloveport.workspace.files.file_listing import DirEntry, DirListing, FileEntry, FileListing, list_dir, list_files
 from gloveport.workspace.files.walk import WalkBounds
 
 
@@ -229,7 +229,7 @@ class TestHostileTrees:
     def test_an_answer_has_no_more_bytes_than_a_client_takes(self, tree, root, monkeypatch):
         """CT-R4."""
         plant(root, "a", "b", "c")
-        monkeypatch.setattr("gloveport.workspace.files.listing.MAX_OUTPUT_BYTES", 2 * len("a [file]\n"))
+        monkeypatch.setattr("gloveport.workspace.files.file_listing.MAX_OUTPUT_BYTES", 2 * len("a [file]\n"))
         answer = list_dir(tree)
         assert (names(answer), answer["truncated_by"], answer["output_lines"]) == ("a b", "bytes", 2)
 

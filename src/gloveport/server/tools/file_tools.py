@@ -13,8 +13,8 @@ from gloveport.fairness import compute
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.listing import list_dir, list_files
-from gloveport.workspace.files.reading import read_file
+from gloveport.workspace.files.file_listing import list_dir, list_files
+from gloveport.workspace.files.line_reader import read_file
 from gloveport.workspace.git.blame import git_blame
 from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log

@@ -13,18 +13,18 @@ from pydantic import Field
 
 from gloveport.engine.caller import Caller
 from gloveport.errors import Denied
-from gloveport.server.caller import caller_of
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.rendering.workspace_replies import refusal, reply
-from gloveport.server.tools.arguments import takes
+from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.argument_check import takes
 from gloveport.server.transports.disconnect import ended_with
-from gloveport.workspace.commands.answers import Answer, Verbosity, answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.answers import AnswerBounds, answer, begun_at, page, parsed_reference
 from gloveport.workspace.commands.command import Command, Stream
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace_service.commands import (
+from gloveport.workspace.tool_types import Bytes
+from gloveport.workspace_service.command_requests import (
     CommandArguments,
-    OutputBytes,
     Size,
     Wait,
     feed_command,
@@ -46,6 +46,25 @@ _DIAGNOSED: Final[Mapping[str, str]] = {
     "sensitive_env": "SECRET_ENV_REJECTED",
 }
 """Gates of which clients expect a diagnosis too."""
+
+
+class StdinArguments(AnswerBounds):
+    """What ``write_stdin`` takes."""
+
+    command_id: Id
+    chars: str = ""
+    yield_time_ms: Wait = 10_000
+    rows: Size = None
+    columns: Size = None
+
+
+class KillArguments(AnswerBounds):
+    """What ``kill_command`` takes."""
+
+    command_id: Id
+    signal: Literal["TERM", "KILL", "INT"] = "TERM"
+    wait_ms: Wait = 5000
+    kill_wait_ms: Wait = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,66 +94,47 @@ class CommandTools:
                 raise
         except (WorkspaceError, Denied) as error:
             return refusal(error, {"status": "failed", **_permission_request(error)})
-        fields = _fields(command, at, asked.max_output_bytes, asked.verbosity, asked.preview_bytes)
+        fields = answer(command, at, asked)
         return _reply({**fields, "elapsed_ms": round(1000 * (time.monotonic() - started))})
 
-    async def write_stdin(  # noqa: PLR0913, PLR0917 - they are the tool's
-        self,
-        ctx: Context[Any, Any],
-        command_id: Id,
-        chars: str = "",
-        yield_time_ms: Wait = 10_000,
-        max_output_bytes: OutputBytes = 65_536,
-        verbosity: Verbosity | None = None,
-        preview_bytes: OutputBytes = 4096,
-        rows: Size = None,
-        columns: Size = None,
-    ) -> wire.CallToolResult:
+    @takes(StdinArguments)
+    async def write_stdin(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
         """Write to a command, or, with no chars, wait for what it says. Character 3 is Ctrl-C. rows and columns size
         its terminal.
         """
+        asked = StdinArguments(**arguments)
         try:
-            command = self._find(ctx, command_id)
-            at, deadline = begun_at(command), time.monotonic() + yield_time_ms / 1000
-            if (rows or columns) and command.console is not None and not command.is_over:
-                command.console.resize(*terminal_size(rows, columns))
-            if chars:
-                await feed_command(self.service, self._caller(ctx), command, chars, deadline)
+            command = self._find(ctx, asked.command_id)
+            at, deadline = begun_at(command), time.monotonic() + asked.yield_time_ms / 1000
+            if (asked.rows or asked.columns) and command.console is not None and not command.is_over:
+                command.console.resize(*terminal_size(asked.rows, asked.columns))
+            if asked.chars:
+                await feed_command(self.service, self._caller(ctx), command, asked.chars, deadline)
             await _wait_for(command, deadline, at)
-            if chars and not command.is_over:
+            if asked.chars and not command.is_over:
                 await _wait_for(command, min(deadline, time.monotonic() + _SETTLE_SECONDS), None)
         except WorkspaceError as error:
             return refusal(error)
-        return _reply(_fields(command, at, max_output_bytes, verbosity, preview_bytes))
+        return _reply(answer(command, at, asked))
 
-    async def kill_command(
-        self,
-        ctx: Context[Any, Any],
-        command_id: Id,
-        signal: Literal["TERM", "KILL", "INT"] = "TERM",
-        wait_ms: Wait = 5000,
-        kill_wait_ms: Wait = 2000,
-        max_output_bytes: OutputBytes = 65_536,
-        verbosity: Verbosity | None = None,
-        preview_bytes: OutputBytes = 4096,
-    ) -> wire.CallToolResult:
+    @takes(KillArguments)
+    async def kill_command(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
         """End a command and all that it started. What it said can still be read."""
+        asked = KillArguments(**arguments)
         try:
-            command = self._find(ctx, command_id)
+            command = self._find(ctx, asked.command_id)
         except WorkspaceError as error:
             return refusal(error)
         at, commands = begun_at(command), self.service.sandboxes.commands
-        sent = await commands.kill(command, _SIGNALS[signal], wait_ms / 1000, kill_wait_ms / 1000)
-        fields = _fields(command, at, max_output_bytes, verbosity, preview_bytes)
-        fields |= {"killed": sent is not None and command.is_over, "evicted": False, "signal_sent": sent}
-        fields["status"] = _killed_status(command, sent)
-        return _reply(fields)
+        sent = await commands.kill(command, _SIGNALS[asked.signal], asked.wait_ms / 1000, asked.kill_wait_ms / 1000)
+        ended = {"killed": sent is not None and command.is_over, "evicted": False, "signal_sent": sent}
+        return _reply({**answer(command, at, asked), **ended, "status": _killed_status(command, sent)})
 
     async def kill_session(
         self, ctx: Context[Any, Any], session_id: Id, wait_ms: Wait = 5000, kill_wait_ms: Wait = 2000
     ) -> wire.CallToolResult:
         """The older name of kill_command."""
-        return await self.kill_command(ctx, session_id, wait_ms=wait_ms, kill_wait_ms=kill_wait_ms)
+        return await self.kill_command(ctx, command_id=session_id, wait_ms=wait_ms, kill_wait_ms=kill_wait_ms)
 
     async def read_output(
         self,
@@ -142,7 +142,7 @@ class CommandTools:
         output_ref: Id,
         stream: Stream | None = None,
         offset: Annotated[int, Field(ge=0)] = 0,
-        limit: OutputBytes = 4096,
+        limit: Bytes = 4096,
     ) -> wire.CallToolResult:
         """Read what a command said, or output of a run that an answer cut, from byte offset on."""
         if output_ref.startswith(PREFIX):
@@ -175,12 +175,6 @@ async def _wait_for(command: Command, deadline: float, at: Mapping[Stream, int] 
             return
         if not await command.stirs(deadline - time.monotonic()):
             return
-
-
-def _fields(
-    command: Command, at: Mapping[Stream, int], most_bytes: int, verbosity: Verbosity | None, preview_bytes: int
-) -> Answer:
-    return answer(command, at, most_bytes=most_bytes, verbosity=verbosity or "full", preview_bytes=preview_bytes)
 
 
 def _reply(fields: Fields) -> wire.CallToolResult:

@@ -6,40 +6,34 @@ import os
 from typing import Annotated, Final, TypeAlias
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Caller
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.shell_text.gates import CommandRequest, command_action
 from gloveport.policy.shell_text.variables import inherit_variables
-from gloveport.workspace.commands.answers import Verbosity
+from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.sandboxes import PreparedCommand
 from gloveport.workspace_service.service import WorkspaceService
 
 Wait: TypeAlias = Annotated[int, Field(ge=0, le=30_000)]
-OutputBytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
 Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1000)]
 
 _TERMINAL: Final = (24, 80)
 _TERMINAL_KIND: Final = "xterm-256color"
 
 
-class CommandArguments(BaseModel):
+class CommandArguments(AnswerBounds):
     """What ``exec_command`` takes, and nothing else: what is not known here nobody has been shown."""
-
-    model_config = ConfigDict(extra="forbid")
 
     cmd: Annotated[str, Field(min_length=1, max_length=1 << 20)]
     workdir: str = "."
     cwd: str | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 300_000
     yield_time_ms: Wait = 10_000
-    max_output_bytes: OutputBytes = 65_536
-    verbosity: Verbosity | None = None
-    preview_bytes: OutputBytes = 4096
     stdin: str = ""
     keep_stdin: bool = False
     tty: bool = False
