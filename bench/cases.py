@@ -1,6 +1,6 @@
 """What is measured, against what, and the goals: on two processors, by medians. A new case is an entry here."""
 
-from bench import egress, hub, pause, throughput, workspace
+from bench import egress, hub, pause, sessions, throughput, workspace
 from bench.baselines import PEERS, bare_deno, bare_python, bare_python_with_packages, bubblewrap, interpreter
 from bench.measure import Case, Duel
 from bench.memory import (
@@ -24,6 +24,7 @@ def every_case() -> list[Case]:
         *_one_call(),
         *_cold(),
         *_sustained(),
+        *sessions.CASES,
         *_peers(),
         *egress.CASES,
         *hub.CASES,

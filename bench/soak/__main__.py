@@ -1,7 +1,8 @@
-"""``python -m bench.soak [RUNS]``: very many runs, several at once, with crashes, kills, timeouts and cancellations.
+"""``python -m bench.soak [RUNS] [--sessions]``: very many runs, several at once, with crashes, kills and timeouts.
 
-Each result must be right. What the server holds of the host is counted after a warm-up of a tenth as many runs, and
-again in the end: nothing may have become more but memory, and that by a tenth at most. Exits with 1 when it is not so.
+With ``--sessions``: so many sessions of ten calls instead. Some are cancelled. Each result must be right. What the
+server holds of the host is counted after a warm-up of a tenth as many, and again in the end: nothing may have become
+more but memory, and that by a tenth at most. Exits with 1 when it is not so.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 from rich.console import Console
@@ -25,12 +27,13 @@ from rich.table import Table
 from bench.processes import rss_bytes, settled
 from bench.programs import every_kind
 from bench.soak.mix import KINDS, PANDAS, Run, runs
+from bench.soak.sessions import Visit, visits
 from bench.soak.traces import MEMORY, count
 from bench.subjects import WARM, execution, fill_pool
 from gloveport.bootstrap.app import assemble
 from gloveport.engine.execution import Engine
 
-_RUNS = 20_000
+_RUNS, _SESSIONS = 20_000, 2_000
 _SEED = 20_000
 _CALLERS = 8
 _GROWTH = 1.1
@@ -38,6 +41,8 @@ _PROGRESS_SECONDS = 5
 _COUNTS = 5
 _RUNS_BETWEEN_COUNTS = 50
 _SHOWN = 10
+
+Plan: TypeAlias = Iterator[Run | Visit]
 
 
 @dataclass(kw_only=True)
@@ -58,9 +63,8 @@ class Soak:
     before: Mapping[str, float] = field(default_factory=dict)
     after: Mapping[str, float] = field(default_factory=dict)
 
-    async def go_on(self, scratch: Path, seed: int) -> None:
+    async def go_on(self, scratch: Path, plan: Plan) -> None:
         """From the warm-up to the second count."""
-        plan = runs((*KINDS, PANDAS) if importlib.util.find_spec("pandas") else KINDS, seed)
         async with assemble(WARM, {"GLOVEPORT_STATE": str(scratch / "state")}) as assembled:
             engine = dataclasses.replace(assembled, spool=scratch)
             async with anyio.create_task_group() as tasks:
@@ -85,7 +89,7 @@ class Soak:
             if self.after and self.after[name] > held * (_GROWTH if name in MEMORY else 1)
         ]
 
-    async def _least_at_rest(self, engine: Engine, plan: Iterator[Run], scratch: Path) -> Mapping[str, float]:
+    async def _least_at_rest(self, engine: Engine, plan: Plan, scratch: Path) -> Mapping[str, float]:
         """The least of some counts with some runs in between. A fork server that has just been replaced, say, is there
         until the last sandbox that it forked has been used; a leak is there each time.
         """
@@ -99,14 +103,14 @@ class Soak:
             counts.append(count(scratch))
         return {name: min(held[name] for held in counts) for name in counts[0]}
 
-    async def _run(self, engine: Engine, plan: Iterator[Run]) -> None:
+    async def _run(self, engine: Engine, plan: Plan) -> None:
         async def caller() -> None:
             for run in plan:
-                fault = await _fault_of(run, engine)
-                self.done[run.kind.name] += 1
+                fault = await run.find_fault(engine)
+                self.done[run.name] += 1
                 if fault:
-                    self.wrong[run.kind.name] += 1
-                    self.faults.append(f"{run.kind.name}: {fault}")
+                    self.wrong[run.name] += 1
+                    self.faults.append(f"{run.name}: {fault}")
                     del self.faults[_SHOWN:]
 
         async with anyio.create_task_group() as tasks:
@@ -140,32 +144,23 @@ class Soak:
         return [results, held]
 
 
-async def _fault_of(run: Run, engine: Engine) -> str:
-    """Run it, and say what is wrong with what came of it; nothing when it is right."""
-    with anyio.move_on_after(run.cancel_seconds) as scope:
-        try:
-            result = await engine.execute(run.request(), caller="soak")
-        except Exception as error:  # noqa: BLE001 - an engine that raises is what is looked for
-            return repr(error)
-        told = result.model_dump_json(exclude={"grant"}, exclude_defaults=True)
-        return "" if run.cancel_seconds is None and run.is_right(result) else told[:600]
-    return "" if scope.cancelled_caught else "it neither ended nor was cancelled"
-
-
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__.partition("\n")[0])
-    parser.add_argument("runs", nargs="?", type=int, default=_RUNS, help="runs after the warm-up (%(default)s)")
+    parser.add_argument("runs", nargs="?", type=int, help=f"so many after the warm-up ({_RUNS}, sessions {_SESSIONS})")
+    parser.add_argument("--sessions", action="store_true", help="sessions of ten calls instead of runs")
     parser.add_argument("--seed", type=int, default=_SEED, help="another one is another mix (%(default)s)")
     asked = parser.parse_args()
-    soak = Soak(total=asked.runs)
+    kinds = (*KINDS, PANDAS) if importlib.util.find_spec("pandas") else KINDS
+    plan: Plan = visits(asked.seed) if asked.sessions else runs(kinds, asked.seed)
+    soak = Soak(total=asked.runs or (_SESSIONS if asked.sessions else _RUNS))
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     started = time.monotonic()
     interrupted = False
     with tempfile.TemporaryDirectory(prefix="gloveport-soak-") as directory:
         tempfile.tempdir = directory  # what the server would leave in /tmp is left here
         try:
-            anyio.run(soak.go_on, Path(directory), asked.seed)
+            anyio.run(soak.go_on, Path(directory), plan)
         except KeyboardInterrupt:
             interrupted = True
     for table in soak.tables():

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 from pydantic import JsonValue
 
+from gloveport.engine.execution import Engine
 from gloveport.model import Language, LimitName, Narrowing, Request, Result, Status
 
 _NUMBER = "NUMBER"
@@ -57,6 +59,22 @@ class Run:
         """What the engine is asked."""
         code = self.kind.code.replace(_NUMBER, str(self.number))
         return Request(language=self.kind.language, code=code, limits=self.kind.limits)
+
+    @property
+    def name(self) -> str:
+        """Its line in the table."""
+        return self.kind.name
+
+    async def find_fault(self, engine: Engine) -> str:
+        """Run it, and say what is wrong with what came of it; nothing when it is right."""
+        with anyio.move_on_after(self.cancel_seconds) as scope:
+            try:
+                result = await engine.execute(self.request(), caller="soak")
+            except Exception as error:  # noqa: BLE001 - an engine that raises is what is looked for
+                return repr(error)
+            told = result.model_dump_json(exclude={"grant"}, exclude_defaults=True)
+            return "" if self.cancel_seconds is None and self.is_right(result) else told[:600]
+        return "" if scope.cancelled_caught else "it neither ended nor was cancelled"
 
     def is_right(self, result: Result) -> bool:
         """Tell whether this is what must come of it."""

@@ -1,0 +1,146 @@
+"""Sessions that are soaked: calls that go well, fail, hang, die, are cancelled or undone, and what must stay."""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from gloveport.engine.execution import NEW, Engine
+from gloveport.errors import GloveportError
+from gloveport.model import Narrowing, Request, Result, Status
+
+_CALLS: Final = 10
+_AS_GIVEN: Final = Narrowing()
+_SHORT: Final = Narrowing(wall_seconds=0.2)
+_CANCEL_SECONDS: Final = 0.1
+_SHOWN: Final = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A kind of call. ``N`` in its code is the number that ``x`` and the file ``x`` hold when it has come through.
+
+    Attributes:
+        share: How often it comes, in relation to the others.
+        code: What it runs.
+        stays: Whether what it did before it ended so is there afterwards.
+        cancelled: It is cancelled after a while.
+    """
+
+    share: int
+    code: str
+    status: Status = "ok"
+    stays: bool = True
+    limits: Narrowing = _AS_GIVEN
+    cancelled: bool = False
+
+
+_SET: Final = "x = N\nwith open('x', 'w') as file: _ = file.write(str(N))\n"
+_STEPS: Final = {
+    "sets": Step(share=50, code=_SET),
+    "starts a child": Step(share=5, code=_SET + "import subprocess; child = subprocess.Popen(['sleep', '1000'])"),
+    "starts a thread": Step(
+        share=3, code=_SET + "import threading, time; threading.Thread(target=time.sleep, args=(0.3,)).start()"
+    ),
+    "fails": Step(share=8, code=_SET + "1 / 0", status="error"),
+    "hangs": Step(share=4, code=_SET + "while True: pass", status="timeout", limits=_SHORT),
+    "takes no interrupt": Step(
+        share=1,
+        code=_SET + "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {2})\nwhile True: pass",
+        status="timeout",
+        stays=False,
+        limits=_SHORT,
+    ),
+    "dies": Step(share=4, code=_SET + "import os; os.kill(os.getpid(), 9)", status="error", stays=False),
+    "exits at once": Step(share=2, code=_SET + "import os; os._exit(3)", status="error", stays=False),
+    "is cancelled": Step(share=3, code=_SET + "import time; time.sleep(1000)", cancelled=True),
+}
+_REWIND: Final = "is undone"
+_LOOK: Final = "x, open('x').read()"
+
+
+@dataclass(kw_only=True)
+class Visit:
+    """A session from its beginning to its end, as ``mix.Run`` is a run.
+
+    Attributes:
+        held: What ``x`` is now.
+        former: What it was before the last call that is not undone.
+    """
+
+    steps: tuple[str, ...]
+    number: int
+    held: int = 0
+    former: int = 0
+    _id: str = NEW
+    _owner: str = field(default_factory=lambda: f"soak-{os.urandom(8).hex()}")
+
+    @property
+    def name(self) -> str:
+        """Its line in the table."""
+        return "session"
+
+    async def find_fault(self, engine: Engine) -> str:
+        """Go through it, and say what is wrong; nothing where all is right."""
+        try:
+            await self._call(engine, _SET.replace("N", "0"))
+            for place, name in enumerate(self.steps):
+                fault = await (self._rewind(engine) if name == _REWIND else self._take(engine, _STEPS[name], place + 1))
+                if fault:
+                    return f"{', '.join(self.steps[: place + 1])}: {fault}"
+            if self.number % 2:
+                await engine.sessions.end_of(self._owner, "the soak is done with it")
+        except GloveportError as error:
+            return repr(error)
+        return ""
+
+    async def _take(self, engine: Engine, step: Step, number: int) -> str:
+        value = self.number * 100 + number
+        with anyio.move_on_after(_CANCEL_SECONDS if step.cancelled else None) as scope:
+            result = await self._call(engine, step.code.replace("N", str(value)), step.limits)
+            state = "kept" if step.stays else "rewound"
+            if step.cancelled or result.status != step.status or (result.session and result.session.state) != state:
+                return _shown(result)
+        if step.stays:
+            self.former, self.held = self.held, value
+        # A cancelled call may have been so slow that nothing of it was done.
+        return await self._look(engine, {self.held, self.former} if scope.cancelled_caught else {self.held})
+
+    async def _look(self, engine: Engine, expected: set[int]) -> str:
+        result = await self._call(engine, _LOOK)
+        if result.value not in [[number, str(number)] for number in expected]:
+            return f"{expected} expected: {_shown(result)}"
+        assert isinstance(result.value, list)
+        self.held = self.former = int(str(result.value[0]))
+        return ""
+
+    async def _rewind(self, engine: Engine) -> str:
+        """Undo the last call, which was a look."""
+        session = engine.sessions.find(self._id, self._owner)
+        _, state = await engine.ask_session(session, {"do": "rewind"}, caller="soak")
+        return await self._look(engine, {self.held}) if state.state == "rewound" else state.model_dump_json()
+
+    async def _call(self, engine: Engine, code: str, limits: Narrowing = _AS_GIVEN) -> Result:
+        request = Request(language="python", code=code, limits=limits, session=self._id)
+        result = await engine.execute(request, caller="soak", share=self._owner)
+        if result.session is not None:
+            self._id = result.session.id
+        return result
+
+
+def visits(seed: int) -> Iterator[Visit]:
+    """Session after session, for ever."""
+    choose = random.Random(seed)
+    names = [*_STEPS, _REWIND]
+    shares = [*(step.share for step in _STEPS.values()), 5]
+    number = 0
+    while True:
+        number += 1
+        yield Visit(steps=tuple(choose.choices(names, shares, k=_CALLS)), number=number)
+
+
+def _shown(result: Result) -> str:
+    return result.model_dump_json(exclude={"grant"}, exclude_defaults=True)[:_SHOWN]
