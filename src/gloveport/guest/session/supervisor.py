@@ -20,6 +20,7 @@ import signal
 import socket
 
 PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG = 36, 1
+BREATH_SECONDS = 0.004  # a fork at once would keep the host, on a busy processor, from taking the answer
 KEPT = 2
 """Checkpoints: of the state as it is, and of that before."""
 
@@ -97,6 +98,8 @@ class Supervisor:
                 continue
             answer = self.rewind(message) if message["do"] == "rewind" else self.call(message)
             self.host.send(answer)
+            if not self.host.has_frame():
+                select.select([self.host], [], [], BREATH_SECONDS)
             if not answer.get("checkpoint"):  # which says why none can be made
                 self.make_checkpoint()
             self.reap()
