@@ -87,27 +87,31 @@ class Visit:
         """Go through it, and say what is wrong; nothing where all is right."""
         try:
             await self._call(engine, _SET.replace("N", "0"))
+            if fault := await self._look(engine, {0}):
+                return fault
             for place, name in enumerate(self.steps):
                 fault = await (self._rewind(engine) if name == _REWIND else self._take(engine, _STEPS[name], place + 1))
                 if fault:
                     return f"{', '.join(self.steps[: place + 1])}: {fault}"
-            if self.number % 2:
-                await engine.sessions.end_of(self._owner, "the soak is done with it")
         except GloveportError as error:
             return repr(error)
+        finally:
+            await engine.sessions.end_of(self._owner, "the soak is done with it")
         return ""
 
     async def _take(self, engine: Engine, step: Step, number: int) -> str:
         value = self.number * 100 + number
-        with anyio.move_on_after(_CANCEL_SECONDS if step.cancelled else None) as scope:
+        with anyio.move_on_after(_CANCEL_SECONDS if step.cancelled else None):
             result = await self._call(engine, step.code.replace("N", str(value)), step.limits)
             state = "kept" if step.stays else "rewound"
-            if step.cancelled or result.status != step.status or (result.session and result.session.state) != state:
+            if not step.cancelled and (
+                result.status != step.status or result.session is None or result.session.state != state
+            ):
                 return _shown(result)
         if step.stays:
             self.former, self.held = self.held, value
         # A cancelled call may have been so slow that nothing of it was done.
-        return await self._look(engine, {self.held, self.former} if scope.cancelled_caught else {self.held})
+        return await self._look(engine, {self.held, self.former} if step.cancelled else {self.held})
 
     async def _look(self, engine: Engine, expected: set[int]) -> str:
         result = await self._call(engine, _LOOK)
