@@ -11,9 +11,9 @@ import gloveport
 ROOT = Path(gloveport.__file__).parent
 LAYERS = [
     {"model"},
-    {"atomic_file", "errors", "event_loop", "fairness", "task_group", "untrusted_text"},
+    {"atomic_file", "errors", "event_loop", "fairness", "image_header", "task_group", "untrusted_text"},
     {"policy"},
-    {"sandbox", "runtimes", "audit", "limits", "secrets", "approvals"},
+    {"sandbox", "runtimes", "artifacts", "audit", "limits", "secrets", "approvals"},
     {"guard", "door", "rpc"},
     {"egress", "hub", "sampling", "workspace"},
     {"engine", "config"},
@@ -106,7 +106,7 @@ SUBPACKAGES = {
     ],
     "hub/stubs": [{"shapes"}, {"interface"}, {"python", "typescript"}],
     "policy": [
-        {"addresses", "headers", "hosts", "modes", "paths", "protected", "wildcards", "wording"},
+        {"addresses", "headers", "hosts", "input_files", "modes", "paths", "protected", "wildcards", "wording"},
         {"conditions", "shell_text", "subjects"},
         {"gates", "reach", "sampling", "tools"},
         {"decide", "grant"},

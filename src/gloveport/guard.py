@@ -221,6 +221,7 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 "language": action.language,
                 "code_bytes": action.code_bytes,
                 "code_sha256": action.code_sha256,
+                **({"files": dict(action.files), "files_bytes": action.files_bytes} if action.files else {}),
             }
         case Fetch():
             return {

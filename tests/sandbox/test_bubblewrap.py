@@ -41,10 +41,12 @@ def test_the_whole_command_line_is_as_expected():
         *["--ro-bind", "/usr/lib", "/usr/lib", "--ro-bind", "/x/guest", "/opt/gloveport"],
         *["--ro-bind", "/run/3", "/data"],
         *["--symlink", "usr/lib", "/lib", "--symlink", "/proc/self/fd/3", "/program.sh"],
+        *["--symlink", "/out", "/mnt/data", "--symlink", "/out", "/mnt/user-data/outputs"],
         *["--proc", "/proc", "--ro-bind", "/dev/null", "/proc/keys"],
         *["--dev", "/dev"],
         *["--perms", "0700", "--size", str(16 << 20), "--tmpfs", "/dev/shm"],
         *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/tmp"],
+        *["--perms", "0700", "--size", str(32 << 20), "--tmpfs", "/out"],
         *["--perms", "0700", "--size", str(8 << 20), "--tmpfs", "/run/gloveport"],
         *["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"],
         *["--add-seccomp-fd", "11", "--info-fd", "12"],
@@ -136,6 +138,7 @@ def test_landlock_grants_no_more_than_the_plan_shows():
         ("/dev", "device"),
         ("/dev/shm", "write"),
         ("/tmp", "write"),
+        ("/out", "write"),
         ("/run/gloveport", "write"),
     )
 

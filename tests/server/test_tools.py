@@ -126,7 +126,8 @@ async def test_a_wrong_argument_is_named_and_runs_nothing(client, records, argum
     assert result.is_error
     assert expected in text_of(result)
     assert text_of(result).endswith(
-        "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, session, wait_seconds"
+        "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, session, files, "
+        "wait_seconds"
     )
     assert "pydantic" not in text_of(result)
     assert records() == []
@@ -236,10 +237,10 @@ async def test_the_whole_surface_costs_less_than_1700_tokens(client):
 
 
 async def test_schemas_are_strict_and_tools_say_what_they_do(client):
-    execute, session, wait, cancel, pages, search, apis, health = tools = (await client.list_tools()).tools
-    names = ["execute_code", "session", "wait_run", "cancel_run", "read_output", "search_tools", "list_apis", "health"]
-    assert [tool.name for tool in tools] == names
-    for tool in (session, wait, cancel, pages, search):
+    execute, session, wait, cancel, pages, artifact, search, apis, health = tools = (await client.list_tools()).tools
+    names = ["execute_code", "session", "wait_run", "cancel_run", "read_output", "read_artifact", "search_tools"]
+    assert [tool.name for tool in tools] == [*names, "list_apis", "health"]
+    for tool in (session, wait, cancel, pages, artifact, search):
         assert tool.input_schema["additionalProperties"] is False
         assert tool.title
     for tool in (execute, health):
@@ -250,7 +251,7 @@ async def test_schemas_are_strict_and_tools_say_what_they_do(client):
     assert execute.input_schema["properties"]["language"]["enum"] == ["python", "typescript", "javascript", "shell"]
     assert execute.input_schema["required"] == ["language", "code"]
     hints = execute.annotations
-    assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint) == (False, False, False)
+    assert (hints.read_only_hint, hints.destructive_hint) == (False, False)
     assert health.annotations.read_only_hint is True
 
 

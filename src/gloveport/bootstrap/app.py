@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
+from gloveport.artifacts.store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
 from gloveport.config import Config, audit_directory, state_directory
@@ -78,6 +79,8 @@ async def assemble_on(
     with contextlib.ExitStack() as stack:
         archive = Archive()
         stack.callback(archive.close)
+        artifacts = ArtifactStore(_artifact_bounds(config), _spool())
+        stack.callback(artifacts.close)
         vault, state = Vault(Sources(environ)), state_directory(environ)
         stack.enter_context(scrubbed_logs(vault.clean))
         audit = AuditLog.open(
@@ -121,6 +124,7 @@ async def assemble_on(
                 audit=audit,
                 admission=AdmissionQueue(**dict(config.admission)),
                 archive=archive,
+                artifacts=artifacts,
             )
 
 
@@ -128,6 +132,13 @@ def adopt(engine: Engine, config: Config) -> None:
     """Let what programs may reach be as ``config`` says, for all that begin from now on."""
     engine.reach = reach_of(config, engine.gateway.authority)
     engine.sandbox.restock(stocks(config, engine.backend, engine.system, engine.runtimes, engine.reach.network))
+
+
+def _artifact_bounds(config: Config) -> ArtifactBounds:
+    settings = config.artifacts
+    return ArtifactBounds(
+        seconds=settings.kept_seconds, caller_bytes=settings.caller_bytes, total_bytes=settings.total_bytes
+    )
 
 
 def _look_up(lookups: Resolver) -> LookUp:

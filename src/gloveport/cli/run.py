@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gloveport.cli.artifact_files import read_inputs
 from gloveport.cli.options import ConfigOption, load_config
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _SUFFIXES: "dict[str, Language]" = {
 _EXIT_CODES = {"ok": 0, "error": 1, "killed": 1, "denied": 3, "timeout": 124, "cancelled": 130}
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - they are the options
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The program; - is standard input.")] = None,
     code: Annotated[str | None, typer.Option("-c", "--code", metavar="CODE", help="The program itself.")] = None,
     language: Annotated[
@@ -40,6 +41,10 @@ def run(
     ] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wall-clock limit.")] = None,
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory limit, such as 256MiB.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--file", metavar="PATH[=NAME]", help="A file for the program's directory.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put what it leaves in /out.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON when it is there.")] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -57,8 +62,11 @@ def run(
         raise typer.BadParameter("give a FILE or -c CODE, not both")
     source = _read(file, loaded.policy.limits.code_bytes) if code is None else code
     request = _request(language or _language_of(file), source, timeout, memory)
+    if files:
+        inputs = read_inputs(files, loaded.policy.limits.input_bytes)
+        request = request.model_copy(update={"files": inputs})
     _tell_lowered(request, loaded.policy.limits)
-    raise typer.Exit(run_loop(_execute, loaded, request, as_json))
+    raise typer.Exit(run_loop(_execute, loaded, request, as_json, out))
 
 
 def _language_of(file: Path | None) -> str:
@@ -119,8 +127,8 @@ def _tell_lowered(request: "Request", ceiling: "Limits") -> None:
         typer.echo(f"gloveport: --memory {size / MIB:.15g} MiB is lowered to {given}", err=True)
 
 
-async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
-    """Run, print, and tell the exit code."""
+async def _execute(config: "Config", request: "Request", as_json: bool, out: Path | None) -> int:
+    """Run, print, put what it has left into ``out``, and tell the exit code."""
     import anyio
 
     from gloveport.bootstrap import app
@@ -141,10 +149,11 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
 
                 company = Company()
                 company = replace(company, asker=engine.desk.asker(_teller(engine, company.run_id, printer)))
+                caller = f"cli (uid {os.getuid()})"
                 try:
                     ended = await engine.execute(
                         request,
-                        caller=f"cli (uid {os.getuid()})",
+                        caller=caller,
                         on_output=None if as_json else pass_on,
                         company=company,
                     )
@@ -152,6 +161,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool) -> int:
                     ended = error
                 else:
                     _show(printer, ended, as_json)
+                    _put_out(printer, engine, caller, ended, out)
     if isinstance(ended, GloveportError):
         raise ended
     if came:
@@ -207,6 +217,27 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
     was_printed = result.limits_hit == ("output_bytes",) and (result.stdout.truncated or result.stderr.truncated)
     if result.hint and not was_printed:  # all of it: only an answer to an agent is cut
         printer.put_line(STDERR, f"hint: {result.hint}")
+
+
+def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result", out: Path | None) -> None:
+    """Write what the program has left, or say that it is there and is not kept."""
+    from gloveport.cli.artifact_files import write_artifacts
+    from gloveport.cli.printer import STDERR
+
+    left = result.artifacts
+    if left.files and out is None:
+        printer.put_line(STDERR, f"gloveport: {len(left.files)} files in /out are not kept")
+        printer.put_line(STDERR, "hint: --out DIR puts them there")
+    if out is not None:
+        try:
+            write_artifacts(engine.artifacts, caller, left.files, out)
+        except OSError as error:
+            printer.put_line(STDERR, f"gloveport: --out {out}: {error.strerror}")
+        else:
+            for one in left.files:
+                printer.put_line(STDERR, f"gloveport: {out / one.path.removeprefix('/out/')} ({one.bytes} bytes)")
+    for line in left.left_out:
+        printer.put_line(STDERR, f"gloveport: not kept: {line}")
 
 
 def _unwritable(error: OSError) -> int:

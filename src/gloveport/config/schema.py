@@ -71,6 +71,19 @@ class SessionSettings(Value):
     """Sessions of all callers at the same time. Each may hold the memory of a run."""
 
 
+class ArtifactSettings(Value):
+    """Files that programs leave in `/out`, and how long they are kept."""
+
+    kept_seconds: Seconds = 3600
+    """For so long they can be read. Nothing of them survives the server."""
+
+    caller_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(128 * MIB)
+    """Of one caller; the oldest go when there are more."""
+
+    total_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(512 * MIB)
+    """Of all callers; then the oldest of whoever has the most go. They lie in files without a name in `/var/tmp`."""
+
+
 _MEMORY_OF_THE_WAITING = 1 / 16
 _FORKED_BYTES, _BOOTED_BYTES = 16 * MIB, 64 * MIB  # of one each of all kinds
 
@@ -186,6 +199,8 @@ class CommandLimits(Limits):
     output_bytes: ClassVar[ByteSize] = Limits().output_bytes  # type: ignore[misc]
     stored_output_bytes: ClassVar[ByteSize] = Limits().stored_output_bytes  # type: ignore[misc]
     code_bytes: ClassVar[ByteSize] = Limits().code_bytes  # type: ignore[misc]
+    input_bytes: ClassVar[ByteSize] = Limits().input_bytes  # type: ignore[misc]
+    out_bytes: ClassVar[ByteSize] = ByteSize(MIB)  # type: ignore[misc]
     tool_calls: ClassVar[int] = Limits().tool_calls  # type: ignore[misc]
     tool_bytes: ClassVar[ByteSize] = Limits().tool_bytes  # type: ignore[misc]
 
@@ -295,6 +310,9 @@ class Config(Value):
 
     sessions: SessionSettings = SessionSettings()
     """How long sessions live, and how many there may be."""
+
+    artifacts: ArtifactSettings = ArtifactSettings()
+    """Files that programs leave in `/out`, and how long they are kept."""
 
     admission: AdmissionSettings = AdmissionSettings()
     """How many programs run at once, and how many may wait."""

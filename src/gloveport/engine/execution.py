@@ -15,10 +15,12 @@ from pydantic import JsonValue
 
 from gloveport import door, rpc
 from gloveport.approvals.desk import Desk
+from gloveport.artifacts.store import ArtifactStore, Found
 from gloveport.audit.log import AuditLog
 from gloveport.egress.proxy.handler import answer
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
 from gloveport.egress.session import EgressSession, Gateway, RequestJournal
+from gloveport.engine.artifacts import Collector, Previewer, has_picture, read_output, write_inputs
 from gloveport.engine.live import LiveOutput, Streams
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
@@ -33,6 +35,7 @@ from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
     MIB,
+    SCRATCH,
     Execute,
     Grant,
     Language,
@@ -44,6 +47,7 @@ from gloveport.model import (
     Result,
     SessionState,
 )
+from gloveport.model.artifact import Artifacts
 from gloveport.model.hub import DOOR, Sampling
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
@@ -78,6 +82,7 @@ _FIXED = Denied(
     "What a session may use and reach is decided when it begins.",
     hint='leave out memory_mib, apis and tools, or begin another with session="new"',
 )
+_NO_VALUE_BYTES = 256
 _LIVE_BYTES = 4096
 """Of each stream of a run that goes on: who looks again and again reads it each time."""
 
@@ -94,6 +99,7 @@ class Company:
         asker: Who asks a person.
         ask_client: Asks the client's model.
         live: Is told what the run has written, while there is no result.
+        shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
     """
 
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
@@ -101,6 +107,7 @@ class Company:
     asker: Asker | None = None
     ask_client: AskClient | None = None
     live: LiveOutput = field(default_factory=LiveOutput)
+    shows_pictures: bool = False
 
 
 @dataclass(kw_only=True)
@@ -121,6 +128,7 @@ class Engine:
         runtimes: The languages this host can run.
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
+        artifacts: Files that programs have left.
     """
 
     policy: Policy
@@ -141,6 +149,7 @@ class Engine:
     audit: AuditLog
     admission: AdmissionQueue
     archive: Archive
+    artifacts: ArtifactStore
     # Not init: a copy with another policy must not have them.
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
@@ -271,7 +280,9 @@ class Engine:
             if request.session == NEW:
                 session = self._begin_session(run, program, plan, share)
             async with self._sandbox(plan, share, session) as child:
+                await self._write_inputs(child, request)
                 outcome = await self._run_in(child, run, program, streams, session)
+                artifacts = await self._collect(child, outcome, share, run, session)
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
                 shown = await self._cut_streams(run, streams)
@@ -282,6 +293,7 @@ class Engine:
             grant=run.guard.grant,
             outcome=outcome,
             shown=shown,
+            artifacts=artifacts,
             journal=run.journal,
             ledger=run.ledger,
             clean=self.clean,
@@ -298,6 +310,61 @@ class Engine:
         else:
             async with session.take_turn() as child, self.admission.place(share):
                 yield child
+
+    async def _write_inputs(self, child: Child, request: Request) -> None:
+        """Put the files that come with a program where it begins.
+
+        Raises:
+            Denied: There is no room for them.
+        """
+        if not request.files:
+            return
+        try:
+            await write_inputs(child, request.files)
+        except OSError as error:
+            raise Denied(
+                "files_not_written",
+                f"The files can't be written to {SCRATCH}: {error.strerror}.",
+                hint="send fewer bytes; in a session, under names that are not taken",
+            ) from error
+
+    async def _collect(
+        self, child: Child, outcome: Outcome, share: str, run: "_Run", session: Session | None
+    ) -> Artifacts:
+        """What the program has left, with previews of its pictures where they will be shown."""
+        if session is not None and outcome.session is None:  # it is dead, and its turn over
+            return Artifacts()
+        collector = Collector(self.artifacts, self.gateway.vault)
+        known = None if session is None else session.out
+        most = int(run.guard.grant.limits.out_bytes)
+        found, bundle = await collector.collect(child, share, most, outcome.report, known)
+        if not run.company.shows_pictures or not has_picture(found):
+            return found
+        return await Previewer(self._run_alone).add_previews(found, bundle)
+
+    async def show_picture(self, found: Found, share: str) -> Found:
+        """A picture that is kept, with a preview where it needs one; where none can be made, it says why."""
+        async with self.admission.place(share):
+            await Previewer(self._run_alone).add_preview(found)
+        return found
+
+    async def _run_alone(self, source: str, files: Mapping[str, bytes], seconds: float) -> bytes | None:
+        """Run a program of ours on hostile input, in a sandbox like any other, in which nobody answers its doors."""
+        limits = self.policy.limits.model_copy(update={"wall_seconds": min(seconds, self.policy.limits.wall_seconds)})
+        reach = self.reach
+        grant = grant_for(
+            self.policy,
+            reach.egress,
+            Request(language="python", code=source),
+            toolbox=reach.toolbox,
+            sampling=reach.sampling,
+        ).model_copy(update={"limits": limits})
+        program = self.runtimes["python"].prepare(source, grant)
+        async with self.sandbox.start(make_plan(program, grant, self.system, reach.network)) as child:
+            await write_inputs(child, files)
+            nowhere = Discarded()
+            await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=nowhere, stderr=nowhere)
+            return await read_output(child)
 
     def _begin_session(self, run: "_Run", program: Program, plan: Plan, share: str) -> Session:
         """A session with the grant of its first call. What bounds a process's time is that of many calls."""
@@ -460,4 +527,10 @@ def _session_grant(session: Session, request: Request, asked: Grant, now: Reach)
 
 def _action(request: Request) -> Execute:
     code = request.code.encode("utf-8", "surrogatepass")
-    return Execute(language=request.language, code_bytes=len(code), code_sha256=hashlib.sha256(code).hexdigest())
+    return Execute(
+        language=request.language,
+        code_bytes=len(code),
+        code_sha256=hashlib.sha256(code).hexdigest(),
+        files={name: hashlib.sha256(data).hexdigest() for name, data in request.files.items()},
+        files_bytes=sum(map(len, request.files.values())),
+    )

@@ -12,6 +12,7 @@ from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
 from gloveport.hub.calls import Ledger
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage, Value
+from gloveport.model.artifact import Artifacts
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
 from gloveport.sandbox.run.verdict import judge
@@ -21,6 +22,7 @@ Told = TypeVar("Told", bound=Value)
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
+    "files_too_large": "input_bytes",
     "queue_full": "queue_length",
     "queue_timeout": "queue_seconds",
 }
@@ -33,6 +35,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     grant: Grant,
     outcome: Outcome,
     shown: Mapping[Stream, Output],
+    artifacts: Artifacts,
     journal: RequestJournal,
     ledger: Ledger,
     clean: Callable[[str], str],
@@ -46,6 +49,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         grant: What it got.
         outcome: What the sandbox saw.
         shown: Of its streams, what the answer shows.
+        artifacts: Files that it has left.
         journal: Of its requests.
         ledger: Of its calls of tools.
         clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
@@ -85,6 +89,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         requests_total=journal.begun,
         tool_calls=tuple(map(scrub_texts, ledger.listed)),
         tool_calls_total=ledger.begun,
+        artifacts=artifacts,
         grant=grant,
     )
 
@@ -116,6 +121,8 @@ def facts(result: Result) -> dict[str, JsonValue]:
         "stderr_bytes": result.stderr.total_bytes,
         "requests": result.requests_total,
         "tool_calls": result.tool_calls_total,
+        "artifacts": len(result.artifacts.files),
+        "artifact_bytes": sum(one.bytes for one in result.artifacts.files),
         "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
     }
 

@@ -24,6 +24,7 @@ from gloveport.model import Grant, Program, SessionState, Variable
 from gloveport.sandbox.base import Child, Outcome, Sandbox, Sink
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.run.out_files import FileVersion
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import one_line
 
@@ -99,6 +100,7 @@ class Session:
         owner: For whom it was begun; opaque.
         grant: What it got when it began.
         reach: What there was to reach then.
+        out: What there was to take when its last call had ended, by path.
         generation: See ``model.SessionState``.
         ended: Why it is over; empty while it is not.
     """
@@ -108,6 +110,7 @@ class Session:
     grant: Grant
     reach: Reach
     limits: SessionLimits
+    out: dict[str, FileVersion] = field(default_factory=dict)
     generation: int = 1
     calls: int = 0
     ended: str = ""

@@ -1,7 +1,8 @@
 """First process in every sandbox built for one program: closes the inner walls, says so, runs the program, reports.
 
     host → init   {"landlock": [[path, kind]…], "mounts": [path…]}
-    init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials
+    init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials, and
+                                       descriptors of the directories of ``DIRECTORIES``
     host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
                                        shall wait for its program; by now we are in a cgroup
     init → host   a descriptor         where the interpreter is one that reports: from which its reports are read
@@ -31,6 +32,7 @@ ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
+DIRECTORIES = ("/out", "/tmp")  # where the host reads what a program has left, and writes what comes in with it
 TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
 
 
@@ -68,6 +70,16 @@ def send(host, message):
     """Send one frame."""
     body = json.dumps(message).encode("ascii")
     host.sendall(len(body).to_bytes(HEAD_BYTES, "big") + body)
+
+
+def send_ready(host, ready):
+    """Tell what is in force, and give the host our directories: it has them also when nothing else is left of us."""
+    directories = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in DIRECTORIES]
+    body = json.dumps({"ready": ready}).encode("ascii")
+    frame = len(body).to_bytes(HEAD_BYTES, "big") + body
+    host.sendall(frame[socket.send_fds(host, [frame], directories) :])
+    for directory in directories:
+        os.close(directory)
 
 
 def open_channel(number):
@@ -143,8 +155,9 @@ def run_here(program):
     names, plain = {}, ()
     if TOOLS_DOOR in os.environ:
         names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
-    run = load("program", "python/program.py").run
-    return run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
+    module = load("program", "python/program.py")
+    module.load_notebook().install()
+    return module.run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
 
 
 SESSION = {
@@ -171,6 +184,7 @@ def start_python(link):
     if TOOLS_DOOR in os.environ:
         names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
     program, interpreter, variables = (load(name, SESSION[name]) for name in ("program", "interpreter", "variables"))
+    program.load_notebook().install()
     interpreter.Interpreter(link, program, variables.Variables, names, plain).serve()
 
 
@@ -285,7 +299,7 @@ def main():
     mounts = identities(setup["mounts"])
     version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
     perform(calls)
-    send(host, {"ready": {"mounts": mounts, **in_force(version)}})
+    send_ready(host, {"mounts": mounts, **in_force(version)})
     run(host)
 
 

@@ -465,7 +465,7 @@ class Zygote:
             for number, descriptor in enumerate((channel, *groups), CHANNEL):
                 os.dup2(descriptor, number, inheritable=False)
             self.init.perform(self.walls)
-            self.init.send(self.host, {"ready": self.init.in_force(self.version)})
+            self.init.send_ready(self.host, self.init.in_force(self.version))
             os.dup2(1, 2)
             renew()
             if not select.select([self.host], [], [], REHEARSAL_SECONDS)[0]:
@@ -510,6 +510,8 @@ def main():
         return
     profile["filter"] = pack_filter(base64.b64decode(profile["filter"]))
     init.add_packages()
+    if profile["preload"]:
+        init.load("program", "python/program.py").load_notebook().install()
     preload(profile["preload"])
     if profile["preload"] and init.TOOLS_DOOR in os.environ:
         init.load_tools()

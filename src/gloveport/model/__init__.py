@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 from pydantic import ByteSize, Field, JsonValue, PlainSerializer
 
 from gloveport.model import hub
+from gloveport.model.artifact import Artifacts
 from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
 from gloveport.model.hub import CallTool, Sample, Sampling, Toolbox, ToolCall
 from gloveport.model.value import Value as Value
@@ -24,6 +25,12 @@ MIB = 1 << 20
 
 SCRATCH = "/tmp"  # noqa: S108 - a private tmpfs of the sandbox, not the host's
 """Home and only large writable directory of a program."""
+
+OUT = "/out"
+"""Where a program leaves files that are kept when it has ended: a private tmpfs as well."""
+
+OUT_LINKS = ("/mnt/data", "/mnt/user-data/outputs")
+"""Other names of it, which models know."""
 
 GUEST = "/opt/gloveport"
 """Where the files of ``gloveport/guest`` lie inside a sandbox."""
@@ -65,6 +72,9 @@ class Limits(Value):
     scratch_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(64 * MIB)
     """Size of the private /tmp."""
 
+    out_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(32 * MIB)
+    """Size of /out, whose files are kept when the program has ended."""
+
     output_bytes: Annotated[ByteSize, Field(ge=256)] = ByteSize(32 * 1024)
     """Bytes of stdout, and as many of stderr, that an answer shows: the head and the tail. Also bounds the value."""
 
@@ -73,6 +83,9 @@ class Limits(Value):
 
     code_bytes: Bytes = ByteSize(256 * 1024)
     """Size of the program text."""
+
+    input_bytes: Bytes = ByteSize(4 * MIB)
+    """Size of the files that come with a program, all together."""
 
     requests: Annotated[int, Field(ge=1)] = 10_000
     """Requests and connections through the doors; each is written to the audit log."""
@@ -136,6 +149,8 @@ class Request(Value):
     """Whether terminal escape sequences in the output are removed."""
     apis: tuple[ApiName, ...] | None = None
     """The APIs it uses: no other can be reached then, and their types are known. Without it, all of the policy's."""
+    files: Mapping[str, bytes] = {}
+    """What is in its directory when it begins: contents by relative paths."""
     session: str | None = None
     """``new`` begins a session, the id of one goes on with it; without it, nothing is kept."""
     tools: tuple[hub.ToolPattern, ...] | None = None
@@ -265,12 +280,15 @@ class Program(Value):
 
 
 class Execute(Value):
-    """Action: start a program. ``code_sha256`` is the hex digest of its UTF-8 bytes."""
+    """Action: start a program. ``code_sha256`` is the hex digest of its UTF-8 bytes; ``files`` has theirs."""
 
     kind: Literal["execute"] = "execute"
     language: Language
     code_bytes: int
     code_sha256: str
+    files: Mapping[str, str] = {}
+    files_bytes: int = 0
+    """Of all of them."""
 
 
 Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample | RunCommand | WriteFiles
@@ -308,9 +326,11 @@ LimitName: TypeAlias = Literal[
     "open_files",
     "file_bytes",
     "scratch_bytes",
+    "out_bytes",
     "output_bytes",
     "stored_output_bytes",
     "code_bytes",
+    "input_bytes",
     "requests",
     "tool_calls",
     "tool_bytes",
@@ -393,6 +413,9 @@ class Result(Value):
 
     approvals: tuple[str, ...] = ()
     """With status ``waiting``: the ids of the approvals that it waits for."""
+
+    artifacts: Artifacts = Artifacts()
+    """Files that it has left."""
 
     session: SessionState | None = None
     usage: Usage = Usage()

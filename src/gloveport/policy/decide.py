@@ -11,6 +11,7 @@ from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import RunCommand, WriteFiles
 from gloveport.policy.gates import decide_command, decide_write
+from gloveport.policy.input_files import find_clash, find_path_fault
 from gloveport.policy.reach import decide_connect, decide_fetch
 from gloveport.policy.sampling import decide_sample
 from gloveport.policy.tools import decide_call
@@ -53,4 +54,14 @@ def _execute(grant: Grant, action: Execute) -> Decision:
             reason=f"The program is {action.code_bytes} bytes of UTF-8; at most {grant.limits.code_bytes} are allowed.",
             hint="Shorten it, or split it into several runs; compute data in the program instead of writing it out.",
         )
+    if action.files_bytes > grant.limits.input_bytes:
+        return Deny(
+            code="files_too_large",
+            reason=f"The files are {action.files_bytes} bytes; at most {grant.limits.input_bytes} are allowed.",
+            hint="Send less, or let the program fetch or compute what it needs.",
+        )
+    if fault := next(filter(None, map(find_path_fault, action.files)), ""):
+        return Deny(code="file_name_not_allowed", reason=fault, hint="Names are relative paths, such as data/a.csv.")
+    if clash := find_clash(action.files):
+        return Deny(code="file_name_not_allowed", reason=clash, hint="Give each file a path of its own.")
     return Allow(rule="policy.languages")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gloveport.errors import ConfigError
-from gloveport.model import SCRATCH, Grant, Mount, Program, Value
+from gloveport.model import OUT, OUT_LINKS, SCRATCH, Grant, Mount, Program, Value
 from gloveport.runtimes import data
 from gloveport.runtimes.data import Data
 
@@ -43,7 +43,7 @@ WITH_DATA = (*COMMON, "numpy", "pandas", "matplotlib.pyplot")
 
 _DISTRIBUTION = "/usr/bin/python3"
 _SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64")
-_TAKEN = (SCRATCH, "/dev", "/proc", "/run")
+_TAKEN = (SCRATCH, OUT, *OUT_LINKS, "/dev", "/proc", "/run")
 _ELSEWHERE = "/opt/python"
 _OLDEST = (3, 11)
 _QUESTION = f"""

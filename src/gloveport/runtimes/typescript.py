@@ -7,12 +7,13 @@ from typing import Literal
 from deno import find_deno_bin
 
 from gloveport.errors import ConfigError
-from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Mount, Program, Value
+from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, Value
 from gloveport.model.egress import Placeholder
 from gloveport.model.hub import DOOR
 
 _DENO = "/opt/deno/deno"
 _REPORT = f"{PRIVATE}/report"
+_WRITABLE = (SCRATCH, OUT, *OUT_LINKS)
 _RESERVED_BYTES = 640 * MIB  # V8's code range and heap cages, writable by mode and untouched; measured 553 MB
 
 
@@ -30,7 +31,7 @@ class Deno(Value):
         """
         name = "program.ts" if self.language == "typescript" else "program.js"
         hub = _hub(grant)
-        readable = ",".join((SCRATCH, *(mount.target for mount in grant.mounts)))
+        readable = ",".join((*_WRITABLE, *(mount.target for mount in grant.mounts)))
         job = {
             "source": source,
             "name": name,
@@ -51,7 +52,7 @@ class Deno(Value):
             "--no-lock",
             "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
             f"--allow-read={readable}",
-            f"--allow-write={SCRATCH},{_REPORT}",
+            f"--allow-write={','.join(_WRITABLE)},{_REPORT}",
             *_permissions(grant),
             # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
             f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",

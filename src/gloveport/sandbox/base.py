@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
@@ -60,6 +60,16 @@ class IsolationReport(Value):
     no_capabilities: bool
 
 
+class Directories(NamedTuple):
+    """Descriptors of two directories of a sandbox: they lead there also when all of its processes are dead."""
+
+    out: int
+    """``model.OUT``."""
+
+    scratch: int
+    """``model.SCRATCH``."""
+
+
 class Child(Protocol):
     """A sandbox that is built, confined and waits for its one program."""
 
@@ -74,6 +84,17 @@ class Child(Protocol):
     @property
     def placeholders(self) -> Mapping[str, str]:
         """What each of the plan's ``placeholders`` holds in it."""
+
+    @property
+    def uid(self) -> int | None:
+        """The host's uid of its programs, where that is not ours."""
+
+    @property
+    def directories(self) -> Directories:
+        """Where it is written into and read from by the host. They close with the child."""
+
+    async def wait_dead(self) -> None:
+        """Kill what is left of it, and return when all of its processes are dead."""
 
     async def run(
         self,

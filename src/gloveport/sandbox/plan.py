@@ -6,7 +6,7 @@
 import hashlib
 import math
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, TypeAlias
@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from gloveport.errors import SandboxError
-from gloveport.model import GUEST, MIB, PRIVATE, SCRATCH, Grant, Limits, Mount, Program, Symlink, Value
+from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Limits, Mount, Program, Symlink, Value
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
@@ -165,6 +165,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     tmpfs = (
         Tmpfs(path="/dev/shm", size=min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)),  # noqa: S108 - as SCRATCH
         Tmpfs(path=SCRATCH, size=limits.scratch_bytes),
+        Tmpfs(path=OUT, size=limits.out_bytes),
         Tmpfs(path=PRIVATE, size=_PRIVATE_BYTES),
     )
     # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
@@ -195,7 +196,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         },
         binds=(*shown, *system.packages, *grant.mounts),
         writable=grant.writable,
-        symlinks=(*system.symlinks, *program.symlinks),
+        symlinks=(*system.symlinks, *program.symlinks, *_out_links([*places, *shares])),
         masked=system.masked,
         files=(
             *_etc(network.hosts),
@@ -220,6 +221,14 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         rlimits=_rlimits(limits, program, system),
         limits=limits,
     )
+
+
+def _out_links(taken: Sequence[str]) -> Iterator[Symlink]:
+    """The other names of ``OUT``, but for those where something else lies."""
+    for link in OUT_LINKS:
+        path = PurePosixPath(link)
+        if not any(path.is_relative_to(other) or PurePosixPath(other).is_relative_to(path) for other in taken):
+            yield Symlink(path=link, target=OUT)
 
 
 def _etc(hosts: Mapping[str, str]) -> tuple[TextFile, ...]:

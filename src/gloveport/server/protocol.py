@@ -22,6 +22,7 @@ from gloveport.server.rendering.workspace_replies import wrong_arguments
 from gloveport.server.request_caller import share_of
 from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
+from gloveport.server.tools.artifact import ArtifactTool
 from gloveport.server.tools.code import Tools, describe
 from gloveport.workspace_service.service import WorkspaceService
 
@@ -65,7 +66,9 @@ def make_server(
         instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if service else ''}".strip(),
         tools=[*code, *files],
         middleware=[
-            StructuredContent(config.clients.structured),
+            StructuredContent(
+                config.clients.structured, frozenset(tool.name for tool in code if tool.fn_metadata.output_schema)
+            ),
             *([KeepAlive(service)] if service else ()),
             ArgumentCheck(code),
             ArgumentCheck(files, wrong_arguments),
@@ -79,6 +82,13 @@ def make_server(
         description="Output that an answer could not show, by pages.",
         mime_type="text/plain",
     )(tools.output)
+    server.resource(
+        "artifact://{bundle}/{number}",
+        name="artifact",
+        title="A file that a program left",
+        description="What a program left in /out.",
+        mime_type="application/octet-stream",  # nothing that a client might render
+    )(ArtifactTool(engine=engine, transport=transport).artifact)
     return server
 
 

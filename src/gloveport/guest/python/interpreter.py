@@ -169,6 +169,8 @@ class Interpreter:
             report.update(program.describe_exit(stop))
         except BaseException as error:
             report.update(error=program.describe_error(error, sys.exc_info()[2]), exit_code=1)
+        if os.getpid() == pid:
+            program.finish_shown(report)
         for stream in ("stdout", "stderr"):
             program.attempt(lambda stream=stream: getattr(sys, stream).flush())
         if os.getpid() != pid:  # the program forked, and its child came to the end of the call

@@ -6,7 +6,8 @@ awaited.
 
 Invariants:
     * ``run`` raises nothing, and its report is finite, well-formed Unicode that ``json.dumps`` takes.
-    * Of the program's code, the report runs ``__repr__`` and ``__str__`` of its values and exceptions alone, contained.
+    * Of the program's code, the report runs ``__repr__`` and ``__str__`` of its values and exceptions, and what they
+      offer to notebooks (``_repr_html_`` and its kin), contained.
     * The program shares this process, so the report is worth no more than the program's word.
 
 What counts as JSON is exact: ``None``, ``bool``, ``int`` of at most 4299 digits, finite ``float``, ``str`` without lone
@@ -36,6 +37,7 @@ ENOSPC = 28
 INT_BITS = 14_280  # below 4300 decimal digits, where int() of the reader stops
 TEXT_BYTES = 16 * 1024
 FRAMES = 10_000
+MOST_ROWS_AS_JSON = 20  # of dicts; where it has more and is no JSON, or too large, a list is shown as a table
 
 BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: ("frozenset({", "})")}
 DEFINITIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef)
@@ -87,6 +89,7 @@ def run(
     Returns:
         ``{"value": JSON, "value_type": str | None, "value_truncated": bool, "error": None | {"type": str,
         "message": str, "traceback": str, "errno": int | None, "is_scratch_full": bool | None}, "exit_code": int}``.
+        And ``shown``, ``[{"path", "about"}]``, where something is said of files that the program has left in ``/out``.
         The last tells what ENOSPC means, of other errors it is None or left out. ``value_type`` is None when
         ``value`` is the value itself, else the type's name, and ``value`` is its ``repr``, which ends in an ellipsis
         when ``value_truncated``.
@@ -115,6 +118,8 @@ def run(
         if sys.excepthook is not hook:  # the program's own, as the interpreter would call it
             attempt(sys.excepthook, type(error), error, error.__traceback__)
     forked = os.getpid() != pid
+    if not forked:
+        finish_shown(report)
     if forked and report["error"]:
         attempt(print, report["error"]["traceback"], end="", file=getattr(sys, "stderr", None))
     (end or end_program)()
@@ -188,13 +193,29 @@ def is_unstarted(value: object) -> bool:
 
 def compile_program(source: str, name: str, namespace: dict) -> CodeType:
     """Compile to one code object that leaves its value under ``VALUE`` or returns it."""
-    tree = parse(source, name)
+    try:
+        tree = parse(source, name)
+    except SyntaxError:
+        source = from_notebook(source, name, namespace)
+        tree = parse(source, name)
     if "return" in source and any(type(node) is _ast.Return for block in blocks(tree.body) for node in block):
         return compile_returning(source, name, namespace)
     if tree.body and type(tree.body[-1]) is _ast.Expr:
         last = tree.body[-1]
         tree.body[-1] = _ast.Assign([_ast.Name(VALUE, _ast.Store(), **place(last))], last.value, **place(last))
     return compile_tree(tree, name)
+
+
+def from_notebook(source: str, name: str, namespace: dict) -> str:
+    """Return a source with lines of a notebook in it as Python; any other as it is."""
+    if "!" not in source and "%" not in source:
+        return source
+    magics = attempt(lambda: load_notebook().load("magics"))
+    made = attempt(lambda: magics.to_python(source, lambda text: parse(text, name)))
+    if made is None:
+        return source
+    namespace[magics.NAME] = magics
+    return made
 
 
 def compile_returning(source: str, name: str, namespace: dict) -> CodeType:
@@ -314,8 +335,42 @@ def describe_value(value: object, limit: int, plain: Plain) -> dict:
     fitting = attempt(fit_json, value, limit, plain)
     if fitting:
         return {"value": fitting[0]}
+    if attempt(can_be_shown, value):
+        shown = attempt(lambda: load_notebook().load("show").describe(value))
+        if type(shown) is str and shown:
+            return {"value": clip(shown, limit), "value_type": name_of(type(value))}
     text, whole = show(value, limit)
     return {"value": text, "value_type": name_of(type(value)), "value_truncated": not whole}
+
+
+def can_be_shown(value: object) -> bool:
+    """Tell whether ``value`` is more than text to notebooks: a figure, a picture, a table."""
+    kind = type(value)
+    if kind is list:
+        return len(value) > MOST_ROWS_AS_JSON and type(value[0]) is dict
+    return any(hasattr(kind, name) for name in ("_repr_mimebundle_", "_repr_html_", "_repr_png_", "_repr_svg_"))
+
+
+def load_notebook() -> ModuleType:
+    """Import what programs of notebooks expect. Under its name, by which it finds its own parts."""
+    module = sys.modules.get("gloveport_notebook")
+    if module is None:
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        path = os.path.join(os.path.dirname(run.__code__.co_filename), "gloveport_notebook/__init__.py")
+        spec = spec_from_file_location("gloveport_notebook", path)
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+def finish_shown(report: dict) -> None:
+    """Keep the figures that are open, and put into the report what is said of what was kept."""
+    if "matplotlib._pylab_helpers" in sys.modules:
+        attempt(lambda: load_notebook().load("charts").keep_open_figures())
+    kept = sys.modules.get("gloveport_notebook.files")
+    if kept:
+        report["shown"] = attempt(kept.take_shown)
 
 
 def fit_json(value: object, limit: int, plain: Plain) -> tuple[object]:

@@ -175,7 +175,7 @@ class Bubblewrap:
                 with spawned.report_failures():
                     setup = {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]}
                     await frames.send(spawned.channel, setup)
-                    ready, pid = await frames.expect(spawned.channel)
+                    ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
                     walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     inner = await spawned.find_inner()
                     doors = await spawned.prepare_network(plan.doors, stack)
@@ -191,6 +191,8 @@ class Bubblewrap:
                     group=group,
                     streams=streams,
                     doors=doors,
+                    uid=spawned.uid,
+                    directories=directories,
                     rlimits={},
                     over=inner,
                     ends_with_report=False,

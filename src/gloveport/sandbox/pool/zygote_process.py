@@ -92,7 +92,7 @@ class ZygoteProcess:
                         doors: tuple[socket.socket, ...] = ()
                         if self.plan.doors:
                             doors = await frames.receive_listeners(channel, self.plan.doors, stack)
-                        ready, pid = await frames.expect(channel)
+                        ready, pid, directories = await frames.expect_ready(channel, stack)
                         walls = self._check_ready(ready.get("ready"))
                         if group is not None and not groups:
                             group.attach(pid)
@@ -106,6 +106,8 @@ class ZygoteProcess:
                         group=group,
                         streams=streams,
                         doors=doors,
+                        uid=self.spawned.uid,
+                        directories=directories,
                         rlimits=_rlimits_of_all(self.plan),
                         over=status,
                         ends_with_report=True,

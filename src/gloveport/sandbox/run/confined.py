@@ -20,7 +20,7 @@ from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import SCRATCH, Program
-from gloveport.sandbox.base import IsolationReport, Outcome, Sink
+from gloveport.sandbox.base import Directories, IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
@@ -80,6 +80,8 @@ class Confined:
         pid: The host's number of that process.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
         doors: See ``sandbox.base.Child``.
+        uid: See ``sandbox.base.Child``.
+        directories: Those of its directories that the host reads from and writes to.
         rlimits: Limits that its process has already.
         over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
@@ -96,6 +98,8 @@ class Confined:
     group: cgroup.Cgroup | None
     streams: Streams
     doors: tuple[socket.socket, ...]
+    uid: int | None
+    directories: Directories
     rlimits: Mapping[str, tuple[int, int]]
     over: FileIO | socket.socket
     ends_with_report: bool
@@ -332,6 +336,13 @@ class Confined:
             over=self.over,
             ends_with_report=True,
         )
+
+    async def wait_dead(self) -> None:
+        """See ``sandbox.base.Child``."""
+        if self.group is not None:
+            self.group.lift_quota()
+        self.end()
+        await anyio.wait_readable(self.inner)
 
     def end(self) -> None:
         """Kill all of it at once. Who has built it waits until it is dead."""

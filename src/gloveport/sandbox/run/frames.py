@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import GuestError
+from gloveport.sandbox.base import Directories
 from gloveport.sandbox.plan import Door
 
 MAX_FRAME_BYTES = 16 << 20
@@ -66,13 +68,17 @@ class FrameReader:
 
     Attributes:
         max_bytes: Most that is read of it.
+        most_descriptors: Most that are taken with it; of more, those find no room.
         message: What it says, once it is whole; None when the channel has ended instead.
+        descriptors: Those that have come with it. They are the caller's to close.
         pid: The process that has sent the last piece, as the kernel attests it.
     """
 
     channel: socket.socket
     max_bytes: int = MAX_FRAME_BYTES
+    most_descriptors: int = 0
     message: dict[str, JsonValue] | None = None
+    descriptors: list[int] = field(default_factory=list)
     pid: int = 0
     _data: bytearray = field(default_factory=bytearray)
 
@@ -82,8 +88,10 @@ class FrameReader:
         Raises:
             GuestError: The frame is too large, cut short, or no JSON object.
         """
+        left = self.most_descriptors - len(self.descriptors)
+        room = _ANCILLARY_BYTES + (socket.CMSG_SPACE(_DESCRIPTOR.size * left) if left else 0)
         try:
-            chunk, ancillary, _, _ = self.channel.recvmsg(_CHUNK_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+            chunk, ancillary, _, _ = self.channel.recvmsg(_CHUNK_BYTES, room, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return False
         except ConnectionResetError:
@@ -91,6 +99,8 @@ class FrameReader:
         for level, kind, payload in ancillary:  # descriptors that a guest sends find no room, and are closed
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self.pid = _CREDENTIALS.unpack(payload)[0]
+            elif kind == socket.SCM_RIGHTS:
+                self.descriptors += [number for (number,) in _DESCRIPTOR.iter_unpack(payload)]
         if not chunk:
             if self._data:
                 raise GuestError("a frame that came out of the sandbox was cut short")
@@ -125,6 +135,30 @@ async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
     return incoming.message, incoming.pid
 
 
+async def expect_ready(
+    channel: socket.socket, stack: contextlib.ExitStack
+) -> tuple[dict[str, JsonValue], int, Directories]:
+    """As ``expect``: what a sandbox says when it is confined, with its directories. ``stack`` closes these.
+
+    Raises:
+        GuestError: As ``expect``, or other descriptors come than those of two directories.
+    """
+    incoming = FrameReader(channel=channel, most_descriptors=2)
+    stack.callback(_close_all, incoming.descriptors)
+    while not incoming.take():
+        await anyio.wait_readable(channel)
+    if incoming.message is None:
+        raise GuestError("its first process died")
+    if [stat.S_IFMT(os.fstat(number).st_mode) for number in incoming.descriptors] != [stat.S_IFDIR] * 2:
+        raise GuestError("it did not send its two directories")
+    return incoming.message, incoming.pid, Directories(*incoming.descriptors)
+
+
+def _close_all(descriptors: Sequence[int]) -> None:
+    for number in descriptors:
+        os.close(number)
+
+
 async def receive_descriptor(channel: socket.socket, mode: Literal["r", "r+"] = "r") -> FileIO:
     """The descriptor that comes with one byte. ``mode``: what it is for.
 
@@ -149,8 +183,7 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
     payloads = [payload for _, kind, payload in ancillary if kind == socket.SCM_RIGHTS]
     descriptors = tuple(number for payload in payloads for (number,) in _DESCRIPTOR.iter_unpack(payload))
     if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have found some
-        for descriptor in descriptors:
-            os.close(descriptor)
+        _close_all(descriptors)
         raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come")
     return descriptors
 
@@ -171,8 +204,7 @@ async def receive_listeners(
             listeners.append(stack.enter_context(socket.socket(fileno=left[0])))
             del left[0]
     finally:
-        for descriptor in left:
-            os.close(descriptor)
+        _close_all(left)
     for listener, door in zip(listeners, doors, strict=True):
         if not _listens_at(listener, door):
             raise GuestError(f"what it sent does not listen at {door[0]}:{door[1]}")

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, JsonValue, ValidationError
 
-from gloveport.model import SCRATCH, Failure, LimitName, Status, Value
+from gloveport.model import OUT, SCRATCH, Failure, LimitName, Status, Value
 from gloveport.sandbox.base import Outcome
 
 _TEXT = Annotated[str, Field(max_length=1 << 16)]
@@ -31,6 +31,8 @@ class _GuestReport(Value):
     error: _ReportedError | None
     exit_code: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
     signal: Annotated[int, Field(ge=1, le=64)] | None = None
+    shown: JsonValue = None
+    """What it says of files that it has left: judged where these are."""
 
 
 class RunVerdict(NamedTuple):
@@ -76,6 +78,7 @@ _HINTS: dict[LimitName, str] = {
     "processes": "run fewer processes and threads at the same time",
     "open_files": "close files and sockets that are no longer needed",
     "file_bytes": "write smaller files",
+    "out_bytes": f"{OUT} is full: leave less there, or smaller files",
     "scratch_bytes": f"{SCRATCH} is full: write less, or delete what is no longer needed",
     "stored_output_bytes": "print less",
     "output_bytes": "print less: the answer shows head and tail",

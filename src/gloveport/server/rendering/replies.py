@@ -1,23 +1,32 @@
 """The answer to a call about a run: text for a model, and the same for programs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import mcp_types as wire
 
+from gloveport.artifacts.store import Preview
 from gloveport.errors import GloveportError, find_exhaustion
 from gloveport.model import Grant, Policy, Result
+from gloveport.server.rendering.artifact_text import picture_blocks
 from gloveport.server.rendering.result_text import answer
 
 
-def result_reply(policy: Policy, result: Result) -> wire.CallToolResult:
-    """The answer that tells a result. ``policy`` is what the tool's description tells."""
+def result_reply(policy: Policy, result: Result, pictures: Sequence[Preview] = ()) -> wire.CallToolResult:
+    """The answer that tells a result.
+
+    Args:
+        policy: What the tool's description tells.
+        result: What to tell.
+        pictures: Shown beside it. Nobody gets them beside structured content: see ``structured``.
+    """
     # What has its default is left out. So is the grant, which the description tells, but for what it does not.
     structured = result.model_dump(mode="json", exclude_defaults=True, exclude={"grant"})
     if limits := _lowered_limits(policy, result.grant):
         structured["grant"] = {"limits": limits}
     return wire.CallToolResult(
         is_error=result.status == "denied",
-        content=[wire.TextContent(type="text", text=answer(result))],
+        content=[wire.TextContent(type="text", text=answer(result)), *picture_blocks(pictures)],
         structured_content=structured,
     )
 

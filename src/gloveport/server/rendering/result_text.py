@@ -4,6 +4,7 @@ import json
 
 from gloveport.model import Failure, Result
 from gloveport.sandbox.run.capture import plain
+from gloveport.server.rendering.artifact_text import artifact_lines
 from gloveport.server.rendering.session_text import session_lines
 
 
@@ -11,13 +12,14 @@ def answer(result: Result) -> str:
     """The whole result as text: status first, then value, output and failure, then what can be done."""
     parts = [_status(result), *_cut(result)]
     if value := value_text(result):
-        parts.append(f"value: {value}")
+        parts.append(f"value:\n{value}" if "\n" in value else f"value: {value}")
     for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
         if output.text:
             parts.append(f"{name}:\n{output.text.rstrip()}")
     if result.error is not None and result.error.type != "exit":  # whose code the first line has
         parts.append(f"error:\n{failure_text(result.error)}")
     parts += refusals(result)
+    parts += artifact_lines(result.artifacts)
     if result.session is not None:
         parts += session_lines(result.session)
     if result.hint:

@@ -2,10 +2,11 @@
 
 Claude Code and Codex put nothing but the structured content before their model where an answer has any, and Codex drops
 a picture beside it. So nobody gets it who has not asked: by the name that the operator lists, or in the call. Who is
-told of an output schema must get it each time, so only those are told whose calls need not ask.
+told of an output schema must get it each time, so only those are told whose calls need not ask; and of an answer that
+has such a schema they get no pictures, which the structured content names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,9 +35,11 @@ class StructuredContent:
 
     Attributes:
         clients: Patterns of the names of those who get it without asking.
+        described: Names of the tools whose output has a schema, of which those are told.
     """
 
     clients: Sequence[str]
+    described: Collection[str] = ()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass the request on, and what comes back without what this client does not read."""
@@ -50,9 +53,15 @@ class StructuredContent:
             return result
         if isinstance(result, wire.CallToolResult):
             result = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        if isinstance(result, dict) and (_has_picture(result) or not self._reads(ctx)):
-            return {name: value for name, value in result.items() if name != "structuredContent"}
-        return result
+        return self._reduce(ctx, result) if isinstance(result, dict) else result
+
+    def _reduce(self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """An answer with pictures, or with structured content, or with neither."""
+        if self._reads(ctx) and not _has_picture(result):
+            return result
+        if self._reads(ctx) and (ctx.params or {}).get("name") in self.described:  # by its schema it has to be there
+            return {**result, "content": [block for block in result["content"] if block.get("type") != "image"]}
+        return {name: value for name, value in result.items() if name != "structuredContent"}
 
     def _reads(self, ctx: ServerRequestContext[Any, Any]) -> bool:
         meta = (ctx.params or {}).get("_meta")

@@ -4,10 +4,12 @@ A program that ran is a result, whatever became of it, and not marked as an erro
 short and some hide their structured content. An error is a call that ran nothing.
 """
 
+import base64
+import binascii
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -20,6 +22,7 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import ByteSize, Field
 from starlette.requests import Request as HttpRequest
 
+from gloveport.engine.artifacts import shown_pictures
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Company, Engine
 from gloveport.engine.runs import Run
@@ -27,6 +30,7 @@ from gloveport.hub.discovery import Detail, search
 from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
+from gloveport.policy.input_files import MOST_FILES
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.rendering.api_text import apis_text
@@ -34,6 +38,7 @@ from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_p
 from gloveport.server.rendering.replies import error_reply, failure_reply, result_reply
 from gloveport.server.rendering.tool_search import found_text
 from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.artifact import ArtifactTool
 from gloveport.server.tools.client_sampling import can_sample
 from gloveport.server.tools.elicitation import Attendance, Reply, State
 from gloveport.server.tools.health import Health, audit_check, health_of, health_text
@@ -50,12 +55,16 @@ WAIT_SECONDS = 50.0
 _PRESENCE_SECONDS = 0.5
 _STATE_SECONDS = 600.0
 """For how long the SDK takes a state back; a client that has not come by then never will."""
+_BASE64 = "base64:"
 _OFFSET = re.compile(r"[0-9]{1,15}")
-_OPAQUE = frozenset({"grant", "limits_hit", "requests", "tool_calls", "usage", "checks", "session"})
+_OPAQUE = frozenset(
+    {"artifacts", "error", "stdout", "stderr", "grant", "limits_hit", "requests", "tool_calls", "usage", "checks"}
+    | {"session"}
+)
 """What of an answer is not described before it is there: a client may pay for each word with every request."""
 
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
+_ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
 _GONE = error_reply("the client closed the connection")
 
 
@@ -84,15 +93,18 @@ class Tools:
         apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None,
         tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None,
         session: Annotated[str | None, Field(max_length=64)] = None,
+        files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None,
         wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
     ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
         """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
-        Python and TypeScript allow top-level await. The network leads to the APIs of `list_apis` alone, with any HTTP
-        client; credentials are added on the way. `apis` narrows it to those and loads their types. /tmp is writable;
-        nothing is kept between runs but with `session` (Python): `new` begins one, its id goes on with its variables
-        and files. After wait_seconds the answer is a run id for `wait_run`.
+        Python and TypeScript allow top-level await. Files left in /out come back as artifacts, pictures as images;
+        Python shows plots, tables and `display(x)`. `files`: path to text, or to `base64:` and base64. The network
+        leads to the APIs of `list_apis` alone, with any HTTP client; credentials are added on the way. `apis` narrows
+        it to those and loads their types. Programs begin in /tmp; nothing is kept between runs but with `session`
+        (Python): `new` begins one, its id goes on with variables and files. After wait_seconds the answer is a run id
+        for `wait_run`.
         """
         if ctx.request_state is not None:
             return await self._again(ctx)
@@ -101,8 +113,19 @@ class Tools:
         )
         names = None if apis is None else tuple(apis)
         wanted = None if tools is None else tuple(tools)
+        try:
+            given = decode_files(files or {})
+        except ValueError as error:
+            return error_reply("execute_code was not carried out", f"- files: {error}", "hint: send text, or base64")
         request = Request(
-            language=language, code=code, limits=limits, ansi=ansi, apis=names, tools=wanted, session=session
+            language=language,
+            code=code,
+            limits=limits,
+            ansi=ansi,
+            apis=names,
+            tools=wanted,
+            session=session,
+            files=given,
         )
         caller = caller_of(ctx, self.transport)
 
@@ -113,6 +136,7 @@ class Tools:
                 asker=self.engine.desk.asker(run.stir),
                 ask_client=run.ask_model if can_sample(ctx) else None,
                 live=run.live,
+                shows_pictures=True,
             )
             return await self.engine.execute(
                 request, caller=caller.name, share=caller.share, on_output=run.output, company=company
@@ -231,7 +255,8 @@ class Tools:
         if run.failure is not None:
             return failure_reply(run.failure)
         if run.result is not None:
-            return result_reply(self.engine.policy, run.result)
+            pictures = shown_pictures(self.engine.artifacts, run.result.artifacts.files, run.owner)
+            return result_reply(self.engine.policy, run.result, pictures)
         written = run.live.streams()
         so_far = Result(
             run_id=run.id,
@@ -256,14 +281,16 @@ class Tools:
 def describe(tools: Tools) -> list[Tool]:
     """The tools as a client is told of them."""
     execute = _describe(tools.execute_code, "Run code in a sandbox", _ACTS)
+    artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport)
     offered = [
         execute,
         _describe(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", _ACTS),
         _describe(tools.wait_run, "Wait for a run", _ACTS),
         _describe(tools.cancel_run, "Cancel a run", _ACTS),
         _describe(tools.read_output, "Read output of a run", _READS),
-        _describe(tools.search_tools, "Search tools that programs may call", _READS),
-        _describe(tools.list_apis, "APIs that programs may call", _READS),
+        _describe(artifacts.read_artifact, "Read what a program left", _READS),
+        _describe(tools.search_tools, "Search tools", _READS),
+        _describe(tools.list_apis, "APIs", _READS),
         _describe(tools.health, "Health of the sandbox", _READS),
     ]
     policy = tools.engine.policy
@@ -292,6 +319,22 @@ def _describe(function: Callable[..., Any], title: str, annotations: wire.ToolAn
     tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
     tool.description = " ".join(tool.description.split())
     return tool
+
+
+def decode_files(files: Mapping[str, str]) -> dict[str, bytes]:
+    """Contents of files by their paths, as they come in a call: text, or base64 behind ``base64:``.
+
+    Raises:
+        ValueError: It is no base64, or no text.
+    """
+    decoded: dict[str, bytes] = {}
+    for name, text in files.items():
+        try:
+            is_encoded = text.startswith(_BASE64)
+            decoded[name] = base64.b64decode(text[len(_BASE64) :], validate=True) if is_encoded else text.encode()
+        except (binascii.Error, UnicodeEncodeError) as error:
+            raise ValueError(f"{name[:80]!a} is no base64, or has characters that are none") from error
+    return decoded
 
 
 def _progress(ctx: Context[Any, Any]) -> Progress | None:

@@ -1,0 +1,77 @@
+"""What a file is: by its first bytes where they tell it, else by its name. A name proves nothing, and is no promise.
+
+Nothing is decoded. What is active where it is opened, such as HTML and SVG, is named as what it is and shown as text
+alone.
+"""
+
+from pathlib import PurePosixPath
+from typing import Final
+
+from gloveport.image_header import find_kind
+
+HEAD_BYTES: Final = 1 << 16
+"""So many from the beginning are looked at: headers of JPEG pictures may have their size that far behind."""
+
+UNKNOWN: Final = "application/octet-stream"
+
+_BY_MAGIC: Final = {
+    b"%PDF-": "application/pdf",
+    b"PAR1": "application/vnd.apache.parquet",
+    b"\x1f\x8b": "application/gzip",
+    b"SQLite format 3\0": "application/vnd.sqlite3",
+}
+_ZIPPED: Final = {
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+}
+_TEXTS: Final = {
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".svg": "image/svg+xml",
+    ".md": "text/markdown",
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".geojson": "application/geo+json",
+    ".xml": "application/xml",
+    ".tex": "text/x-tex",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".py": "text/x-python",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".toml": "application/toml",
+}
+
+
+def find_type(path: str, head: bytes) -> str:
+    """The media type of a file.
+
+    Args:
+        path: Its name.
+        head: How it begins: ``HEAD_BYTES``, or all of it.
+    """
+    if picture := find_kind(head):
+        return picture
+    suffix = PurePosixPath(path).suffix.lower()
+    if head.startswith(b"PK\x03\x04"):
+        return _ZIPPED.get(suffix, "application/zip")
+    for magic, kind in _BY_MAGIC.items():
+        if head.startswith(magic):
+            return kind
+    if not is_text(head):
+        return UNKNOWN
+    return _TEXTS.get(suffix, "text/plain")
+
+
+def is_text(head: bytes) -> bool:
+    """Whether what begins so is UTF-8 text; its last character may be cut off."""
+    if b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and error.start > len(head) - 4
+    return True

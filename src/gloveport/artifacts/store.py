@@ -1,0 +1,228 @@
+"""Keeps files that programs have left, for a while and within bounds: each for the caller whose program left it.
+
+What one run has left lies in one file without a name, so a dead server leaves nothing behind; little stays in memory.
+An id has 128 random bits, and is good for its owner alone: to anybody else there is no such file. Where there is no
+room, the oldest of the same owner go first, then the oldest of whoever has the most. Nothing here survives the server.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from gloveport.artifacts.kinds import HEAD_BYTES, find_type
+from gloveport.image_header import read_size
+from gloveport.model.artifact import Artifact
+
+PREFIX: Final = "artifact://"
+_URI: Final = re.compile(rf"{PREFIX}([0-9a-f]{{32}})/([0-9]{{1,3}})")
+_IN_MEMORY_BYTES: Final = 1 << 16
+_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactBounds:
+    """How much is kept, and for how long.
+
+    Attributes:
+        seconds: After so long it is forgotten.
+        caller_bytes: Of one caller.
+        total_bytes: Of all.
+        runs: Of all: what so many runs have left, one descriptor each.
+    """
+
+    seconds: float = 3600
+    caller_bytes: int = 128 << 20
+    total_bytes: int = 512 << 20
+    runs: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """A smaller picture in place of one that is too large to be shown."""
+
+    mime_type: str
+    data: bytes
+
+
+@dataclass(eq=False)
+class Bundle:
+    """What one run has left, while it is taken in and then kept.
+
+    Attributes:
+        directory: Of the host, for the nameless file.
+        owner: Whose it is; opaque.
+        files: What is known of each file.
+        previews: Of those that are too large to be shown, by their number.
+    """
+
+    directory: Path
+    owner: str
+    id: str = field(default_factory=lambda: os.urandom(_ID_BYTES).hex())
+    files: list[Artifact] = field(default_factory=list)
+    previews: dict[int, Preview] = field(default_factory=dict)
+    size: int = 0
+    added: float = field(default_factory=time.monotonic)
+    _offsets: list[int] = field(default_factory=list)
+    _memory: bytearray = field(default_factory=bytearray)
+    _file: BinaryIO | None = None
+    _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+
+    def begin(self) -> None:
+        """Begin the next file: what is written from now on is its."""
+        self._offsets.append(self.size)
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the file that was begun.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        self._digest.update(data)
+        if self._file is None and len(self._memory) + len(data) > _IN_MEMORY_BYTES:
+            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - see close
+            self._put(bytes(self._memory))
+            self._memory.clear()
+        if self._file is None:
+            self._memory += data
+        else:
+            self._put(data)
+        self.size += len(data)
+
+    def end(self, path: str, shown_path: str, about: str = "") -> Artifact:
+        """End the file that was begun, and tell what it is.
+
+        Args:
+            path: Its name, by which its type is told where nothing else tells it.
+            shown_path: What it is called.
+            about: What is said of it, one printable line.
+        """
+        offset, number = self._offsets[-1], len(self._offsets)
+        head = self._read(offset, min(HEAD_BYTES, self.size - offset))
+        kind = find_type(path, head)
+        size = read_size(kind, head) if kind.startswith("image/") and kind != "image/svg+xml" else None
+        made = Artifact(
+            uri=f"{PREFIX}{self.id}/{number}",
+            path=shown_path,
+            mime_type=kind,
+            bytes=self.size - offset,
+            sha256=self._digest.hexdigest(),
+            width=size[0] if size else None,
+            height=size[1] if size else None,
+            about=about,
+        )
+        self.files.append(made)
+        return made
+
+    def read(self, number: int, offset: int, most: int) -> bytes:
+        """So many bytes of a file, from an offset in it on. ``number``: from 1 on."""
+        left = max(0, self.files[number - 1].bytes - offset)
+        return self._read(self._offsets[number - 1] + offset, min(most, left))
+
+    def close(self) -> None:
+        """Forget everything."""
+        if self._file is not None:
+            self._file.close()
+        self._memory.clear()
+        self.previews.clear()
+
+    def _put(self, data: bytes) -> None:
+        assert self._file is not None  # noqa: S101 - the caller has opened it
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def _read(self, offset: int, most: int) -> bytes:
+        if self._file is None:
+            return bytes(self._memory[offset : offset + most])
+        return os.pread(self._file.fileno(), most, offset)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file that is kept."""
+
+    bundle: Bundle
+    number: int
+
+    @property
+    def artifact(self) -> Artifact:
+        """What is known of it."""
+        return self.bundle.files[self.number - 1]
+
+    @property
+    def preview(self) -> Preview | None:
+        """What is shown in its place, where it is too large."""
+        return self.bundle.previews.get(self.number)
+
+    def read(self, offset: int, most: int) -> bytes:
+        """So many bytes from an offset on."""
+        return self.bundle.read(self.number, offset, most)
+
+
+class ArtifactStore:
+    """The files of one server."""
+
+    def __init__(self, bounds: ArtifactBounds, directory: Path) -> None:
+        self.bounds = bounds
+        self.directory = directory
+        self._bundles: dict[str, Bundle] = {}
+
+    def keep(self, bundle: Bundle) -> bool:
+        """Keep what a run has left, and forget what there is no room for then. False where it alone is too much."""
+        if bundle.size > min(self.bounds.caller_bytes, self.bounds.total_bytes):
+            bundle.close()
+            return False
+        self._bundles[bundle.id] = bundle
+        self._forget_old()
+        while self._size_of(own := self._of(bundle.owner)) > self.bounds.caller_bytes:
+            self._forget(own[0])
+        while self._size_of(all_of := [*self._bundles.values()]) > self.bounds.total_bytes or (
+            len(all_of) > self.bounds.runs
+        ):
+            owners = [one.owner for one in all_of]  # of two that have as much, whose is older
+            largest = max(owners, key=lambda owner: (self._size_of(self._of(owner)), len(self._of(owner))))
+            self._forget(self._of(largest)[0])
+        return bundle.id in self._bundles
+
+    def find(self, uri: str, owner: str) -> Found | None:
+        """The file of this name, if it is this owner's and still kept."""
+        self._forget_old()
+        match = _URI.fullmatch(uri)
+        bundle = self._bundles.get(match[1]) if match else None
+        if match is None or bundle is None or bundle.owner != owner or not 0 < int(match[2]) <= len(bundle.files):
+            return None
+        return Found(bundle, int(match[2]))
+
+    def end_of(self, owner: str) -> None:
+        """Forget all of this owner's, who is gone for good."""
+        for bundle in self._of(owner):
+            self._forget(bundle)
+
+    def close(self) -> None:
+        """Forget all."""
+        for bundle in [*self._bundles.values()]:
+            self._forget(bundle)
+
+    def _of(self, owner: str) -> Sequence[Bundle]:
+        """This owner's, the oldest first."""
+        return [bundle for bundle in self._bundles.values() if bundle.owner == owner]
+
+    @staticmethod
+    def _size_of(bundles: Sequence[Bundle]) -> int:
+        return sum(bundle.size + sum(len(one.data) for one in bundle.previews.values()) for bundle in bundles)
+
+    def _forget_old(self) -> None:
+        now = time.monotonic()
+        for bundle in [one for one in self._bundles.values() if now - one.added > self.bounds.seconds]:
+            self._forget(bundle)
+
+    def _forget(self, bundle: Bundle) -> None:
+        del self._bundles[bundle.id]
+        bundle.close()

@@ -1,0 +1,69 @@
+"""Files that go into a program's sandbox by ``--file``, and those that come out of it by ``--out``."""
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from gloveport.artifacts.store import ArtifactStore
+    from gloveport.model.artifact import Artifact
+
+_LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE_BYTES: Final = 1 << 18
+
+
+def read_inputs(named: Sequence[str], most: int) -> Mapping[str, bytes]:
+    """The contents of files by what the program shall call them: ``PATH`` by its last name, or ``PATH=NAME``.
+
+    Raises:
+        typer.BadParameter: One can't be read, or all of them are too large.
+    """
+    files: dict[str, bytes] = {}
+    for one in named:
+        path, _, name = one.partition("=")
+        try:
+            with Path(path).open("rb") as file:
+                data = file.read(most + 1)
+        except OSError as error:
+            raise typer.BadParameter(f"--file {path}: {error.strerror}") from error
+        files[name or Path(path).name] = data
+        if sum(map(len, files.values())) > most:
+            raise typer.BadParameter(f"--file: all together have more than {most} bytes (policy.limits.input_bytes)")
+    return files
+
+
+def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path) -> None:
+    """Write what a program has left below a directory of the caller's, in the place of what has such a name there.
+
+    The paths are of the program's choice: there is no ``..`` in them, and no link below the directory is followed.
+
+    Raises:
+        OSError: One can't be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    root = os.open(directory, _LEVEL & ~os.O_NOFOLLOW)
+    try:
+        for one in files:
+            found = store.find(one.uri, owner)
+            names = one.path.split("/")[2:]
+            if found is None or not names:
+                continue
+            with contextlib.ExitStack() as stack:
+                below = root
+                for name in names[:-1]:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, 0o755, dir_fd=below)
+                    below = os.open(name, _LEVEL, dir_fd=below)
+                    stack.callback(os.close, below)
+                temporary = f".gloveport-{os.urandom(8).hex()}"
+                with os.fdopen(os.open(temporary, _FILE, 0o644, dir_fd=below), "wb") as file:
+                    for offset in range(0, one.bytes, _PIECE_BYTES):
+                        file.write(found.read(offset, _PIECE_BYTES))
+                os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
+    finally:
+        os.close(root)

@@ -1,0 +1,89 @@
+"""What programs expect that were written for a notebook: ``display``, figures that show, ``!command`` and ``%magic``.
+
+This part loads the others when they are needed, and runs functions of ours right after certain modules have been
+imported. A program that imports none of them pays a look into a table for each import of something new. Standard
+library only.
+"""
+
+import builtins
+import importlib
+import sys
+
+HOOKS = {
+    "matplotlib.pyplot": ("charts", "hook_pyplot"),
+    "PIL.Image": ("show", "hook_pillow"),
+    "plotly.io": ("show", "hook_plotly"),
+}
+"""Module → which part of ours has which function, that is called with it."""
+
+
+def load(part):
+    """A part of ours: ``show``, ``charts``, ``files`` or ``magics``."""
+    return importlib.import_module(f"{__name__}.{part}")
+
+
+def display(*values, **_options):
+    """Show values in the answer: figures, pictures, tables, and whatever a notebook would show of them."""
+    load("show").display(*values)
+
+
+def ask_nobody(prompt=""):
+    """``input``, which reads a line where there is one, and says what to do where nobody answers."""
+    try:
+        return read_line(prompt)
+    except EOFError:
+        raise EOFError("nobody answers input(): write the value into the program") from None
+
+
+read_line = builtins.input
+
+
+class HookedLoader:
+    """Loads a module as its own loader does, and then calls a function."""
+
+    def __init__(self, loader, call):
+        self.loader = loader
+        self.call = call
+
+    def create_module(self, spec):
+        """See ``importlib.abc.Loader``."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        """See ``importlib.abc.Loader``."""
+        module.__spec__.loader = module.__loader__ = self.loader  # from now on as if nobody had been here
+        self.loader.exec_module(module)
+        try:
+            self.call(module)
+        except Exception:  # another version than we know: then it is as it is without us
+            return
+
+
+class HookFinder:
+    """A finder of ``sys.meta_path`` that finds nothing itself."""
+
+    def find_spec(self, name, path=None, target=None):
+        """See ``importlib.abc.MetaPathFinder``."""
+        if name not in HOOKS:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = HookedLoader(spec.loader, run_hook)
+                return spec
+        return None
+
+
+def run_hook(module):
+    """Call what belongs to a module."""
+    part, function = HOOKS[module.__name__]
+    getattr(load(part), function)(module)
+
+
+def install():
+    """Do so from now on, and give programs ``display``. To be called before any of the modules is imported."""
+    ask_nobody.__name__ = ask_nobody.__qualname__ = "input"
+    if not any(type(finder) is HookFinder for finder in sys.meta_path):
+        sys.meta_path.insert(0, HookFinder())
+    builtins.display, builtins.input = display, ask_nobody

@@ -1,0 +1,205 @@
+"""matplotlib's figures: kept as PNG when they are shown, are open in the end, or are a value; and told in words.
+
+The words are for who can't see the picture: axes, and of each series name, number of points and range. Imported when
+``pyplot`` has been. Standard library only, but for what the program has imported itself.
+"""
+
+import os
+import sys
+
+from gloveport_notebook import files, show
+
+LONG_EDGE = 1568  # in pixels: models see no more
+MOST_AXES, MOST_SERIES, MOST_LABELS = 6, 8, 8
+FONTS = (
+    "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
+    "/usr/share/fonts/google-noto-sans-cjk-fonts/NotoSansCJK-Regular.ttc",
+    "/usr/share/fonts/noto-cjk/NotoSansCJK-Regular.ttc",
+    "/usr/share/fonts/truetype/wqy/wqy-microhei.ttc",
+    "/usr/share/fonts/truetype/ancient-scripts/Symbola_hint.ttf",
+    "/usr/share/fonts/gdouros-symbola/Symbola.ttf",
+)
+"""Fonts of the host for what matplotlib's own have no glyphs for, where they are installed: CJK, and emoji without
+colours, which are all that it can draw."""
+
+_kept = {}
+"""Figures that lie in a file: their number → the figure, its words then, and where."""
+
+
+def hook_pyplot(pyplot):
+    """Let ``show`` show, and ``savefig`` be noticed."""
+    figure_class = pyplot.Figure
+    save = figure_class.savefig
+
+    def savefig(self, fname, *arguments, **options):
+        save(self, fname, *arguments, **options)
+        if isinstance(fname, (str, bytes)) or hasattr(fname, "__fspath__"):
+            notice(self, fname)
+
+    savefig.__doc__, savefig.__wrapped__ = save.__doc__, save
+    figure_class.savefig = savefig
+    figure_class.show = show_figure
+    pyplot.show = show_open_figures
+    add_fonts()
+
+
+def show_figure(figure, *_arguments, **_options):
+    """``figure.show()``."""
+    show.display(figure)
+
+
+def show_open_figures(*_arguments, **_options):
+    """Show all open figures, and close them, as a notebook does."""
+    for figure in open_figures():
+        show.display(figure)
+        sys.modules["matplotlib.pyplot"].close(figure)
+
+
+def open_figures():
+    """Those that pyplot manages, the oldest first."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    return [manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()] if helpers else []
+
+
+def keep_open_figures():
+    """Keep what is open and lies in no file as it is now."""
+    for figure in open_figures():
+        if figure.axes:
+            keep_figure(figure)
+
+
+def notice(figure, path):
+    """A program has saved a figure."""
+    words = describe(figure)
+    path = os.fsdecode(path)
+    path = path if os.path.splitext(path)[1] else f"{path}.png"
+    if files.note(path, words):
+        _kept[id(figure)] = figure, words, path
+
+
+def keep_figure(figure):
+    """Keep a figure; what is said of it."""
+    kept = _kept.get(id(figure))
+    if kept and kept[0] is figure and kept[1] == describe(figure):
+        return f"[figure: {kept[2]}]"
+    width, height = figure.get_size_inches()
+    dots = min(figure.dpi, LONG_EDGE / max(width, height, 0.01))
+    save = getattr(type(figure).savefig, "__wrapped__", type(figure).savefig)
+    words = []
+
+    def write(path):
+        save(figure, path, format="png", dpi=dots, bbox_inches="tight")
+
+    def tell():
+        words.append(describe(figure))
+        return words[0]
+
+    path = files.keep("figure", "png", write, tell)
+    if path is None:
+        return "[figure]"
+    _kept[id(figure)] = figure, words[0], path
+    return f"[figure: {path}]"
+
+
+# -- Words -----------------------------------------------------------------------------------------------------------
+
+
+def describe(figure):
+    """A figure in words."""
+    title = figure.get_suptitle() if hasattr(figure, "get_suptitle") else ""
+    parts = [repr(title)] if title else []
+    parts += [describe_axes(axes) for axes in figure.axes[:MOST_AXES]]
+    if len(figure.axes) > MOST_AXES:
+        parts.append(f"and {len(figure.axes) - MOST_AXES} more axes")
+    return " | ".join(filter(None, parts)) or "an empty figure"
+
+
+def describe_axes(axes):
+    """One of its axes: title, labels, series."""
+    parts = [repr(axes.get_title())] if axes.get_title() else []
+    for axis, label in (("x", axes.get_xlabel()), ("y", axes.get_ylabel())):
+        if label:
+            parts.append(f"{axis} {label!r}")
+    series = [*describe_series(axes)]
+    parts += series[:MOST_SERIES]
+    if len(series) > MOST_SERIES:
+        parts.append(f"and {len(series) - MOST_SERIES} more series")
+    return ", ".join(parts)
+
+
+def describe_series(axes):
+    """Lines, bars, points, pictures and the rest that it shows."""
+    for line in axes.lines:
+        x, y = line.get_xdata(orig=True), line.get_ydata(orig=True)
+        yield f"line{label_of(line)}: {len(y)} points, x {ends(x)}, y {span(line.get_ydata())}"
+    for bars in axes.containers:
+        patches = getattr(bars, "patches", None)
+        if patches:
+            lies = bars.orientation == "horizontal"
+            lengths = [patch.get_width() if lies else patch.get_height() for patch in patches]
+            yield f"bars{label_of(bars)}: {len(patches)}, {span(lengths)}{categories(axes, bars)}"
+    for collection in axes.collections:
+        points = collection.get_offsets() if type(collection).__name__ == "PathCollection" else ()
+        if len(points):
+            xs, ys = zip(*points, strict=True)
+            yield f"points{label_of(collection)}: {len(points)}, x {span(xs)}, y {span(ys)}"
+        else:
+            yield f"{type(collection).__name__}{label_of(collection)}"
+    for image in axes.images:
+        yield f"image {' x '.join(map(str, image.get_array().shape))}"
+    wedges = [patch for patch in axes.patches if type(patch).__name__ == "Wedge"]
+    if wedges:
+        parts = [f"{patch.get_label()} {(patch.theta2 - patch.theta1) / 3.6:.3g} %" for patch in wedges[:MOST_LABELS]]
+        yield f"pie: {', '.join(parts)}"
+
+
+def label_of(artist):
+    """Its label, where the program has given it one."""
+    label = str(artist.get_label() or "")
+    return "" if not label or label.startswith("_") else f" {label[:60]!r}"
+
+
+def categories(axes, bars):
+    """What bars stand for, where that is words."""
+    axis = axes.yaxis if bars.orientation == "horizontal" else axes.xaxis
+    words = [label.get_text() for label in axis.get_ticklabels()]
+    words = [word for word in words if word and not word.replace(".", "").replace("\u2212", "").isdigit()]
+    return f" ({', '.join(word[:30] for word in words[:MOST_LABELS])})" if words else ""
+
+
+def span(numbers):
+    """The least and the greatest."""
+    finite = [float(number) for number in numbers if number is not None and number - number == 0]
+    return f"{min(finite):.4g}..{max(finite):.4g}" if finite else "none"
+
+
+def ends(values):
+    """The first and the last."""
+    return f"{short(values[0])}..{short(values[-1])}" if len(values) else "none"
+
+
+def short(value):
+    """A value in a few characters."""
+    try:
+        return f"{float(value):.6g}"
+    except (TypeError, ValueError):
+        return str(value)[:30]
+
+
+# -- Fonts -----------------------------------------------------------------------------------------------------------
+
+
+def add_fonts():
+    """Let matplotlib draw what its own fonts can't, glyph by glyph."""
+    present = [path for path in FONTS if os.path.exists(path)]
+    if not present:
+        return
+    from matplotlib import font_manager, rcParams
+
+    families = [*rcParams["font.family"]]
+    for path in present:
+        known = len(font_manager.fontManager.ttflist)
+        font_manager.fontManager.addfont(path)
+        families += [font.name for font in font_manager.fontManager.ttflist[known:] if font.name not in families]
+    rcParams["font.family"] = families
+    sys.modules["matplotlib"].rcParamsDefault["font.family"] = families

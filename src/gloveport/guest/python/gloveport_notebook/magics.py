@@ -1,0 +1,104 @@
+"""Lines that are a notebook's and no Python: ``!command``, ``name = !command``, ``%magic``, ``%%bash`` for all of it.
+
+A line is looked at only where the compiler stops at it, so nothing within a string is taken for one. A command runs in
+bash, in this sandbox like all else. Standard library only.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+NAME = "__notebook__"  # by which the lines made here reach this module
+MOST_LINES = 1000
+SHELLS = ("%%bash", "%%sh", "%%shell")
+IDLE = {"matplotlib", "config", "load_ext", "reload_ext", "autoreload", "precision", "pylab", "capture"}
+"""Magics that change nothing that would matter here."""
+
+COMMANDS = {"pwd", "ls", "cat", "mkdir", "env", "echo"}
+INSTALLERS = {"pip", "pip3", "conda", "mamba", "uv", "poetry"}
+_LINE = re.compile(r"(\s*)(?:([\w.\[\], ]+?)\s*=\s*)?([!%])(.*)")
+_INSTALL = re.compile(r"(?:sudo\s+)?(?:python3?\s+-m\s+)?(?:pip3?|conda|mamba|uv|poetry)\b.*\b(?:install|add|sync)\b")
+
+
+class PackagesError(Exception):
+    """A program wants packages that are not there."""
+
+    __module__ = "builtins"  # as tracebacks name it
+
+
+def to_python(source, parse):
+    """The source with such lines replaced by Python, each where it was. Raises what ``parse`` does.
+
+    ``parse`` compiles a source, and raises SyntaxError; of a source in which nothing can be replaced, its own.
+    """
+    first, _, rest = source.partition("\n")
+    if first.strip() in SHELLS:
+        return f"{NAME}.run_shell({rest!r})"
+    lines = source.split("\n")
+    for _ in range(MOST_LINES):
+        try:
+            parse("\n".join(lines))
+        except SyntaxError as error:
+            number = (error.lineno or 0) - 1
+            made = replace(lines[number]) if 0 <= number < len(lines) else None
+            if made is None:
+                raise
+            lines[number] = made
+        else:
+            return "\n".join(lines)
+    raise SyntaxError(f"more than {MOST_LINES} lines are no Python")
+
+
+def replace(line):
+    """A line of a notebook's as Python; None where it is none."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    indent, target, sign, text = match.groups()
+    if target is not None:
+        return f"{indent}{target} = {NAME}.read_shell({text!r})" if sign == "!" else None
+    return f"{indent}{NAME}.{'run_shell' if sign == '!' else 'run_magic'}({text!r})"
+
+
+def run_shell(command):
+    """``!command``: what it prints is printed."""
+    refuse_install(command)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    done = subprocess.run(["bash", "-c", command.removeprefix("!")], check=False)
+    if done.returncode:
+        print(f"[exit code {done.returncode}]", file=sys.stderr)
+
+
+def read_shell(command):
+    """``name = !command``: the lines that it prints."""
+    refuse_install(command)
+    return subprocess.run(["bash", "-c", command], check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+
+
+def run_magic(line):
+    """``%magic``: those that mean something here."""
+    name, _, rest = line.lstrip("%").partition(" ")
+    if name in INSTALLERS:
+        raise PackagesError(tell_of_packages())
+    if name == "cd":
+        os.chdir(os.path.expanduser(rest.strip() or "~"))
+    elif name in COMMANDS:
+        run_shell(f"{name} {rest}")
+    elif name not in IDLE:
+        raise SyntaxError(f"there is no magic %{name} here: write Python, or !command for bash")
+
+
+def refuse_install(command):
+    """Say at once what an installer would say after a minute."""
+    if _INSTALL.match(command.strip()):
+        raise PackagesError(tell_of_packages())
+
+
+def tell_of_packages():
+    """How packages are had."""
+    present = [name for name in ("numpy", "pandas", "matplotlib") if importlib.util.find_spec(name)]
+    there = f"; {', '.join(present)} can be imported" if present else ""
+    return f"nothing can be installed from here: packages are the owner's to add{there}"

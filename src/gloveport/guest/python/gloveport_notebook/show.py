@@ -1,0 +1,160 @@
+"""Shows values that are more than text: figures and pictures become files in ``/out``, tables text of bounded size.
+
+What a value can be shown as it says itself, in the way that notebooks ask it: ``_repr_mimebundle_``, then
+``_repr_png_`` and the others. Of what it offers one file is kept, the best that a reader of answers can use. HTML and
+SVG are kept and never run. Imported when a program first shows something. Standard library only.
+"""
+
+import base64
+import json
+
+import gloveport_notebook
+from gloveport_notebook import files, tables
+
+TEXT_CHARACTERS = 32_000
+METHODS = {
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+    "image/svg+xml": "_repr_svg_",
+    "text/html": "_repr_html_",
+    "application/pdf": "_repr_pdf_",
+    "text/markdown": "_repr_markdown_",
+    "text/latex": "_repr_latex_",
+    "application/json": "_repr_json_",
+}
+SUFFIXES = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/webp": "webp",
+    "image/gif": "gif",
+    "image/svg+xml": "svg",
+    "text/html": "html",
+    "application/pdf": "pdf",
+    "application/json": "json",
+}
+"""What is kept of a value, the best first."""
+
+TEXTS = "text/markdown", "text/latex", "text/plain"
+
+
+def display(*values, **_options):
+    """Show values in the answer: figures, pictures, tables, and whatever a notebook would show of them."""
+    for value in values:
+        text = show(value)
+        if text:
+            print(text)
+
+
+def show(value):
+    """Show one value. What is to be printed of it."""
+    text = describe(value)
+    return text if text is not None else (value if type(value) is str else repr(value))
+
+
+def describe(value):
+    """What is said of a value that is more than text, whose file is kept now; None for any other."""
+    kind = type(value)
+    root = kind.__module__.partition(".")[0] if type(kind.__module__) is str else ""
+    if root == "matplotlib" and hasattr(value, "savefig"):
+        return gloveport_notebook.load("charts").keep_figure(value)
+    if root == "PIL" and hasattr(value, "save") and hasattr(value, "size"):
+        return keep_picture(value)
+    if root == "plotly" and hasattr(value, "to_html"):
+        return keep_plotly(value)
+    if (table := tables.describe(value)) is not None:
+        return table
+    return keep_bundle(value)
+
+
+def keep_picture(picture):
+    """A picture of Pillow's."""
+    width, height = picture.size
+    about = f"{type(picture).__name__} {width}x{height} {picture.mode}"
+    form = "JPEG" if picture.mode == "CMYK" else "PNG"
+    plain = picture if picture.mode in {"1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"} else picture.convert("RGB")
+    path = files.keep("picture", "jpg" if form == "JPEG" else "png", lambda path: plain.save(path, form), about)
+    return f"[{about}: {path}]" if path else f"[{about}]"
+
+
+def keep_plotly(figure):
+    """A figure of plotly's: as a page that draws it, since a picture would take a browser."""
+    told = figure.to_dict()
+    layout = told.get("layout") or {}
+    data = (told.get("data") or ())[:12]
+    series = [f"{one.get('type', 'scatter')} {one.get('name') or ''}".rstrip() for one in data]
+    title = layout.get("title") or {}
+    title = title.get("text", "") if isinstance(title, dict) else title
+    axes = [f"{axis} {name!r}" for axis in ("x", "y") if (name := axis_title(layout.get(f"{axis}axis")))]
+    about = "; ".join([f"plotly chart {title!r}" if title else "plotly chart", *axes, ", ".join(series)])
+    path = files.keep("chart", "html", lambda path: figure.write_html(path, include_plotlyjs="cdn"), about)
+    return f"[{about}: {path}]" if path else f"[{about}]"
+
+
+def axis_title(axis):
+    """What an axis of plotly's is called."""
+    title = (axis or {}).get("title") or ""
+    return title.get("text", "") if isinstance(title, dict) else title
+
+
+def keep_bundle(value):
+    """What a value offers to notebooks; None where that is nothing."""
+    bundle = bundle_of(value)
+    text = next((bundle[kind] for kind in TEXTS if type(bundle.get(kind)) is str), None)
+    for kind in [*SUFFIXES, *(kind for kind in bundle if kind.endswith("+json"))]:
+        data = bundle.get(kind)
+        if data is None:
+            continue
+        if text is None:
+            text = f"[{type(value).__name__}]" if type(value).__repr__ is object.__repr__ else repr(value)
+        path = files.keep(
+            name_of(kind), SUFFIXES.get(kind, "json"), lambda path, data=data: write(path, data), text[:200]
+        )
+        return f"{text[:TEXT_CHARACTERS]}\n[{kind}: {path}]" if path else text[:TEXT_CHARACTERS]
+    return text if text is None else text[:TEXT_CHARACTERS]
+
+
+def name_of(kind):
+    """What files of a media type are called."""
+    return "picture" if kind.startswith("image/") else "chart" if "vega" in kind or "plotly" in kind else "display"
+
+
+def bundle_of(value):
+    """Media type → data, as the value offers them."""
+    kind, bundle = type(value), {}
+    if isinstance(value, type):
+        return bundle
+    if callable(getattr(kind, "_repr_mimebundle_", None)):
+        made = value._repr_mimebundle_(include=None, exclude=None)
+        made = made[0] if type(made) is tuple and made else made
+        if isinstance(made, dict):
+            bundle.update((name, data) for name, data in made.items() if type(name) is str)
+    for mime, method in METHODS.items():
+        if mime not in bundle and callable(getattr(kind, method, None)):
+            made = getattr(value, method)()
+            made = made[0] if type(made) is tuple and made else made
+            if made is not None:
+                bundle[mime] = made
+    return bundle
+
+
+def write(path, data):
+    """Write what a value offers to a file. A picture may come as base64, as notebooks have it."""
+    if isinstance(data, str) and path.endswith((".png", ".jpg", ".webp", ".gif", ".pdf")):
+        data = base64.b64decode(data)
+    if not isinstance(data, (bytes, bytearray)):
+        data = (data if isinstance(data, str) else json.dumps(data, default=str)).encode("utf-8", "backslashreplace")
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+# -- Hooks -----------------------------------------------------------------------------------------------------------
+
+
+def hook_pillow(module):
+    """Let ``image.show()`` show it here: there is no program to show pictures by."""
+    module.Image.show = lambda self, *_arguments, **_options: display(self)
+
+
+def hook_plotly(module):
+    """Let ``figure.show()`` show it here: there is no browser."""
+    module.show = lambda figure, *_arguments, **_options: display(figure)

@@ -1,0 +1,36 @@
+"""What the files that come with a program may be called: paths below its directory, and nothing but paths."""
+
+from collections.abc import Collection
+from typing import Final
+
+from gloveport.untrusted_text import is_visible, one_line
+
+MOST_FILES: Final = 64
+_DEPTH: Final = 8
+_NAME_BYTES: Final = 200
+_SHOWN: Final = 80
+
+
+def find_path_fault(path: str) -> str:
+    """Why a file may not be called so; empty where it may."""
+    shown = one_line(path, _SHOWN)
+    names = path.split("/")
+    if not is_visible(path):
+        return f"The file name {shown} has characters that do not show."
+    if any(name in ("", ".", "..") for name in names):
+        return f"The file name {shown} is no path below the program's directory."
+    if len(names) > _DEPTH or any(len(name.encode()) > _NAME_BYTES for name in names):
+        return f"The file name {shown} is too long or too deep."
+    return ""
+
+
+def find_clash(paths: Collection[str]) -> str:
+    """Why these can't be files of one directory together; empty where they can."""
+    if len(paths) > MOST_FILES:
+        return f"There are {len(paths)} files, and no more than {MOST_FILES} may come with a program."
+    for path in paths:
+        names = path.split("/")
+        for length in range(1, len(names)):
+            if (above := "/".join(names[:length])) in paths:
+                return f"{one_line(above, _SHOWN)} can't be a file and the directory of another."
+    return ""

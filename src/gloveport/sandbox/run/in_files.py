@@ -1,0 +1,60 @@
+"""Writes the files that come with a program into its directory, before it begins and anything hostile is there."""
+
+import ctypes
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final
+
+_LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def write_files(directory: int, files: Mapping[str, bytes], uid: int | None) -> None:
+    """Write files below a directory of a sandbox. To be called in a thread: as root, its credentials change meanwhile.
+
+    Args:
+        directory: Descriptor of an open directory, in which no process of the program's works yet.
+        files: Contents by paths that are relative and without ``..``; the directories on the way are made.
+        uid: The host's uid of the program, where that is not ours: what root makes, a sandbox's file system refuses.
+
+    Raises:
+        OSError: There is no room, or a name can't be one.
+    """
+    with _file_owner(uid):
+        for path, data in files.items():
+            _write_file(directory, path.split("/"), data)
+
+
+def _write_file(directory: int, names: list[str], data: bytes) -> None:
+    if len(names) > 1:
+        with suppress(FileExistsError):
+            os.mkdir(names[0], 0o755, dir_fd=directory)
+        below = os.open(names[0], _LEVEL, dir_fd=directory)
+        try:
+            _write_file(below, names[1:], data)
+        finally:
+            os.close(below)
+        return
+    file = os.open(names[0], _FILE, 0o644, dir_fd=directory)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _file_owner(uid: int | None) -> Iterator[None]:
+    """Be this user to file systems, in this thread alone."""
+    if uid is None:
+        yield
+        return
+    gid_before, uid_before = _libc.setfsgid(uid), _libc.setfsuid(uid)
+    try:
+        yield
+    finally:
+        _libc.setfsuid(uid_before)
+        _libc.setfsgid(gid_before)

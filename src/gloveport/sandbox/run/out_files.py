@@ -1,0 +1,159 @@
+"""The files that a program has left in a directory of its sandbox, as its hostile author may have left them.
+
+Only regular files are opened, one name at a time and through no link, so nothing outside the directory is ever reached;
+a pipe, a device or a socket is told from its status alone, and never opened. How many entries are looked at, how deep,
+and how many bytes are read is bounded, whatever sizes say: a file may have holes, or grow while it is read. Where all
+processes are dead nothing changes any more, but that is not relied on: those of a session live on.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from gloveport.untrusted_text import printable
+
+MOST_FILES: Final = 64
+_MOST_ENTRIES: Final = 4096
+"""Looked at, of all directories together: the rest is not even named."""
+
+_DEPTH: Final = 8
+_CHUNK_BYTES: Final = 1 << 18
+_NAME_CHARACTERS: Final = 200
+_MOST_NAMED: Final = 8
+_LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+_KINDS: Final = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """By which it is told whether a file was changed since: inode, size, and times of change in nanoseconds."""
+
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileVersion":
+        """That of a file with this status."""
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@dataclass
+class OutFiles:
+    """What was found.
+
+    Attributes:
+        known: Versions of the files that were taken before, by path: they are not taken again while they stay so.
+        taken: Versions of those that are there now, for the next time.
+        left_out: What was not taken, and why, for people.
+        left_out_total: How much that is.
+    """
+
+    known: dict[str, FileVersion] = field(default_factory=dict)
+    taken: dict[str, FileVersion] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    left_out_total: int = 0
+    _entries: int = _MOST_ENTRIES
+
+    def leave_out(self, path: str, why: str) -> None:
+        """Note that something was not taken."""
+        self.left_out_total += 1
+        if len(self.left_out) < _MOST_NAMED:
+            self.left_out.append(f"{path}: {why}")
+
+    def collect(self, directory: int, most_bytes: int, take: Callable[[str], Callable[[bytes], None]]) -> None:
+        """Give every file to ``take``, which is told its path and gets its pieces by what it returns.
+
+        Args:
+            directory: Descriptor of an open directory.
+            most_bytes: Of all files together. One that would exceed it is left out, and what came of it counts.
+            take: Called with a path that is printable and relative, with ``/`` between names.
+
+        Raises:
+            OSError: What ``take`` does with the pieces has failed.
+        """
+        left, files = most_bytes, 0
+        for name, descriptor, status in self._walk(directory, "", 0):
+            path = name
+            while path in self.taken:  # two names may look the same
+                path += "~"
+            if self.known.get(path) == FileVersion.of(status):
+                self.taken[path] = self.known[path]
+                continue
+            if files == MOST_FILES:
+                self.leave_out(path, f"no more than {MOST_FILES} files are kept")
+                continue
+            if status.st_size > left:
+                self.leave_out(path, f"{status.st_size} bytes, and no more than {most_bytes} are kept of all files")
+                continue
+            files += 1
+            left -= _copy(descriptor, left, take(path))
+            self.taken[path] = FileVersion.of(status)
+
+    def _walk(self, directory: int, prefix: str, depth: int) -> Iterator[tuple[str, int, os.stat_result]]:
+        """Path, open descriptor and status of each regular file, the descriptor until the next one is asked for."""
+        os.lseek(directory, 0, os.SEEK_SET)
+        with os.scandir(directory) as entries:
+            found = [entry.name for entry in islice(entries, self._entries + 1)]
+        if len(found) > self._entries:
+            self.leave_out(f"{prefix}…", f"no more than {_MOST_ENTRIES} names are looked at")
+            found.pop()
+        self._entries -= len(found)
+        for name in sorted(found):
+            path = prefix + _show(name)
+            try:
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                kind = stat.S_IFMT(status.st_mode)
+                if kind not in (stat.S_IFREG, stat.S_IFDIR):
+                    self.leave_out(path, _KINDS.get(kind, "no file"))
+                    continue
+                if kind == stat.S_IFDIR and depth == _DEPTH:
+                    self.leave_out(path, "it lies too deep")
+                    continue
+                opened = os.open(name, _LEVEL if kind == stat.S_IFDIR else _FILE, dir_fd=directory)
+            except OSError as error:  # the mode forbids it, or it is gone
+                self.leave_out(path, os.strerror(error.errno or 0))
+                continue
+            try:
+                if kind == stat.S_IFDIR:
+                    yield from self._walk(opened, f"{path}/", depth + 1)
+                    continue
+                status = os.fstat(opened)
+                if stat.S_ISREG(status.st_mode):  # it may be another by now
+                    yield path, opened, status
+            finally:
+                os.close(opened)
+
+
+def has_entries(directory: int) -> bool:
+    """Whether there is anything in an open directory."""
+    os.lseek(directory, 0, os.SEEK_SET)
+    with os.scandir(directory) as entries:
+        return next(entries, None) is not None
+
+
+def _show(name: str) -> str:
+    """A name of the program's choice as it is told: no control, nothing that hides, no lone surrogate, no slash."""
+    text = printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
+    return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
+
+
+def _copy(descriptor: int, most: int, put: Callable[[bytes], None]) -> int:
+    """How many bytes were read: no more than ``most``, also of a file that grows."""
+    offset = 0
+    while offset < most and (data := os.pread(descriptor, min(_CHUNK_BYTES, most - offset), offset)):
+        put(data)
+        offset += len(data)
+    return offset

@@ -1,0 +1,45 @@
+"""What a program has left, as a few lines of text for a model, and its pictures."""
+
+import base64
+from collections.abc import Sequence
+
+import mcp_types as wire
+
+from gloveport.artifacts.store import Preview
+from gloveport.model.artifact import Artifact, Artifacts
+
+_SHOWN = 24
+
+
+def artifact_lines(artifacts: Artifacts) -> list[str]:
+    """A line for each file: path, type, size, by which name it is read, what is said of it."""
+    if not artifacts.files and not artifacts.left_out:
+        return []
+    lines: list[str] = []
+    if artifacts.files:
+        minutes, first = artifacts.expires_in_seconds / 60, artifacts.files[0].uri
+        lines.append(f"artifacts, kept {minutes:g} min; read_artifact(uri={first!r}) reads the first:")
+    lines += [f"{number}. {describe_artifact(one)}" for number, one in enumerate(artifacts.files[:_SHOWN], 1)]
+    if (more := len(artifacts.files) - _SHOWN) > 0:
+        lines.append(f"and {more} more")
+    lines += [f"not kept: {line}" for line in artifacts.left_out]
+    if (more := artifacts.left_out_total - len(artifacts.left_out)) > 0:
+        lines.append(f"not kept: {more} more")
+    return lines
+
+
+def describe_artifact(one: Artifact) -> str:
+    """One file in one line."""
+    size = f", {one.width}x{one.height}" if one.width is not None else ""
+    line = f"{one.path} ({one.mime_type}{size}, {one.bytes} bytes)"
+    if one.about:
+        line += f": {one.about}"
+    return f"{line} (not shown: {one.not_shown})" if one.not_shown else line
+
+
+def picture_blocks(pictures: Sequence[Preview]) -> list[wire.ImageContent]:
+    """Pictures as content blocks."""
+    return [
+        wire.ImageContent(type="image", data=base64.b64encode(one.data).decode(), mime_type=one.mime_type)
+        for one in pictures
+    ]

@@ -1,0 +1,127 @@
+"""The tool ``read_artifact`` and the resource ``artifact://``: files that the caller's programs have left."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import mcp_types as wire
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from pydantic import Field
+
+from gloveport.artifacts.kinds import HEAD_BYTES, is_text
+from gloveport.artifacts.store import PREFIX, Found
+from gloveport.engine.artifacts import is_picture, picture_of
+from gloveport.engine.caller import Transport
+from gloveport.engine.execution import Engine
+from gloveport.errors import Denied, GloveportError
+from gloveport.fairness import compute
+from gloveport.sandbox.run.capture import plain
+from gloveport.server.rendering.artifact_text import describe_artifact, picture_blocks
+from gloveport.server.rendering.replies import error_reply
+from gloveport.server.request_caller import caller_of
+
+_PAGE_BYTES: Final = 32 * 1024
+_LONGEST_LINE: Final = 4096
+_SCAN_BYTES: Final = 1 << 18
+_RESOURCE_BYTES: Final = 700_000
+"""Most of a file that is given as a resource: as base64 it has a third more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactTool:
+    """What the tool works on."""
+
+    engine: Engine
+    transport: Transport
+
+    async def read_artifact(
+        self,
+        ctx: Context[Any, Any],
+        uri: Annotated[str, Field(max_length=128)],
+        line: Annotated[int, Field(ge=1)] = 1,
+        limit: Annotated[int, Field(ge=1, le=5000)] = 500,
+    ) -> wire.CallToolResult:
+        """Read a file that a program left in /out: text by lines, a picture as an image."""
+        share = caller_of(ctx, self.transport).share
+        found = self.engine.artifacts.find(uri, share)
+        if found is None:
+            return error_reply(*not_kept(uri))
+        one = found.artifact
+        if is_picture(one):
+            return await self._show(found, share)
+        if not is_text(found.read(0, HEAD_BYTES)):
+            return _reply(f"{describe_artifact(one)}\nno text: {_how_to_get(one.bytes)}")
+        text = await compute(one.bytes, read_lines, found, line, limit)
+        return _reply(self.engine.clean(text))
+
+    async def _show(self, found: Found, share: str) -> wire.CallToolResult:
+        if picture_of(found) is None:
+            try:
+                await self.engine.show_picture(found, share)
+            except Denied as denial:
+                return error_reply(f"{denial.code}: {denial.reason}", f"hint: {denial.hint}")
+            except GloveportError as error:
+                return error_reply(str(error))
+        picture = picture_of(found)
+        text = wire.TextContent(type="text", text=describe_artifact(found.artifact))
+        return wire.CallToolResult(content=[text, *picture_blocks([picture] if picture else [])])
+
+    async def artifact(self, ctx: Context[Any, Any], bundle: str, number: str) -> str | bytes:
+        """A file that a program left in /out."""
+        uri = f"{PREFIX}{bundle}/{number}"
+        found = self.engine.artifacts.find(uri, caller_of(ctx, self.transport).share)
+        if found is None:
+            raise ResourceNotFoundError(": ".join(not_kept(uri)))
+        if found.artifact.bytes > _RESOURCE_BYTES:
+            raise ResourceNotFoundError(f"{uri} has {found.artifact.bytes} bytes: {_how_to_get(found.artifact.bytes)}")
+        data = found.read(0, _RESOURCE_BYTES)
+        return data.decode() if is_text(data) and not is_picture(found.artifact) else data
+
+
+def read_lines(found: Found, first: int, count: int) -> str:
+    """Lines of a text, from the first on, as far as a page holds them, and how to go on."""
+    shown: list[str] = []
+    size, number = 0, 0
+    for number, text in enumerate(_lines_of(found), 1):
+        if number < first:
+            continue
+        if len(shown) == count or size + len(text) > _PAGE_BYTES:
+            return "\n".join([*shown, f"[read_artifact(uri={found.artifact.uri!r}, line={number}) goes on]"])
+        shown.append(text)
+        size += len(text.encode()) + 1
+    if first > max(1, number):
+        return f"[{found.artifact.path} has {number} lines]"
+    return "\n".join(shown)
+
+
+def _lines_of(found: Found) -> Iterator[str]:
+    """Its lines as text that is safe to show; of a long one the beginning."""
+    offset, rest = 0, b""
+    while data := found.read(offset, _SCAN_BYTES):
+        offset += len(data)
+        *whole, rest = (rest + data).split(b"\n")
+        yield from map(_show_line, whole)
+        if len(rest) > _SCAN_BYTES:
+            rest = rest[:_SCAN_BYTES]
+    if rest:
+        yield _show_line(rest)
+
+
+def _show_line(data: bytes) -> str:
+    text = plain(data[: 4 * _LONGEST_LINE].decode(errors="replace").rstrip("\r")).replace("\n", " ")
+    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}[… {len(data)} bytes in this line]"
+
+
+def _how_to_get(size: int) -> str:
+    resource = "read it as a resource, or " if size <= _RESOURCE_BYTES else ""
+    return f"{resource}have a program read it and print what you need"
+
+
+def not_kept(uri: str) -> tuple[str, str]:
+    """What is said of a file that is not there, or another's, and what to do."""
+    return f"{uri[:80]!a} is not kept, or no longer", "hint: run the program again"
+
+
+def _reply(text: str) -> wire.CallToolResult:
+    return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
