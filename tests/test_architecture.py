@@ -136,7 +136,7 @@ SUBPACKAGES = {
         {"http"},
     ],
     "server/tools": [
-        {"argument_check", "client_sampling", "health", "lean_schema", "progress", "session"},
+        {"argument_check", "artifact_tool", "client_sampling", "health", "lean_schema", "progress", "session"},
         {"elicitation", "file_tools", "command_tools", "information", "write_tools"},
         {"code", "permission"},
         {"offer"},

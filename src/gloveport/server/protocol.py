@@ -22,7 +22,7 @@ from gloveport.server.rendering.workspace_replies import wrong_arguments
 from gloveport.server.request_caller import share_of
 from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
-from gloveport.server.tools.artifact import ArtifactTool
+from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.code import Tools, describe
 from gloveport.workspace_service.service import WorkspaceService
 

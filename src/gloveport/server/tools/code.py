@@ -38,7 +38,7 @@ from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_p
 from gloveport.server.rendering.replies import error_reply, failure_reply, result_reply
 from gloveport.server.rendering.tool_search import found_text
 from gloveport.server.request_caller import caller_of
-from gloveport.server.tools.artifact import ArtifactTool
+from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.client_sampling import can_sample
 from gloveport.server.tools.elicitation import Attendance, Reply, State
 from gloveport.server.tools.health import Health, audit_check, health_of, health_text
