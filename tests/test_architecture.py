@@ -56,8 +56,8 @@ SUBPACKAGES = {
     ],
     "workspace/commands": [{"retained"}, {"command"}, {"registry", "answers"}],
     "workspace_service": [
-        {"approval_text", "permissions", "prefetch", "readonly_workers", "write_actions"},
-        {"sandboxes"},
+        {"approval_text", "permissions", "prefetch", "readonly_workers"},
+        {"sandboxes", "write_actions"},
         {"service"},
         {"command_requests", "hooks"},
     ],

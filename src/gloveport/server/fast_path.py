@@ -1,4 +1,4 @@
-"""Calls that are answered without the SDK: to pass through it takes ten times as long as to read a short file.
+"""Answers calls without the SDK: to pass through it takes ten times as long as to read a short file.
 
 Only in a session that was begun by a handshake whose results look as they do here, only for tools that need nothing of
 the SDK, and only for a call that is right and asks for nothing special. Whatever is otherwise goes the usual way, and

@@ -1,4 +1,4 @@
-"""The MCP server: what is offered, under which name, with which words, in both protocol eras."""
+"""Makes the MCP server: which tools it offers, with which instructions and middleware, in both protocol eras."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""Who calls a tool, by the request of an MCP client."""
+"""Tells who calls a tool, by the request of an MCP client."""
 
 from typing import Any
 

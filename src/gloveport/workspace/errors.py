@@ -1,4 +1,4 @@
-"""Why a tool of the workspace can't do what was asked: codes that clients know, and facts for programs."""
+"""Errors of the workspace's tools: codes that clients know, and facts for programs."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""What the tools that only read have run for them: a program in a sandbox that can write to nothing of the host."""
+"""The interface by which tools that only read run a program, in a sandbox that can write to nothing of the host."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What tools of the workspace share on the wire: kinds of arguments with their bounds, and parts of answers."""
+"""Types that several tools of the workspace share: arguments with their bounds, and parts of answers."""
 
 from typing import Annotated, TypeAlias, TypedDict
 

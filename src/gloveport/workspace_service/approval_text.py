@@ -1,5 +1,6 @@
-"""What a person reads before they permit a command or a write: all of it, or that there is more."""
+"""Renders a command or a write for the person who may permit it: all of it, or that there is more."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -47,6 +48,12 @@ def write_detail(action: WriteFiles, content: str) -> str:
     """
     changes = [f"{change.operation} {printable(change.path)}" for change in action.changes]
     return _join([*changes, *_bound_text("how", content, action.bytes, action.sha256)])
+
+
+def measure(text: str) -> tuple[int, str]:
+    """Size and SHA-256 of a text that a permission is bound to; no digest where that is nothing."""
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data), hashlib.sha256(data).hexdigest() if data else ""
 
 
 def _variable(name: str, value: str) -> str:

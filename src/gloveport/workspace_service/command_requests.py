@@ -1,7 +1,6 @@
-"""Commands of a workspace: what one that was asked for would do, and how it is begun and fed."""
+"""Turns a request for a command into an action, starts the command, and feeds it."""
 
 import functools
-import hashlib
 import os
 from typing import Annotated, Final, TypeAlias
 
@@ -16,6 +15,7 @@ from gloveport.policy.shell_text.variables import inherit_variables
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.approval_text import measure
 from gloveport.workspace_service.sandboxes import PreparedCommand
 from gloveport.workspace_service.service import WorkspaceService
 
@@ -70,7 +70,7 @@ async def make_action(service: WorkspaceService, asked: CommandArguments) -> tup
         stdin=asked.stdin,
     )
     action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
-    size, digest = _measure(asked.stdin)
+    size, digest = measure(asked.stdin)
     stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
     return action.model_copy(update=stdin), seconds
 
@@ -104,23 +104,12 @@ async def feed_command(service: WorkspaceService, caller: Caller, command: Comma
         WorkspaceError: As ``Command.write``.
         AuditError: It can't be written down.
     """
-    size, digest = _measure(text)
-    record: dict[str, JsonValue] = {
-        "caller": caller.name,
-        "run": service.run_ids[command],
-        "bytes": size,
-        "sha256": digest,
-    }
-    service.sandboxes.engine.audit.append("command.fed", record)
+    size, digest = measure(text)
+    record: dict[str, JsonValue] = {"caller": caller.name, "run": service.run_ids[command]}
+    service.sandboxes.engine.audit.append("command.fed", {**record, "bytes": size, "sha256": digest})
     await service.sandboxes.commands.feed(command, text, until=until)
 
 
 def _place_of(service: WorkspaceService, path: str) -> str:
     with service.tree.directory(path) as directory:
         return directory.path
-
-
-def _measure(text: str) -> tuple[int, str]:
-    """Size and digest of what a command reads; no digest where that is nothing."""
-    data = text.encode("utf-8", "surrogatepass")
-    return len(data), hashlib.sha256(data).hexdigest() if data else ""

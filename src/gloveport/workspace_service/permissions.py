@@ -1,4 +1,4 @@
-"""What a person has permitted at the gates of a workspace, for how long, and how they are asked."""
+"""Asks a person for permissions at the gates of a workspace, and keeps those that hold."""
 
 import os
 import time

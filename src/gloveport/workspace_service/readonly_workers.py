@@ -1,4 +1,4 @@
-"""Sandboxes in which all of the host is read-only: they run programs for our own tools, one after another.
+"""Runs programs of our own tools, one after another, in sandboxes in which all of the host is read-only.
 
 To make one takes longer than to search a repository in it. What runs there is ours, but reads what is hostile, so it is
 believed as little as a program of the agent's. One that was taken over could write to nothing, reach nothing, and leave

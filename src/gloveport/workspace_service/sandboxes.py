@@ -112,23 +112,17 @@ class WorkspaceSandboxes:
                 variables=request.variables,
                 terminal=request.terminal,
             )
-            before = await self.look()
-            self._running += 1
             limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
             try:
-                async with self._sandbox(limits, before) as child, self._open_doors(child, guard):
-                    outcome = await self._run(child, program, guard, command)
-                ending.fields |= {
-                    "exit_code": outcome.exit_code,
-                    "killed_by": outcome.killed_by,
-                    "wall_ms": round(outcome.wall_seconds * 1000),
-                }
+                async with self._notice_changes(command.warnings) as before:
+                    async with self._sandbox(limits, before) as child, self._open_doors(child, guard):
+                        outcome = await self._run(child, program, guard, command)
+                    ending.fields |= {
+                        "exit_code": outcome.exit_code,
+                        "killed_by": outcome.killed_by,
+                        "wall_ms": round(outcome.wall_seconds * 1000),
+                    }
             finally:  # also where it was ended by whoever began it
-                with anyio.CancelScope(shield=True):
-                    try:
-                        command.warnings += protected_paths.differences(before, await self.look())
-                    finally:
-                        self._running -= 1
                 ending.fields |= {f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()}
                 ending.fields["appeared"] = [*command.warnings]
         return outcome
@@ -159,18 +153,11 @@ class WorkspaceSandboxes:
         stdout, stderr = _BoundedOutput(_HOOK_BYTES), _BoundedOutput(_HOOK_BYTES)
         limits = self.limits.model_copy(update={"wall_seconds": seconds})
         ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
-        found = await self.look()
-        self._running += 1
         try:
-            async with self._sandbox(limits, found) as child:
+            async with self._notice_changes([]) as found, self._sandbox(limits, found) as child:
                 outcome = await child.run(program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr)
-            ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
+                ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
         finally:
-            with anyio.CancelScope(shield=True):
-                try:
-                    await self.look()
-                finally:
-                    self._running -= 1
             self.engine.audit.append("hook.ended", ended)
         return ProgramOutput(
             exit_code=outcome.exit_code,
@@ -179,6 +166,20 @@ class WorkspaceSandboxes:
             truncated=stdout.full(),
             timed_out=outcome.killed_by == "wall_seconds",
         )
+
+    @contextlib.asynccontextmanager
+    async def _notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPlaces]:
+        """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
+        before = await self.look()
+        self._running += 1
+        try:
+            yield before
+        finally:
+            with anyio.CancelScope(shield=True):
+                try:
+                    warnings += protected_paths.differences(before, await self.look())
+                finally:
+                    self._running -= 1
 
     @property
     def egress(self) -> Egress:

@@ -1,4 +1,4 @@
-"""One workspace, and what its tools share: its files, its sandboxes, its writer, and who may do what there."""
+"""One workspace and what its tools share: files, sandboxes, writer, and guards that decide who may do what."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence

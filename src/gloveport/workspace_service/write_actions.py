@@ -1,6 +1,5 @@
-"""What a patch or changes by line number would do, as the policy decides it and as a person reads it."""
+"""Describes what a patch or changes by line number would do, for the policy that decides and the person who reads."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import parsing
 from gloveport.workspace.patch.parsing import Change
 from gloveport.workspace.patch.writer import Writer
+from gloveport.workspace_service.approval_text import measure
 
 _OPERATIONS: Final[Mapping[type, Operation]] = {
     parsing.Add: "create",
@@ -58,9 +58,9 @@ def undo_action(writer: Writer) -> WriteFiles:
 def make_action(tree: Tree, changes: Sequence[PathChange], content: str) -> WriteFiles:
     """What is decided about: by where its files lie, however they were written down. ``content`` says all of it."""
     placed = [PathChange(operation=change.operation, path=_lies_at(tree, change.path)) for change in changes]
-    data = content.encode("utf-8", "surrogatepass")
     action = write_action(placed, ignored_among(tree, [change.path for change in placed]))
-    return action.model_copy(update={"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+    size, digest = measure(content)
+    return action.model_copy(update={"bytes": size, "sha256": digest})
 
 
 def _lies_at(tree: Tree, path: str) -> str:

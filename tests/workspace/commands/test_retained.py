@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES, Retained, whole_characters
+from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES, Retained
+from gloveport.workspace.files.line_reader import whole_characters
 
 SPOOL = Path(tempfile.gettempdir())
 ALL = HEAD_BYTES + TAIL_BYTES

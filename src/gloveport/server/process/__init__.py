@@ -1,1 +1,1 @@
-"""What concerns the whole process of a server: signals to end, and an event loop that stands still."""
+"""Ends the process of a server on a signal, and tells where its event loop stands still."""

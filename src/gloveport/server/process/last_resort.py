@@ -1,4 +1,4 @@
-"""A process of its own, started by ``watchdog.py``: kills a server that does not take note of a signal to end.
+"""Kills a server that takes no note of a signal to end: a process of its own, started by ``watchdog.py``.
 
 Standard input is the socket in which the numbers of signals wait until the server reads them. The argument is a process
 descriptor of the server. When the server has gone, so has this. It needs nothing but the standard library.

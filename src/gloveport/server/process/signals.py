@@ -1,4 +1,4 @@
-"""Orderly ends: what Ctrl-C, a closed terminal or a service manager asks for, done by the event loop."""
+"""Hands signals that ask for an orderly end (Ctrl-C, a closed terminal, a service manager) to the event loop."""
 
 import contextlib
 import signal

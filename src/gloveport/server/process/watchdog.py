@@ -1,4 +1,4 @@
-"""Says where the event loop stands still, and has a signal end the server even then.
+"""Logs the stack where the event loop stands still, and has a signal end the server even then.
 
 Who computes in C holds the interpreter's lock, as a regular expression does: then no Python of this process runs, in no
 thread, and no handler of a signal either. So the stack is written by ``faulthandler``, whose thread needs no lock. And

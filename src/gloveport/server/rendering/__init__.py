@@ -1,1 +1,1 @@
-"""Results, errors and lists, as text for a model and as fields for programs."""
+"""Renders results, errors and lists, as text for a model and as fields for programs."""

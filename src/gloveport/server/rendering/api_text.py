@@ -1,4 +1,4 @@
-"""What the agent is told of the APIs that its programs may call: enough to write a request, in few tokens."""
+"""Renders the APIs that programs may call: enough to write a request, in few tokens."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Pages of output that an answer could not show, for clients that have no resources."""
+"""Reads pages of output that an answer could not show, for clients that have no resources."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Output as it comes, made harmless for a terminal: what ``plain`` does for a whole text, piece by piece.
+"""Takes terminal escape sequences out of output as it comes: what ``plain`` does for a whole text, piece by piece.
 
 A sequence that is cut in two by the edge of a piece is held back until the rest of it is there.
 """

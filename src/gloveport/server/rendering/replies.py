@@ -1,4 +1,4 @@
-"""The answer to a call about a run: text for a model, and the same for programs."""
+"""Makes the reply to a call about a run: text for a model, and the same as fields for programs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who gets structured content: programs that read it. A model gets an answer's content blocks.
+"""Leaves structured content to clients whose programs read it; a model gets an answer's content blocks.
 
 Claude Code and Codex put nothing but the structured content before their model where an answer has any, and Codex drops
 a picture beside it. So nobody gets it who has not asked: by the name that the operator lists, or in the call. Who is

@@ -1,4 +1,4 @@
-"""What the agent is told of the tools that a search has found, in few tokens."""
+"""Renders the tools that a search has found, in few tokens."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Values and errors of a workspace's tool as the answer to a call: facts for programs, a few words for the model."""
+"""Makes replies of a workspace's tools from values and errors: fields for programs, a few words for the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias

@@ -1,4 +1,4 @@
-"""Answers of a workspace's tools in words for a model: what it needs next first, and nothing twice."""
+"""Renders answers of a workspace's tools as text for a model: what it needs next first, and nothing twice."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -174,7 +174,6 @@ def _warnings(fields: Fields) -> Iterable[str]:
 
 
 def _next(fields: Fields) -> Iterable[str]:
-    """The call that goes on where this ended."""
     action: Mapping[str, Any] | None = fields.get("next_action")
     if action:
         arguments = ", ".join(f"{name}={value!r}" for name, value in action["arguments"].items())

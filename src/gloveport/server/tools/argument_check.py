@@ -1,4 +1,4 @@
-"""Arguments of a tool call, checked before anything acts on them, in words that a model can act on.
+"""Checks the arguments of a tool call before anything acts on them, and says what is wrong so that a model can act.
 
 An argument that the tool does not know is refused: ignored, it would give the caller another run than it asked for.
 """

@@ -1,4 +1,4 @@
-"""A program's question to a model, as a client is asked it, and its answer."""
+"""Asks a client's model what a program asks, by MCP sampling, and reads its answer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The tools of commands, with the names and fields of coding-tools-mcp."""
+"""Tools that run commands, feed and end them, and read their output; names and fields are those of coding-tools-mcp."""
 
 import contextlib
 import signal

@@ -1,4 +1,4 @@
-"""A client attends to a run: what the run asks a person, the client puts to them where it can; then comes the result.
+"""Puts what a run asks a person, or a model, to the client that waits for it (MCP elicitation and sampling).
 
 In the handshake protocols the client is asked while its request goes on. On 2026-07-28 its request ends with the
 questions, and comes again with the answers; the run waits meanwhile. What a client can't ask, or gives back before a
@@ -63,7 +63,6 @@ class State:
         return cls(run_id=run_id, put=float(put), rounds=int(rounds), asked=tuple(asked))
 
     def __str__(self) -> str:
-        """As the client gets it."""
         return " ".join((self.run_id, repr(self.put), str(self.rounds), *self.asked))
 
 
@@ -103,7 +102,6 @@ class Attendance:
         return self._input_required(asked) if asked else None
 
     def _take(self) -> None:
-        """Take the answers that the client has come back with."""
         if self.state is None:
             return
         responses: Mapping[str, wire.InputResponse] = self.ctx.input_responses or {}
@@ -233,7 +231,6 @@ def _elicit(question: Question) -> wire.ElicitRequest:
 
 
 def _form(question: Question) -> dict[str, Any]:
-    """What a person fills in."""
     scopes = ["once", "run", "session"] if question.session else ["once", "run"]
     return {
         "type": "object",

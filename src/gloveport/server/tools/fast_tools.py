@@ -1,4 +1,4 @@
-"""The tools of a workspace that need no SDK: those that read or write a little, and those that have a program run."""
+"""Tools of a workspace for the fast path: those that read or write a little, and those that have a program run."""
 
 import logging
 import os
@@ -60,7 +60,6 @@ def _foreseen(name: str, tool: FastTool) -> FastTool:
 
 
 def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> FastTool:
-    """A tool that has a program run."""
     parse, foreseen = _parser(function), with_error_shape(function)
 
     def begin(call: FastCall) -> Work | None:

@@ -1,4 +1,4 @@
-"""The tools of files, git and pictures: they take what functions of the workspace take, and are described as those."""
+"""Tools of files, git and pictures, made of functions of the workspace, which say what each takes and describe it."""
 
 import base64
 import inspect
@@ -85,7 +85,6 @@ async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fiel
 
 
 async def _run(service: WorkspaceService, words: Words, work: Callable[[], Awaitable[Fields]]) -> wire.CallToolResult:
-    """The answer of what has a program run."""
     fields = await work()
     return await compute(_size(fields), _reply, service, fields, words)
 

@@ -1,4 +1,4 @@
-"""What the server can do at this moment, as the tool ``health`` tells it."""
+"""Tells what the server can do at this moment, for the tool ``health``."""
 
 from collections.abc import Sequence
 from typing import Literal

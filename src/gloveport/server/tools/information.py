@@ -1,4 +1,4 @@
-"""``server_info`` and ``check_exec_environment``: what a client should know before it begins."""
+"""Tools that describe the workspace and what commands find: ``server_info`` and ``check_exec_environment``."""
 
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""JSON schemas as short as they can be: a client gives them to its model with every request, and the model pays."""
+"""Shortens JSON schemas: a client gives them to its model with every request, which costs tokens."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The tools of a workspace as a client is told of them."""
+"""Lists the tools of a workspace: titles, annotations, schemas."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""``request_permissions``: the owner is asked whether something may pass a gate, in their client or in the queue."""
+"""The tool ``request_permissions``: asks the owner whether something may pass a gate, in a client or in the queue."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -128,7 +128,6 @@ class PermissionTool:
         return next((one for one in held if one.scope in {request.scope, "session"}), None)
 
     def _find_pending(self, request: PermissionRequest) -> _PendingRequest | None:
-        """The run that asks for this already."""
         for pending in [*self._pending.values()]:
             if (pending.request.owner, pending.request.subject) == (request.owner, request.subject):
                 if not pending.is_stale:

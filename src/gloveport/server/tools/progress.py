@@ -1,4 +1,4 @@
-"""Progress of one run: its output as it comes, and a sign of life while it is silent.
+"""Reports progress of one run: its output as it comes, and a sign of life while it is silent.
 
 A client shows these lines and a slow one must not stop the run: what it has no time for is left out, the answer has it.
 """

@@ -1,4 +1,4 @@
-"""The tools that change files: what they would do is decided and written down first."""
+"""Tools that change files: what they would do is decided and audited first."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
@@ -138,5 +138,4 @@ def _is_little(changes: Sequence[PathChange]) -> bool:
 
 
 def _written_paths(outcome: WriteResult) -> list[JsonValue]:
-    """Paths of the files that a write has changed or made, or that are gone."""
     return [*outcome.written, *outcome.deleted]

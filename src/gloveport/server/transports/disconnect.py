@@ -1,4 +1,4 @@
-"""Whether the client of a request is still there: for what nobody else would ever hear of."""
+"""Cancels the work of an HTTP request whose client has disconnected."""
 
 import contextlib
 from collections.abc import AsyncIterator

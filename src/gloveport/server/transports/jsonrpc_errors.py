@@ -1,4 +1,4 @@
-"""Errors of the protocol, for what the SDK never sees: else a client would wait for ever for an answer."""
+"""Makes JSON-RPC errors for what the SDK never sees: else a client would wait for ever for an answer."""
 
 import json
 from typing import Final

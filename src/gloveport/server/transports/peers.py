@@ -1,4 +1,4 @@
-"""Who is at the other end of a loopback connection: the kernel knows the user of every socket of this machine."""
+"""Looks up the user at the other end of a loopback connection in the kernel's table of sockets."""
 
 import socket
 import struct

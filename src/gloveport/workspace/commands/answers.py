@@ -1,4 +1,4 @@
-"""One command as a client is told of it: what is new, what is left out, and where the rest is read."""
+"""Answers about one command: how it stands, its new output, what is left out, and where the rest is read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from gloveport.workspace.commands.command import STREAMS, Command, Heard, Stream
-from gloveport.workspace.commands.retained import whole_characters
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.line_reader import whole_characters
 from gloveport.workspace.tool_types import Bytes, next_action
 
 Verbosity: TypeAlias = Literal["summary", "preview", "full"]
@@ -171,7 +171,6 @@ def _operation_outcome(command: Command) -> str:
 
 
 def _where(command: Command, truncated: Sequence[Stream], *, always: bool) -> Answer:
-    """Where the rest is read, and what to do next."""
     told: Answer = {}
     if truncated or always:
         main = truncated[0] if truncated else "stdout"

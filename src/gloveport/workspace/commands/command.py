@@ -1,4 +1,4 @@
-"""One command: what it has said, and how it stands."""
+"""One command: its state, its output, and its input."""
 
 import signal
 import time
@@ -11,8 +11,9 @@ import anyio
 
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
-from gloveport.workspace.commands.retained import Retained, whole_characters
+from gloveport.workspace.commands.retained import Retained
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.line_reader import whole_characters
 
 Status: TypeAlias = Literal["running", "exited", "timeout", "terminated"]
 Stream: TypeAlias = Literal["stdout", "stderr"]

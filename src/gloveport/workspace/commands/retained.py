@@ -1,4 +1,4 @@
-"""What is kept of one stream: its first bytes and its last, each under its offset in the whole."""
+"""Keeps the first and the last bytes of one stream, each under its offset in the whole."""
 
 import errno
 import os
@@ -96,14 +96,3 @@ class Retained:
     def last(self, since: int, limit: int) -> tuple[int, bytes]:
         """The last bytes, at most so many, of those from ``since`` on, and their offset."""
         return self.read(max(since, self.total - limit), limit)
-
-
-def whole_characters(data: bytes) -> int:
-    """How many of the bytes are whole characters of UTF-8: what is cut at the end may get its rest later."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 == 0x80:  # goes on
-            continue
-        length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-        return len(data) - back if length > back else len(data)
-    return len(data)

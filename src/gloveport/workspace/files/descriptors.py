@@ -1,4 +1,4 @@
-"""Calls of the kernel about directories that are held open: what lies beneath one, and one without what is mounted."""
+"""System calls on open directories and files: open beneath one, clone its mount, read all of one, close it."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""The names in a directory, and the files below one: what comes first in the order that was asked for.
+"""Lists the names in a directory and the files below one: what comes first in the order that was asked for.
 
 However much is there, no more is kept than one answer holds.
 """

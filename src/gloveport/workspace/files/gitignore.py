@@ -1,4 +1,4 @@
-"""Which files are left out: names of what is built, and what the workspace's own .gitignore files say.
+"""Tells which files are left out: names of what is built, and what the workspace's own .gitignore files say.
 
 The files are read here. Git is never asked: its configuration lies in the workspace, and names programs to run. So
 neither ``core.excludesFile`` nor ``.git/info/exclude`` counts. Rules are as hostile as the files they are about: they

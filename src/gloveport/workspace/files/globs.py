@@ -1,4 +1,4 @@
-"""Patterns for paths, as regular expressions whose matching can't explode.
+"""Compiles glob patterns for paths to regular expressions whose matching can't explode.
 
 A pattern may be an attack: one with many stars, tried in every way, takes longer than anybody lives, and Python matches
 without letting other threads run. So each star takes as little as it can and never more (an atomic group). For these

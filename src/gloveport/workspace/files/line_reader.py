@@ -1,4 +1,4 @@
-"""Lines of a text file, and the revision that says which content they were taken from.
+"""Reads lines of a text file, and the revision that says which content they were taken from.
 
 The file is read once, from its beginning to its end, in pieces: the revision, the count of lines and the chosen lines
 come from one pass, so they belong together even while somebody writes. What is kept is the chosen lines alone, whatever
@@ -7,6 +7,7 @@ the size of the file and of its lines. The work on each piece is done in C; hash
 
 import hashlib
 import os
+from codecs import utf_8_decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, NotRequired
@@ -21,6 +22,7 @@ MAX_LINES: Final = 2000
 MAX_FILE_BYTES: Final = 1 << 30
 """A larger file is refused. Two seconds of hashing, say; without a bound a sparse file of 8 TiB would take hours."""
 
+_LONGEST_CHARACTER: Final = 4
 _PIECE: Final = 1 << 18
 _LOOKED_AT: Final = 4096
 """A NUL within so many bytes makes a file binary."""
@@ -163,11 +165,7 @@ def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
     if len(window) <= scan.max_bytes:
         return bytes(window), False
     end = window.rfind(b"\n", 0, scan.max_bytes) + 1
-    if not end:
-        end = scan.max_bytes
-        while end > max(0, scan.max_bytes - 3) and window[end] & 0xC0 == 0x80:  # never within a character
-            end -= 1
-    return bytes(window[:end]), True
+    return bytes(window[: end or whole_characters(bytes(window[: scan.max_bytes]))]), True
 
 
 def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRead:
@@ -202,6 +200,12 @@ def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRe
     if following is not None:
         answer["next_action"] = next_action("read_file", path=path, start_line=following, max_bytes=scan.max_bytes)
     return answer
+
+
+def whole_characters(data: bytes) -> int:
+    """How many of the bytes are whole characters of UTF-8: what is cut at the end may get its rest later."""
+    tail = data[-_LONGEST_CHARACTER:]
+    return len(data) - len(tail) + utf_8_decode(tail, "replace", False)[1]  # noqa: FBT003 - its only form
 
 
 def count_lines(text: bytes) -> int:

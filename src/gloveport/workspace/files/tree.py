@@ -1,4 +1,4 @@
-"""A guest's path becomes a descriptor, here and nowhere else.
+"""Opens paths of the workspace: a guest's path becomes a descriptor, here and nowhere else.
 
 The tree is hostile: a program in the sandbox renames directories, plants links, FIFOs and names of any bytes while
 its paths are resolved. So nothing is checked and then opened. The kernel resolves each path beneath a descriptor of the

@@ -1,4 +1,4 @@
-"""What lies below a directory, upper levels first, within bounds.
+"""Walks the directories below one, upper levels first, within bounds.
 
 Each directory is opened by its path, and left out when that is a link by now; so a walk follows no link and stays
 inside. What is found is described while its directory is open. Nothing is kept but the directories still to be read.

@@ -1,4 +1,4 @@
-"""Who wrote which line of a file, and when."""
+"""The tool ``git_blame``: who wrote which line of a file, and when."""
 
 import re
 from typing import Annotated, Final, NotRequired, TypedDict

@@ -1,4 +1,4 @@
-"""Differences between the last commit, the index and the files, those that git does not know yet among them.
+"""The tool ``git_diff``: differences between the last commit, the index and the files, untracked ones too.
 
 An untracked file is not git's to compare. It is read here, through the boundary of the workspace, and written as the
 patch that adds it.

@@ -1,4 +1,4 @@
-"""How git is run: its command line, its environment, and its words when it fails.
+"""Runs git: its command line, its environment, and what its failures mean.
 
 Filters (clean, process) are not run either. A file under one is compared as it is, so it may show as changed when it is
 not; git's complaint comes back as a warning. A filter that the repository calls required would make git give up: then

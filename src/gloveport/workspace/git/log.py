@@ -1,4 +1,4 @@
-"""The history of the workspace, or of a path in it: a page of commits."""
+"""The tool ``git_log``: the history of the workspace, or of a path in it, by pages of commits."""
 
 from typing import Annotated, Final, NotRequired, TypedDict
 

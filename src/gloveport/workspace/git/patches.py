@@ -1,4 +1,4 @@
-"""Patches as git writes them: which files they are about, and how much of one comes back."""
+"""Reads patches as git writes them: which files they are about, and how much of one comes back."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One commit, or whatever else a revision names, as text."""
+"""The tool ``git_show``: one commit, or whatever else a revision names, as text."""
 
 from gloveport.workspace.git import patches
 from gloveport.workspace.git.invocation import DIFFERENCES, check_revision, git_warnings, pathspec, run_git

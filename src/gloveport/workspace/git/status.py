@@ -1,4 +1,4 @@
-"""The state of the work tree: one git, one answer."""
+"""The tool ``git_status``: the state of the work tree."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final, TypedDict

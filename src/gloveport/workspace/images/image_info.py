@@ -1,4 +1,4 @@
-"""Pictures of the workspace: which kind a file is, how large it says it is, and its bytes.
+"""Identifies and measures pictures by their headers: which kind a file is, and how large it says it is.
 
 Nothing is decoded here: see ``image_header``.
 """

@@ -1,4 +1,4 @@
-"""A picture as a client gets it: as its file has it, or made smaller, in a sandbox, for decoders have faults."""
+"""The tool ``view_image``: a picture as its file has it, or made smaller in a sandbox, since decoders have faults."""
 
 from typing import Annotated, Final, TypedDict
 
@@ -79,7 +79,6 @@ async def view_image(
 
 
 def _turn() -> Semaphore:
-    """Entered by whoever holds a picture."""
     try:
         return _turns.get()
     except LookupError:

@@ -1,4 +1,4 @@
-"""All files of a change at once, or none: also where the process is killed, the power fails, or a program interferes.
+"""Writes all files of a change, or none: also where the process is killed, the power fails, or a program interferes.
 
 Order: the journal names what will be done; directories and new contents are made, hidden; all files are seen to be what
 the change was made for; each is swapped; the directories are on the disk; the journal says "committed"; what is hidden
@@ -154,7 +154,6 @@ class _Directories:
     made: list[str] = field(default_factory=list)
 
     def __getitem__(self, path: str) -> int:
-        """The one in which something lies."""
         return self.descriptors[_above(path)]
 
     def make(self, path: str) -> None:
@@ -173,7 +172,6 @@ class _Directories:
 
 
 def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Directories) -> list[str]:
-    """Everything that can go wrong."""
     for path in record.made:
         directories.make(path)
     warnings: list[str] = []

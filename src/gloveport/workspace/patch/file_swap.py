@@ -1,4 +1,4 @@
-"""One file takes another's place, by descriptor of its directory: made ready, swapped in, taken back or cleared away.
+"""Replaces one file, by descriptor of its directory: the new one is made ready, swapped in, taken back or cleared away.
 
 The new content lies beside its place under a name that nobody can guess. A name that changes is exchanged with it, so
 that a reader finds the old file or the new one at each moment; what was there is then the hidden one, and is looked at:

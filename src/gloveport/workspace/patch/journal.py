@@ -1,4 +1,4 @@
-"""What is being written at this moment, in a directory of the server's own: no kill ends anything halfway.
+"""The write-ahead journal of a workspace, in a directory of the server's own: no kill ends a change halfway.
 
 One file holds one record: what the last commit was about to do, written before it began. The letter in front of it
 tells how far it came. That letter turning to ``COMMITTED`` is the moment of the commit: before it everything is taken

@@ -1,4 +1,4 @@
-"""When a line of a patch counts as one of a file. Pure.
+"""Compares lines of a patch with lines of a file. Pure.
 
 Three grades, the strictest first: ``exact``; ``trailing_ws``, blanks at the ends of lines do not count; ``indent``, the
 lines of the patch are all indented by something else than the file's.

@@ -1,4 +1,4 @@
-"""Where the hunks of an update belong among the lines of a file. Pure, and in bounded time.
+"""Finds the place of each hunk of an update among the lines of a file. Pure, and in bounded time.
 
 A hunk's place must be the only one, by the strictest grade of likeness by which it has any (``likeness``). Hunks come
 in the order of the file: each is looked for behind the one before.
@@ -258,7 +258,6 @@ class _HunkSearch:
 
 
 def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: Shift) -> Iterator[Splice]:
-    """The groups of lines that change, when the hunk's first line is at ``start``."""
     for changing, group in groupby(lines, key=lambda line: line[0] in {"+", "-"}):
         members = list(group)
         end = start + sum(mark != "+" for mark, _ in members)

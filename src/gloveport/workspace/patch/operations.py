@@ -136,7 +136,6 @@ def _put(
     counts: tuple[int, int] | None = None,
     grade: Grade | None = None,
 ) -> None:
-    """Let a file have a new content where it is."""
     if new == target.content:
         operation, changed, counts = "unchanged", (), None
     staging.put(target, new)

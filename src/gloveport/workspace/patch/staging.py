@@ -1,4 +1,4 @@
-"""Files as they would be after a change, in memory, and what is told of them: nothing is written here.
+"""Stages files in memory as they would be after a change, and collects what is told of them: nothing is written here.
 
 Each name is read once, by descriptor, and what later operations see of it is what earlier ones made of it.
 """

@@ -1,4 +1,4 @@
-"""The text of a file as lines, and what replaces some of them. Pure.
+"""Splits the text of a file into lines, and replaces some of them. Pure.
 
 Every line that is not replaced stays as it was, byte for byte, with the ending it had. Lines that come anew end as most
 lines of the file do. A byte order mark stays, and a file whose last line has no ending keeps having none.

@@ -1,4 +1,4 @@
-"""What the last changes replaced, to take them back: a file each in the directory of the journal, bounded.
+"""Keeps what the last changes replaced, to take them back: a file each in the directory of the journal, bounded.
 
 An entry is one line, and the old contents behind it. Which entry is the last is told by the journal, so that it becomes
 one at the very moment of its commit. Files are overwritten in turn. They are not forced to the disk: after a power cut
@@ -219,7 +219,6 @@ def restore_file(staging: Staging, kept: SavedFile, content: bytes | None) -> No
 
 
 def _stands(tree: Tree, entry: UndoEntry) -> bool:
-    """Whether the files of a change are as it left them."""
     with ExitStack() as stack:
         staging = Staging(tree, stack)
         try:

@@ -1,4 +1,4 @@
-"""Writing to one workspace: patches, changes by line, and taking the last of either back.
+"""Writes to one workspace: patches, changes by line, and taking the last of either back.
 
 Each call waits for the others, also of other processes with the same state directory, brings an interrupted one to its
 end, stages in memory, and commits.

@@ -1,4 +1,4 @@
-"""Directories below a descriptor, through no link, and what tells a file from another that takes its name."""
+"""Opens directories below a descriptor through no link, and tells a file from another in its place."""
 
 import contextlib
 import os

@@ -83,7 +83,6 @@ def names(directory: int | None) -> Iterator[bytes]:
 
 
 def _unquote(value: bytes) -> bytes:
-    """A value as git has it: without quotes and comments."""
     return b" ".join(_words(os.fsdecode(value), quotes='"', comments="#;"))
 
 

@@ -1,4 +1,4 @@
-"""Which places are mounted where more are to be kept than there can be mounts. Pure.
+"""Chooses which protected paths are mounted where there are more than there can be mounts. Pure.
 
 What was there before any command is always kept: where it is too much, as part of a directory that is read-only as a
 whole. What commands have made comes after that, as far as there is room, and makes no directory read-only: a command

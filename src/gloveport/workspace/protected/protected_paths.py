@@ -1,4 +1,4 @@
-"""What commands must not write although the workspace is theirs to write: found anew before each of them.
+"""The protected paths of a workspace, which commands must not write: found anew before each command.
 
 ``policy.protected`` names it, the fork server mounts it read-only (``guest/zygote.py``, ``kept``). A mount can be moved
 or removed as little as it can be written; so all directories above one, up to the workspace, are pinned by mounts too.

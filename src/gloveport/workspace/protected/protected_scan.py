@@ -1,4 +1,4 @@
-"""The search for what commands must not write. They may change what is searched meanwhile: nothing is followed.
+"""Searches a workspace for protected paths, while commands may change what is searched: nothing is followed.
 
 Nor may they make it long, or turn it against the owner. So it goes from the root downwards, reads a bounded number of
 names and bytes, and whatever a command has made itself is found, but not believed: what its text or its link names may
@@ -252,7 +252,6 @@ class Search:
                         self._protect_named(dirname(place), checkout, more, depth - 1)
 
     def _protect_checkout(self, path: bytes | None) -> None:
-        """The ``.git`` of a working tree, wherever that lies."""
         if path is not None and path not in self.checkouts:
             self.checkouts.add(path)
             with descend(self.root, path) as directory:
@@ -277,7 +276,6 @@ class Search:
             self._keep_target(descriptor, above, name)
 
     def _keep_targets(self, path: bytes | None) -> None:
-        """What the links in a directory lead to."""
         if path is not None:
             with descend(self.root, path) as directory:
                 for name in git_directory.names(directory):

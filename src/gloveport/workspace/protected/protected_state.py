@@ -1,4 +1,4 @@
-"""What was known to be protected in a workspace, for the next server: what it would not find, and whose it is.
+"""Saves the protected paths of a workspace for the next server: what it would not find, and whose it is.
 
 A command may put so much in the way of the search that not all is found by one that begins anew. And what commands have
 made must not be taken for the owner's. Where there is nothing to read, all that is found is the owner's.

@@ -1,4 +1,4 @@
-"""One search, from its question to what comes back."""
+"""The tool ``search_text``: one search, from its arguments to its answer."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final

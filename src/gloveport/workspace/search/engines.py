@@ -1,4 +1,4 @@
-"""The two programs that search: how each is asked. Both write what ``rg --json`` writes.
+"""Runs one of the two programs that search: ripgrep, or our own, which writes what ``rg --json`` writes.
 
 Both leave out the same: what is hidden, what a .gitignore of the workspace says (of a checkout or not), what is built
 (``gitignore.NAMES``), and links. ripgrep walks by itself. For the other one the walk is done here: it gets names only.

@@ -1,4 +1,4 @@
-"""What of an engine's findings comes back: a bounded number of matches, with previews of bounded size.
+"""Reads an engine's findings: a bounded number of matches, with previews of bounded size.
 
 The findings are what ``rg --json`` writes: for each file a ``begin``, then its lines, those that match and those beside
 them, each with its number. Other lines are passed over, and so is a last one that was cut.
