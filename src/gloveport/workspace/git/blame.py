@@ -7,8 +7,8 @@ from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path
-from gloveport.workspace.git.invocation import check_revision, git_warnings, pathspec, run_git
-from gloveport.workspace.program import ProgramOutput, RunProgram
+from gloveport.workspace.git.invocation import GitAnswer, GitOutput, check_revision, pathspec, run_git
+from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Line, NextAction, Text, next_action
 
 _BYTES: Final = 4 << 20
@@ -31,13 +31,12 @@ class BlameLine(TypedDict):
     content: str
 
 
-class Blame(TypedDict):
+class Blame(GitAnswer):
     """The answer of ``git_blame``, as it is on the wire.
 
     ``end_line`` is the last line that came back. ``truncated``: there are more of what was asked for.
     """
 
-    is_repo: bool
     path: str
     rev: str | None
     start_line: int
@@ -45,7 +44,6 @@ class Blame(TypedDict):
     max_lines: int
     lines: list[BlameLine]
     truncated: bool
-    warnings: list[str]
     next_action: NotRequired[NextAction]
 
 
@@ -74,20 +72,20 @@ async def git_blame(
     last = start_line + max_lines - 1 if end_line is None else min(end_line, start_line + max_lines - 1)
     at = () if rev is None else (check_revision(rev),)
     ran = await _run_blame(run, path, start_line, last + 1, at, pathspec((path,)))
-    lines = _lines(ran.stdout) if ran else []
+    lines = _lines(ran.stdout)
     wanted = last - start_line + 1
     more = len(lines) > wanted and last != end_line
     lines = lines[:wanted]
     answer: Blame = {
-        "is_repo": ran is not None,
+        "is_repo": ran.answer["is_repo"],
+        "warnings": ran.answer["warnings"],
         "path": path,
         "rev": rev,
         "start_line": start_line,
         "end_line": start_line + len(lines) - 1,
         "max_lines": max_lines,
         "lines": lines,
-        "truncated": more or (ran is not None and ran.truncated),
-        "warnings": git_warnings(ran),
+        "truncated": more or ran.truncated,
     }
     if answer["truncated"] and lines:
         following = answer["end_line"] + 1
@@ -99,7 +97,7 @@ async def git_blame(
 
 async def _run_blame(
     run: RunProgram, path: str, start: int, end: int, at: tuple[str, ...], limit: tuple[str, ...]
-) -> ProgramOutput | None:
+) -> GitOutput:
     arguments = ("blame", "--porcelain", "--no-textconv", "--encoding=UTF-8", f"-L{start},{end}", *at, *limit)
     try:
         return await run_git(run, *arguments, most_bytes=_BYTES)

@@ -17,8 +17,8 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Opened, Tree
 from gloveport.workspace.git import patches
-from gloveport.workspace.git.invocation import DIFFERENCES, git_warnings, pathspec, run_git
-from gloveport.workspace.program import ProgramOutput, RunProgram
+from gloveport.workspace.git.invocation import DIFFERENCES, GitAnswer, GitOutput, pathspec, run_git
+from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
 _MOST_UNTRACKED: Final = 100
@@ -27,14 +27,12 @@ _LOOKED_AT: Final = 8000
 """A NUL within so many bytes makes a file binary, for git as well."""
 
 
-class Diff(Excerpt):
+class Diff(Excerpt, GitAnswer):
     """The answer of ``git_diff``, as it is on the wire. ``files`` are those whose patch came back."""
 
-    is_repo: bool
     diff: str
     files: list[patches.File]
     include_untracked: bool
-    warnings: list[str]
 
 
 async def git_diff(  # noqa: PLR0913 - they are the tool's
@@ -72,8 +70,8 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
             if wanted
         }
     )
-    whole = b"".join(ran.stdout for name, ran in came.items() if ran and name != "untracked")
-    told = [line for ran in came.values() if ran for line in git_warnings(ran)]
+    whole = b"".join(ran.stdout for name, ran in came.items() if name != "untracked")
+    told = [*dict.fromkeys(line for ran in came.values() for line in ran.answer["warnings"])]
     all_of_them = True
     if listed := came.get("untracked"):
         added, all_of_them = await anyio.to_thread.run_sync(_diff_untracked, tree, listed, max_bytes - len(whole))
@@ -82,23 +80,22 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     if not all_of_them:
         told.append(f"only the first {_MOST_UNTRACKED} untracked files are shown; git_status lists them")
         excerpt = {**excerpt, "truncated": True, "truncated_by": excerpt["truncated_by"] or "files"}
-    is_repo = None not in came.values()
     return {
-        "is_repo": is_repo,
+        "is_repo": all(ran.answer["is_repo"] for ran in came.values()),
         "diff": text,
         "files": patches.files(whole[:max_bytes]),
         "include_untracked": include_untracked,
         **excerpt,
-        "warnings": told if is_repo else git_warnings(None),
+        "warnings": told,
     }
 
 
-async def _all(asked: Mapping[str, Callable[[], Awaitable[ProgramOutput | None]]]) -> dict[str, ProgramOutput | None]:
+async def _all(asked: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[str, GitOutput]:
     """Wait for all of them at once. The first error is raised as it is, when all have ended."""
-    results: dict[str, ProgramOutput | None] = {}
+    results: dict[str, GitOutput] = {}
     errors: list[WorkspaceError] = []
 
-    async def one(name: str, call: Callable[[], Awaitable[ProgramOutput | None]]) -> None:
+    async def one(name: str, call: Callable[[], Awaitable[GitOutput]]) -> None:
         try:
             results[name] = await call()
         except WorkspaceError as error:
@@ -112,7 +109,7 @@ async def _all(asked: Mapping[str, Callable[[], Awaitable[ProgramOutput | None]]
     return {name: results[name] for name in asked}
 
 
-def _diff_untracked(tree: Tree, listed: ProgramOutput, room: int) -> tuple[bytes, bool]:
+def _diff_untracked(tree: Tree, listed: GitOutput, room: int) -> tuple[bytes, bool]:
     """Patches that add the files that were listed, a little more than there is room for; and whether they are all."""
     names = listed.stdout.split(b"\0")[:-1]
     found: list[bytes] = []

@@ -9,7 +9,8 @@ import errno
 import os
 import re
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypedDict
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path, raw
@@ -66,7 +67,7 @@ DIFFERENCES: Final = (
 )
 """Options of each command that may show differences."""
 
-_NO_REPOSITORY: Final = (b"fatal: not a git repository", b"warning: Not a git repository")
+_SAYS_NO_REPOSITORY: Final = (b"fatal: not a git repository", b"warning: Not a git repository")
 _NO_INDEX: Final = b"usage: git diff --no-index "
 """Outside of a repository, git diff takes its options for another command's."""
 
@@ -78,12 +79,34 @@ _MOST_WORDS: Final = 400
 _NOT_THERE: Final = 127
 
 
-async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramOutput | None:
-    """Run git at the root of the workspace.
+class GitAnswer(TypedDict):
+    """What the answers of all tools of git have, as it is on the wire."""
 
-    Returns:
-        What came of it: all that git had to say, or the beginning of it (``truncated``). None where there is no
-        repository.
+    is_repo: bool
+    warnings: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitOutput:
+    """What git had to say.
+
+    Attributes:
+        stdout: All of it, or its beginning; nothing where there is no repository.
+        truncated: Whether there was more.
+        answer: Whether there is a repository, and what git complained of, though it did what was asked.
+    """
+
+    stdout: bytes
+    truncated: bool
+    answer: GitAnswer
+
+
+_NO_REPOSITORY: Final[GitAnswer] = {"is_repo": False, "warnings": ["there is no git repository"]}
+_NOTHING: Final = GitOutput(stdout=b"", truncated=False, answer=_NO_REPOSITORY)
+
+
+async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> GitOutput:
+    """Run git at the root of the workspace, and take at most so many bytes of what it says.
 
     Raises:
         WorkspaceError: GIT_ERROR; or as ``run``.
@@ -97,15 +120,6 @@ async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> ProgramO
         if ran.exit_code == 0 or ran.truncated or required is None or len(optional) == _MOST_REQUIRED:
             return _check_output(ran)
         optional.append(required[1].decode(errors="replace"))
-
-
-def git_warnings(ran: ProgramOutput | None) -> list[str]:
-    """What git complained of, though it did what was asked; or that there is no repository."""
-    if ran is None:
-        return ["there is no git repository"]
-    if _NO_PROCESS in ran.stderr:
-        return ["programs that the repository names, filters say, are not run: files are compared as they are"]
-    return [line[:_MOST_WORDS] for line in ran.stderr.decode(errors="replace").splitlines()[:4]]
 
 
 def check_revision(name: str) -> str:
@@ -158,11 +172,12 @@ def _optional(filters: list[str]) -> dict[str, str]:
     return settings
 
 
-def _check_output(ran: ProgramOutput) -> ProgramOutput | None:
+def _check_output(ran: ProgramOutput) -> GitOutput:
     if ran.exit_code == 0 or (ran.truncated and not ran.timed_out):
-        return ran
-    if ran.stderr.startswith(_NO_REPOSITORY) or _NO_INDEX in ran.stderr:
-        return None
+        answer: GitAnswer = {"is_repo": True, "warnings": _warnings(ran)}
+        return GitOutput(stdout=ran.stdout, truncated=ran.truncated, answer=answer)
+    if ran.stderr.startswith(_SAYS_NO_REPOSITORY) or _NO_INDEX in ran.stderr:
+        return _NOTHING
     if ran.timed_out:
         raise WorkspaceError(
             "GIT_ERROR", f"git was ended after {SECONDS:.0f} s", hint="name a path, or ask for less", retryable=True
@@ -175,3 +190,9 @@ def _check_output(ran: ProgramOutput) -> ProgramOutput | None:
         words.removeprefix("fatal: ") or f"git ended with exit code {ran.exit_code}",
         details={"exit_code": ran.exit_code},
     )
+
+
+def _warnings(ran: ProgramOutput) -> list[str]:
+    if _NO_PROCESS in ran.stderr:
+        return ["programs that the repository names, filters say, are not run: files are compared as they are"]
+    return [line[:_MOST_WORDS] for line in ran.stderr.decode(errors="replace").splitlines()[:4]]

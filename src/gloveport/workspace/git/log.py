@@ -5,7 +5,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 from pydantic import Field
 
 from gloveport.workspace.files.spelling import check_path
-from gloveport.workspace.git.invocation import check_revision, git_warnings, pathspec, run_git
+from gloveport.workspace.git.invocation import GitAnswer, check_revision, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import NextAction, Text, next_action
 
@@ -26,17 +26,15 @@ class Commit(TypedDict):
     subject: str
 
 
-class Log(TypedDict):
+class Log(GitAnswer):
     """The answer of ``git_log``, as it is on the wire. ``truncated``: there are older commits."""
 
-    is_repo: bool
     ref: str
     path: str
     max_count: int
     skip: int
     commits: list[Commit]
     truncated: bool
-    warnings: list[str]
     next_action: NotRequired[NextAction]
 
 
@@ -67,16 +65,16 @@ async def git_log(
         *limit,
         most_bytes=_BYTES,
     )
-    found = _commits(ran.stdout) if ran else []
+    found = _commits(ran.stdout)
     answer: Log = {
-        "is_repo": ran is not None,
+        "is_repo": ran.answer["is_repo"],
+        "warnings": ran.answer["warnings"],
         "ref": ref,
         "path": path,
         "max_count": max_count,
         "skip": skip,
         "commits": found[:max_count],
-        "truncated": len(found) > max_count or (ran is not None and ran.truncated),
-        "warnings": git_warnings(ran),
+        "truncated": len(found) > max_count or ran.truncated,
     }
     if answer["truncated"] and found:
         following = skip + len(answer["commits"])

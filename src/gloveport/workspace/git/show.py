@@ -1,19 +1,17 @@
 """The tool ``git_show``: one commit, or whatever else a revision names, as text."""
 
 from gloveport.workspace.git import patches
-from gloveport.workspace.git.invocation import DIFFERENCES, check_revision, git_warnings, pathspec, run_git
+from gloveport.workspace.git.invocation import DIFFERENCES, GitAnswer, check_revision, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
 
-class Shown(Excerpt):
+class Shown(Excerpt, GitAnswer):
     """The answer of ``git_show``, as it is on the wire. ``files`` are those whose patch came back."""
 
-    is_repo: bool
     rev: str
     content: str
     files: list[patches.File]
-    warnings: list[str]
 
 
 async def git_show(
@@ -44,12 +42,11 @@ async def git_show(
         *limit,
         most_bytes=max_bytes + 1,
     )
-    content, excerpt = patches.cut(ran.stdout if ran else b"", max_bytes)
+    content, excerpt = patches.cut(ran.stdout, max_bytes)
     return {
-        "is_repo": ran is not None,
+        **ran.answer,
         "rev": rev,
         "content": content,
-        "files": patches.files(ran.stdout[:max_bytes]) if ran and include_diff else [],
+        "files": patches.files(ran.stdout[:max_bytes]) if include_diff else [],
         **excerpt,
-        "warnings": git_warnings(ran),
     }

@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypedDict
 from pydantic import Field
 
 from gloveport.workspace.files.spelling import spell_path
-from gloveport.workspace.git.invocation import git_warnings, pathspec, run_git
+from gloveport.workspace.git.invocation import GitAnswer, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Text
 
@@ -25,10 +25,9 @@ class Entry(TypedDict):
     worktree_status: str
 
 
-class Status(TypedDict):
+class Status(GitAnswer):
     """The answer of ``git_status``, as it is on the wire."""
 
-    is_repo: bool
     branch: str | None
     head: str | None
     upstream: str | None
@@ -37,7 +36,6 @@ class Status(TypedDict):
     clean: bool
     entries: list[Entry]
     truncated: bool
-    warnings: list[str]
 
 
 async def git_status(
@@ -67,12 +65,12 @@ async def git_status(
         *limit,
         most_bytes=min(_BYTES, (1 << 16) + max_entries * _AN_ENTRY),
     )
-    records = ran.stdout.split(b"\0")[:-1] if ran else []  # behind the last NUL is nothing, or a piece that was cut off
+    records = ran.stdout.split(b"\0")[:-1]  # behind the last NUL is nothing, or a piece that was cut off
     branch, entries = _branch(records), list(_entries(iter(records)))
     head, name, upstream = branch.get(b"oid"), branch.get(b"head"), branch.get(b"upstream")
     ahead, _, behind = branch.get(b"ab", b"+0 -0").partition(b" ")
     return {
-        "is_repo": ran is not None,
+        **ran.answer,
         "branch": None if name in {None, b"(detached)"} else spell_path(name or b""),
         "head": None if head in {None, b"(initial)"} else spell_path(head or b""),
         "upstream": None if upstream is None else spell_path(upstream),
@@ -80,8 +78,7 @@ async def git_status(
         "behind": abs(int(behind)),
         "clean": not entries,
         "entries": entries[:max_entries],
-        "truncated": len(entries) > max_entries or (ran is not None and ran.truncated),
-        "warnings": git_warnings(ran),
+        "truncated": len(entries) > max_entries or ran.truncated,
     }
 
 
