@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import subprocess
+import tomllib
 from pathlib import Path
 
 import anyio
@@ -458,51 +459,14 @@ async def test_what_is_said_of_a_gate_comes_before_the_mode(server, stance, stat
             )
 
 
-HARMLESS = [
-    "git commit --allow-empty -qm 'fix mount bug, see https://example.org'",
-    "python3 tests/test_socket.py",
-    "python3 -m unittest -q tests.test_requests || true",
-    "which curl || true",
-    "grep -rn mount . || true",
-    "echo $((1 + 2)) ${HOME} `date`",
-    "for i in 1 2; do echo ${i}; done",
-    "rm -rf node_modules",
-    "cat /etc/os-release",
-    "ls /usr/include > /dev/null || true",
-    "npm run su --if-present || true",
-    "python3 - <<'EOF'\nprint(1)\nEOF",
-    "sed -n 1p .gitignore",
-    "mkdir -p build && touch build/x && rm -rf build",
-    "git stash list",
-]
+CORPUS = tomllib.loads(Path(__file__).with_name("commands_at_gates.toml").read_text())
+HIDDEN = [(command, gate) for gate, commands in CORPUS["hidden"].items() for command in commands]
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@pytest.mark.parametrize("command", CORPUS["harmless"])
 async def test_daily_work_is_at_no_gate(safe, command):
     """CT-G2, CT-U4."""
     assert (await safe.run(command))["exit_code"] == 0
-
-
-HIDDEN = [
-    ("rm -r -f tests", "destructive_command"),
-    ("rm --recursive --force tests", "destructive_command"),
-    ("RM=rm; /bin/rm -fr tests", "destructive_command"),
-    ("rm -R tests", "destructive_command"),
-    ("git -C . reset --hard", "destructive_command"),
-    ("git 'reset' --ha\\rd", "destructive_command"),
-    ("git checkout -- .", "destructive_command"),
-    ("git restore .", "destructive_command"),
-    ("git clean --force", "destructive_command"),
-    ("git stash drop", "destructive_command"),
-    ("find . -delete", "destructive_command"),
-    ("find . -exec rm {} +", "destructive_command"),
-    ("truncate -s 0 tests/test_socket.py", "destructive_command"),
-    ("python3 <<'EOF'\nimport shutil; shutil.rmtree('tests')\nEOF", "destructive_command"),
-    ("echo 'rm -rf tests' | bash", "destructive_command"),
-    ("timeout 9 c'ur'l https://example.org", "network"),
-    ("env -i wget https://example.org", "network"),
-    ("bash -c 'curl https://example.org'", "network"),
-]
 
 
 @pytest.mark.parametrize(("command", "gate"), HIDDEN)
