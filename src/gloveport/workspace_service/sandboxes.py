@@ -123,12 +123,12 @@ class WorkspaceSandboxes:
                         "wall_ms": round(outcome.wall_seconds * 1000),
                     }
             finally:  # also where it was ended by whoever began it
-                ending.fields |= {f"{name}_bytes": heard.retained.total for name, heard in command.heard.items()}
+                ending.fields |= {f"{name}_bytes": output.retained.total for name, output in command.outputs.items()}
                 ending.fields["appeared"] = [*command.warnings]
         return outcome
 
     async def _run(self, child: Confined, program: Program, guard: Guard, command: Command) -> Outcome:
-        sinks = {name: ScrubbedSink(heard, self.engine.gateway.vault) for name, heard in command.heard.items()}
+        sinks = {name: ScrubbedSink(output, self.engine.gateway.vault) for name, output in command.outputs.items()}
         outcome = await child.run(
             program,
             value_bytes=_VALUE_BYTES,

@@ -405,7 +405,7 @@ async def test_whoever_ends_a_command_that_has_ended_hears_all_that_it_said(serv
     command = served.service.sandboxes.commands.find(command_id, "stdio")
     with anyio.fail_after(10):
         while not command.is_over:
-            await command.stirs(1)
+            await command.wait_changed(1)
     told = await served.told("kill_command", command_id=command_id)
     assert (told["stdout"], told["status"], told["signal_sent"], told["killed"]) == ("last\n", "exited", None, False)
     assert told["exit_code"] == 0

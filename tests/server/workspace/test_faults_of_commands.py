@@ -488,7 +488,7 @@ async def test_sixteen_floods_at_once_are_bounded_and_keep_nobody_from_calling(s
 
         async def flooded(total):
             with anyio.fail_after(20):
-                while any(command.heard["stdout"].retained.total < total for command in commands):
+                while any(command.outputs["stdout"].retained.total < total for command in commands):
                     await anyio.sleep(0.02)
 
         await flooded(1 << 20)
@@ -498,7 +498,7 @@ async def test_sixteen_floods_at_once_are_bounded_and_keep_nobody_from_calling(s
         started = time.monotonic()
         await served.told("server_info")
         assert time.monotonic() - started < 2
-        assert all(command.heard["stdout"].retained.kept <= 512 << 10 for command in commands)
+        assert all(command.outputs["stdout"].retained.kept <= 512 << 10 for command in commands)
     finally:
         for command_id in ids:
             await served.told("kill_command", command_id=command_id, signal="KILL")

@@ -42,7 +42,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
         assert not command.is_over
         with anyio.fail_after(5):
             while not command.is_over:
-                await command.stirs(1)
+                await command.wait_changed(1)
 
 
 async def test_over_stdio_a_client_may_be_silent_as_long_as_it_is_there(served):

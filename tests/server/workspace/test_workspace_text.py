@@ -15,7 +15,7 @@ from gloveport.approvals.store import Person
 from gloveport.sandbox.base import Outcome
 from gloveport.server.protocol import make_server
 from gloveport.server.rendering import workspace_text as texts
-from gloveport.workspace.commands.answers import AnswerBounds, answer, begun_at
+from gloveport.workspace.commands.answers import AnswerBounds, answer, told_offsets
 from gloveport.workspace.commands.command import Command
 
 pytestmark = pytest.mark.anyio
@@ -91,9 +91,9 @@ async def test_a_flood_says_how_much_is_left_out_and_how_much_of_it_is_gone(safe
 async def test_a_command_that_goes_on_says_for_each_stream_how_to_read_what_is_left_out(tmp_path):
     """W4: the call that it ends with waits for the command, and reads neither."""
     command = Command(id="abc", owner="me", is_terminal=False, spool=tmp_path)
-    for heard in command.heard.values():
+    for heard in command.outputs.values():
         heard.write(b"line\n" * 1000)
-    said = texts.command(answer(command, begun_at(command), AnswerBounds(max_output_bytes=100)))
+    said = texts.command(answer(command, told_offsets(command), AnswerBounds(max_output_bytes=100)))
     for stream in ("stdout", "stderr"):
         assert f"[read_output(output_ref='command:abc:{stream}') has what came before this]" in said
     assert "[continue with write_stdin(" in said
@@ -113,7 +113,7 @@ async def test_the_limit_that_ended_a_command_is_named(safe, tmp_path):
     seen = {"report": None, "wall_seconds": 1.0, "cpu_seconds": None, "peak_memory_bytes": None, "refused_forks": None}
     command.outcome = Outcome(exit_code=None, killed_by="memory_bytes", **seen)
     command.end()
-    said = texts.command(answer(command, begun_at(command), AnswerBounds(max_output_bytes=100)))
+    said = texts.command(answer(command, told_offsets(command), AnswerBounds(max_output_bytes=100)))
     assert "LIMIT_REACHED: it was ended at the limit memory_bytes; let it use less" in said
 
 

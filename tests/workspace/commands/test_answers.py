@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.sandbox.base import Outcome
-from gloveport.workspace.commands.answers import AnswerBounds, answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.answers import AnswerBounds, answer, page, parse_reference, told_offsets
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 
@@ -27,38 +27,38 @@ def end(command, **changes):
 
 
 def told(command, since=None, **more):
-    return answer(command, since or begun_at(command), AnswerBounds(**more))
+    return answer(command, since or told_offsets(command), AnswerBounds(**more))
 
 
 async def test_what_was_told_is_not_told_again(command):
     """W4"""
-    command.heard["stdout"].write(b"one\n")
+    command.outputs["stdout"].write(b"one\n")
     assert told(command)["stdout"] == "one\n"
     assert told(command)["stdout"] == ""
-    command.heard["stdout"].write(b"two\n")
+    command.outputs["stdout"].write(b"two\n")
     assert told(command)["stdout"] == "two\n"
 
 
 async def test_two_calls_that_began_together_are_told_the_same(command):
     """CT-L8"""
-    since = begun_at(command)
-    command.heard["stdout"].write(b"one\n")
+    since = told_offsets(command)
+    command.outputs["stdout"].write(b"one\n")
     assert [told(command, since)["stdout"] for _ in range(2)] == ["one\n"] * 2
 
 
 async def test_half_a_character_is_told_with_its_rest_and_at_the_end_as_it_is(command):
     """W4"""
-    command.heard["stdout"].write(b"a\xc3")
-    assert command.heard["stdout"].whole == 1
+    command.outputs["stdout"].write(b"a\xc3")
+    assert command.outputs["stdout"].whole == 1
     assert told(command)["stdout"] == "a"
-    assert command.heard["stdout"].told == command.heard["stdout"].whole
+    assert command.outputs["stdout"].told == command.outputs["stdout"].whole
     end(command)
     assert told(command)["stdout"] == "\ufffd"
 
 
 async def test_what_was_left_out_and_what_is_gone_add_up(command):
     """W4: omitted is kept and was not told; dropped is gone."""
-    command.heard["stdout"].write(bytes(2_000_000))
+    command.outputs["stdout"].write(bytes(2_000_000))
     end(command)
     one = told(command, max_output_bytes=1000)
     assert one["stdout_dropped_bytes"] == 2_000_000 - 524_288
@@ -94,7 +94,7 @@ async def test_a_limit_that_ended_it_is_pointed_out(command):
 
 async def test_a_name_that_was_not_found_is_pointed_out_where_it_failed(command):
     """W4: section 2.3, from an exit code that says so."""
-    command.heard["stderr"].write(b"curl: (6) Could not resolve host: example.com\n")
+    command.outputs["stderr"].write(b"curl: (6) Could not resolve host: example.com\n")
     end(command, exit_code=6)
     assert [one["code"] for one in told(command)["diagnostics"]] == ["DNS_RESOLUTION_FAILED"]
 
@@ -106,7 +106,7 @@ async def test_a_name_that_was_not_found_is_pointed_out_where_it_failed(command)
 async def test_who_can_not_open_the_network_is_not_sent_to_ask_for_it(command, can_ask, says, says_not):
     """W4, W5: or it asks, is told that it needs no permission, and tries again for ever."""
     command.can_ask_for_network = can_ask
-    command.heard["stderr"].write(b"curl: (6) Could not resolve host: example.com\n")
+    command.outputs["stderr"].write(b"curl: (6) Could not resolve host: example.com\n")
     end(command, exit_code=6)
     (one,) = told(command)["diagnostics"]
     assert says in one["suggested_fix"]
@@ -127,17 +127,17 @@ async def test_who_can_have_no_more_time_is_not_told_to_give_it_more(command, ha
 
 async def test_what_is_left_out_is_counted_from_what_was_told_last(command):
     """W4: and what is gone of that, not of all."""
-    command.heard["stdout"].write(b"x" * 1_000_000)
+    command.outputs["stdout"].write(b"x" * 1_000_000)
     first = told(command, max_output_bytes=1000)
     assert first["diagnostics"][0]["evidence"] == "stdout: 999000 bytes are left out, 475712 of them for good"
-    command.heard["stdout"].write(b"y" * 5000)
+    command.outputs["stdout"].write(b"y" * 5000)
     second = told(command, max_output_bytes=1000)
     assert second["diagnostics"][0]["evidence"] == "stdout: 4000 bytes are left out"
 
 
 async def test_a_page_in_the_gap_moves_to_its_end(command):
     """W4"""
-    command.heard["stderr"].write(b"x" * 1_000_000)
+    command.outputs["stderr"].write(b"x" * 1_000_000)
     end(command)
     one = page(command, "stderr", 100_000, 10)
     assert (one["offset"], one["omitted_bytes"]) == (1_000_000 - 458_752, 1_000_000 - 458_752 - 100_000)
@@ -146,7 +146,7 @@ async def test_a_page_in_the_gap_moves_to_its_end(command):
 
 async def test_pages_do_not_tear_characters_and_always_go_on(command):
     """W4: also where a page is smaller than a character."""
-    command.heard["stdout"].write("äöü€😀".encode())
+    command.outputs["stdout"].write("äöü€😀".encode())
     end(command)
     for limit in (4, 5, 7):
         offset, text = 0, ""
@@ -162,12 +162,12 @@ async def test_pages_do_not_tear_characters_and_always_go_on(command):
 def test_a_reference_that_is_none_is_refused(reference):
     """W4"""
     with pytest.raises(WorkspaceError) as error:
-        parsed_reference(reference, None)
+        parse_reference(reference, None)
     assert error.value.code == "INVALID_ARGUMENT"
 
 
 async def test_a_reference_names_a_stream_and_no_other(command):
     """W4: ids may hold what separates."""
-    assert parsed_reference("command:a:b:stderr", "stderr") == ("a:b", "stderr")
+    assert parse_reference("command:a:b:stderr", "stderr") == ("a:b", "stderr")
     with pytest.raises(WorkspaceError):
-        parsed_reference("command:abc:stderr", "stdout")
+        parse_reference("command:abc:stderr", "stdout")

@@ -66,7 +66,7 @@ def going(until=None, console=None):
 async def over(command):
     with anyio.fail_after(5):
         while not command.is_over:
-            await command.stirs(1)
+            await command.wait_changed(1)
 
 
 async def test_who_runs_as_many_commands_as_one_may_leaves_room_for_others(commands):
@@ -149,7 +149,7 @@ async def test_of_what_is_over_the_last_few_are_remembered(commands, monkeypatch
     known[-1].ended -= 301
     assert not found(known[-1])
     monkeypatch.setattr(registry, "_ENDED_BYTES", 10)
-    known[-2].heard["stdout"].write(b"x" * 11)
+    known[-2].outputs["stdout"].write(b"x" * 11)
     assert not any(found(command) for command in known)
 
 

@@ -19,7 +19,7 @@ from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.server.transports.disconnect import ended_with
-from gloveport.workspace.commands.answers import AnswerBounds, answer, begun_at, page, parsed_reference
+from gloveport.workspace.commands.answers import AnswerBounds, answer, page, parse_reference, told_offsets
 from gloveport.workspace.commands.command import Command, Stream
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.tool_types import Bytes
@@ -82,7 +82,7 @@ class CommandTools:
         asked = CommandArguments(**arguments)
         try:
             command = await start_command(self.service, self._caller(ctx), asked)
-            at = begun_at(command)
+            at = told_offsets(command)
             try:
                 keep: Literal["keep", "close"] = "keep" if asked.tty or asked.keep_stdin else "close"
                 with contextlib.suppress(WorkspaceError):  # it is over, or has closed its input: the answer tells
@@ -105,7 +105,7 @@ class CommandTools:
         asked = StdinArguments(**arguments)
         try:
             command = self._find(ctx, asked.command_id)
-            at, deadline = begun_at(command), time.monotonic() + asked.yield_time_ms / 1000
+            at, deadline = told_offsets(command), time.monotonic() + asked.yield_time_ms / 1000
             if (asked.rows or asked.columns) and command.console is not None and not command.is_over:
                 command.console.resize(*terminal_size(asked.rows, asked.columns))
             if asked.chars:
@@ -125,7 +125,7 @@ class CommandTools:
             command = self._find(ctx, asked.command_id)
         except WorkspaceError as error:
             return refusal(error)
-        at, commands = begun_at(command), self.service.sandboxes.commands
+        at, commands = told_offsets(command), self.service.sandboxes.commands
         sent = await commands.kill(command, _SIGNALS[asked.signal], asked.wait_ms / 1000, asked.kill_wait_ms / 1000)
         ended = {"killed": sent is not None and command.is_over, "evicted": False, "signal_sent": sent}
         return _reply({**answer(command, at, asked), **ended, "status": _killed_status(command, sent)})
@@ -148,7 +148,7 @@ class CommandTools:
         if output_ref.startswith(PREFIX):
             return self._run_page(output_ref, offset, limit)
         try:
-            command_id, named = parsed_reference(output_ref, stream)
+            command_id, named = parse_reference(output_ref, stream)
             fields = page(self._find(ctx, command_id), named, offset, limit)
         except WorkspaceError as error:
             return refusal(error)
@@ -171,9 +171,9 @@ class CommandTools:
 async def _wait_for(command: Command, deadline: float, at: Mapping[Stream, int] | None) -> None:
     """Wait until a command is over, until then, or, with ``at``, until it has said more than that."""
     while not command.is_over:
-        if at is not None and any(heard.whole > at[name] for name, heard in command.heard.items()):
+        if at is not None and any(output.whole > at[name] for name, output in command.outputs.items()):
             return
-        if not await command.stirs(deadline - time.monotonic()):
+        if not await command.wait_changed(deadline - time.monotonic()):
             return
 
 

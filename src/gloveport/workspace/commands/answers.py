@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from gloveport.workspace.commands.command import STREAMS, Command, Heard, Stream
+from gloveport.workspace.commands.command import STREAMS, Command, CommandOutput, Stream
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import whole_characters
 from gloveport.workspace.tool_types import Bytes, next_action
@@ -42,13 +42,13 @@ class AnswerBounds(BaseModel):
     preview_bytes: Bytes = 4096
 
 
-def begun_at(command: Command) -> dict[Stream, int]:
+def told_offsets(command: Command) -> dict[Stream, int]:
     """How far its client has been told. To be asked for when a call comes: two that wait at once get the same."""
-    return {stream: heard.told for stream, heard in command.heard.items()}
+    return {stream: output.told for stream, output in command.outputs.items()}
 
 
 def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) -> Answer:
-    """How a command stands, and what it has said since ``begun_at`` of the call."""
+    """How a command stands, and what it has said since ``told_offsets`` of the call."""
     verbosity = bounds.verbosity or "full"
     told: Answer = {
         "command_id": command.id,
@@ -80,7 +80,7 @@ def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) 
 
 def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
     """A page of what a stream holds."""
-    retained, limit = command.heard[stream].retained, min(limit, MOST_PAGE_BYTES)
+    retained, limit = command.outputs[stream].retained, min(limit, MOST_PAGE_BYTES)
     start, data = retained.read(offset, limit)
     if start + len(data) < retained.total or not command.is_over:
         data = data[: whole_characters(data)] or data
@@ -102,7 +102,7 @@ def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
         "evicted_gap_bytes": retained.dropped,
         "retained_start_offset": retained.tail_start if retained.dropped else 0,
         "total_stream_bytes": retained.total,
-        **{f"{name}_dropped_bytes": heard.retained.dropped for name, heard in command.heard.items()},
+        **{f"{name}_dropped_bytes": output.retained.dropped for name, output in command.outputs.items()},
         "stream_dropped_bytes": retained.dropped,
         "omitted_bytes": start - min(offset, start),
         "truncated": more,
@@ -113,7 +113,7 @@ def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
     return told
 
 
-def parsed_reference(reference: str, stream: Stream | None) -> tuple[str, Stream]:
+def parse_reference(reference: str, stream: Stream | None) -> tuple[str, Stream]:
     """The id of a command, and the stream, that a reference names.
 
     Raises:
@@ -132,8 +132,8 @@ def parsed_reference(reference: str, stream: Stream | None) -> tuple[str, Stream
 
 def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tuple[Answer, str, str]:
     """What a stream has said since: as fields, as a text, and, if that is not all, how much is left out, in words."""
-    heard: Heard = command.heard[stream]
-    retained = heard.retained
+    output: CommandOutput = command.outputs[stream]
+    retained = output.retained
     offset, data = retained.last(since, most_bytes)
     if not command.is_over:
         data = data[: whole_characters(data)]
@@ -142,7 +142,7 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
     if len(lines) > MOST_LINES:
         rest = b"".join(lines[-MOST_LINES:])
         offset, data, cut_by, lines = offset + len(data) - len(rest), rest, "lines", lines[-MOST_LINES:]
-    heard.told = max(heard.told, offset + len(data))
+    output.told = max(output.told, offset + len(data))
     gone = max(0, min(offset, retained.tail_start) - max(since, retained.head_bytes)) if retained.dropped else 0
     text = data.decode(errors="replace")
     fields: Answer = {

@@ -26,10 +26,10 @@ _LONGEST_CHARACTER: Final = 4
 
 
 @dataclass(eq=False, kw_only=True)
-class Heard:
+class CommandOutput:
     """A ``sandbox.base.Sink``: what a command has said on one stream, and how far its client has been told of it."""
 
-    stir: Callable[[], None]
+    notify: Callable[[], None]
     retained: Retained
     told: int = 0
 
@@ -42,7 +42,7 @@ class Heard:
     def write(self, data: bytes) -> None:
         """See ``sandbox.base.Sink``."""
         self.retained.write(data)
-        self.stir()
+        self.notify()
 
     def full(self) -> bool:
         """See ``sandbox.base.Sink``: no command ends for what it says."""
@@ -64,7 +64,7 @@ class Command:
         has_all_time: Whether it was given as much time as the operator lets any command have.
         can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
         ended: When it was over, by the monotonic clock.
-        heard: What it has said on each stream.
+        outputs: What it has said on each stream.
         scope: Cancelled, it ends at once, and with it all of its processes.
     """
 
@@ -81,12 +81,12 @@ class Command:
     can_ask_for_network: bool = False
     ended: float = 0.0
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _stirred: anyio.Event = field(default_factory=anyio.Event)
+    _changed: anyio.Event = field(default_factory=anyio.Event)
     _unread: int = 0
 
     def __post_init__(self) -> None:
-        self.heard: Mapping[Stream, Heard] = {
-            stream: Heard(stir=self.stir, retained=Retained(directory=self.spool)) for stream in STREAMS
+        self.outputs: Mapping[Stream, CommandOutput] = {
+            stream: CommandOutput(notify=self.notify, retained=Retained(directory=self.spool)) for stream in STREAMS
         }
 
     @property
@@ -133,22 +133,22 @@ class Command:
     def begin(self, console: Console) -> None:
         """It has begun."""
         self.console = console
-        self.stir()
+        self.notify()
 
     def end(self) -> None:
         """It is over."""
         self.ended = time.monotonic()
-        self.stir()
+        self.notify()
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Wake those who wait for it."""
-        self._stirred.set()
-        self._stirred = anyio.Event()
+        self._changed.set()
+        self._changed = anyio.Event()
 
-    async def stirs(self, seconds: float) -> bool:
+    async def wait_changed(self, seconds: float) -> bool:
         """Wait so long at most until something is new; tell whether it is. Look first, and await nothing between."""
         with anyio.move_on_after(max(0.0, seconds)) as waiting:
-            await self._stirred.wait()
+            await self._changed.wait()
         return not waiting.cancelled_caught
 
     async def write(self, text: str) -> None:

@@ -73,7 +73,7 @@ class Commands:
         self._tasks.start_soon(self._go, command, execute)
         try:
             while command.console is None and not command.is_over:
-                await command.stirs(_LOOK_SECONDS)
+                await command.wait_changed(_LOOK_SECONDS)
         except BaseException:  # whoever asked for it has gone, and nobody else knows of it
             command.scope.cancel()
             raise
@@ -154,7 +154,7 @@ class Commands:
             command.scope.cancel()
         for command in going:
             while not command.is_over:
-                await command.stirs(_LOOK_SECONDS)
+                await command.wait_changed(_LOOK_SECONDS)
 
     async def _go(self, command: Command, execute: Execute) -> None:
         try:
@@ -180,7 +180,7 @@ class Commands:
         over = sorted((one for one in self._commands.values() if one.is_over), key=lambda one: -one.ended)
         kept = 0
         for number, command in enumerate(over):
-            kept += sum(heard.retained.kept for heard in command.heard.values())
+            kept += sum(output.retained.kept for output in command.outputs.values())
             if number >= _MOST_ENDED or now - command.ended > _ENDED_SECONDS or kept > _ENDED_BYTES:
                 del self._commands[command.id]
         owners = {command.owner for command in self._commands.values()}
@@ -190,7 +190,7 @@ class Commands:
 async def _until_over(command: Command, seconds: float) -> None:
     with anyio.move_on_after(seconds):
         while not command.is_over:
-            await command.stirs(_LOOK_SECONDS)
+            await command.wait_changed(_LOOK_SECONDS)
 
 
 @contextlib.asynccontextmanager
