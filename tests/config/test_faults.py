@@ -245,9 +245,11 @@ processes = 9
 open_files = 32
 file_bytes = "1MiB"
 scratch_bytes = "2MiB"
+out_bytes = "5MiB"
 output_bytes = 256
 stored_output_bytes = 3
 code_bytes = 4
+input_bytes = 7
 requests = 5
 tool_calls = 17
 tool_bytes = "3MiB"
@@ -256,6 +258,10 @@ idle_seconds = 60
 life_seconds = 3600
 per_caller = 2
 total = 3
+[artifacts]
+kept_seconds = 60
+caller_bytes = "1MiB"
+total_bytes = "2MiB"
 [admission]
 concurrent_runs = 5
 queue_length = 0
@@ -324,15 +330,18 @@ prefix = "Token "
                 "open_files": 32,
                 "file_bytes": 1 << 20,
                 "scratch_bytes": 2 << 20,
+                "out_bytes": 5 << 20,
                 "output_bytes": 256,
                 "stored_output_bytes": 3,
                 "code_bytes": 4,
+                "input_bytes": 7,
                 "requests": 5,
                 "tool_calls": 17,
                 "tool_bytes": 3 << 20,
             },
         },
         "sessions": {"idle_seconds": 60.0, "life_seconds": 3600.0, "per_caller": 2, "total": 3},
+        "artifacts": {"kept_seconds": 60.0, "caller_bytes": 1 << 20, "total_bytes": 2 << 20},
         "admission": {"concurrent_runs": 5, "queue_length": 0, "queue_seconds": 6},
         "pool": {"forked": 3, "booted": 1, "idle_seconds": 60, "forks": 100},
         "sandbox": {
