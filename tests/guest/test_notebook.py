@@ -116,7 +116,7 @@ class Fails:
         ("Page()", "[Page]\n[text/html: /out/display-1.html]", {"/out/display-1.html"}),
         ("Nothing()", "nothing", set()),
         ("Fails()", "fails", set()),
-        ("Page", "<class 'Page'>", set()),
+        ("Page", "<class '__main__.Page'>", set()),
     ],
 )
 async def test_what_a_value_offers_to_notebooks_is_asked_in_their_order(run, made, value, files):
@@ -185,11 +185,15 @@ os.getcwd()
     assert (await run("%%bash\nfor i in 1 2; do echo $i; done")).stdout.text == "1\n2\n"
 
 
-@pytest.mark.parametrize("line", ["%pip install requests", "!pip install -q requests", "!python3 -m pip install x"])
+@pytest.mark.parametrize(
+    "line", ["%pip install requests", "%conda install x", "!pip install -q requests", "!python3 -m pip install x"]
+)
 async def test_who_wants_to_install_is_told_how_packages_are_had(run, line):
     result = await run(f"x = 1\n{line}")
     assert (result.status, result.error.type) == ("error", "PackagesError")
-    assert "packages are the owner's to add" in result.error.message
+    assert result.error.message == "no index of packages can be reached from here"
+    assert result.hint.endswith("; nothing can be installed")
+    assert "Python" in result.hint  # what there is
     assert "line 2" in result.error.traceback
 
 

@@ -26,6 +26,8 @@ _PIP_HINT = (
     "pip install --target /tmp/packages NAME works, for PyPI is granted; then add that to PYTHONPATH or sys.path"
 )
 _SAYS_ITSELF = "ToolError"
+_WANTS_PACKAGES = "PackagesError"
+"""Of ``guest/python/gloveport_notebook/magics.py``."""
 
 
 def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str:
@@ -44,7 +46,7 @@ def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str
         return _NO_TOOLS_HINT
     if any(text in said for text in _NO_MODULE):
         return _after(packages, _NOTHING)
-    if any(text in said for text in _NO_PACKAGE):
+    if failure.type == _WANTS_PACKAGES or any(text in said for text in _NO_PACKAGE):
         return _after(packages, _installing(grant))
     return _network_hint(grant) if any(text in said for text in _NO_NETWORK) else ""
 
