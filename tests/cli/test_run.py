@@ -198,3 +198,62 @@ def test_a_full_disk_is_named(start):
         _, stderr = process.communicate(timeout=10)
     assert process.returncode == 1
     assert stderr == "gloveport: the output can't be written: No space left on device\n"
+
+
+def test_what_a_program_leaves_is_put_where_out_says(run, tmp_path):
+    """E3: in the place of what has such a name, and told by name."""
+    out = tmp_path / "new" / "out"
+    code = "import os; os.mkdir('/out/d'); open('/out/d/a.txt', 'w').write('1'); open('/out/b', 'w').write('x' * 9)\n0; None"
+    ended = run("-c", code, "--out", str(out))
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr.splitlines() == [f"gloveport: {out}/b (9 bytes)", f"gloveport: {out}/d/a.txt (1 bytes)"]
+    assert {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()} == {
+        "d/a.txt": b"1",
+        "b": b"x" * 9,
+    }
+    run("-c", "open('/out/b', 'w').write('again')", "--out", str(out))
+    assert (out / "b").read_text() == "again"
+
+
+def test_what_a_program_leaves_without_out_is_told_to_be_lost(run):
+    ended = run("-c", "open('/out/a', 'w').write('1'); None")
+    assert "1 files in /out are not kept" in ended.stderr
+    assert "hint: --out DIR" in ended.stderr
+
+
+def test_nothing_that_a_program_leaves_lands_outside_of_out(run, tmp_path):
+    """Names are the program's: what can't be one here is escaped; a link that lies here is replaced, not followed."""
+    out, aside = tmp_path / "out", tmp_path / "aside"
+    out.mkdir()
+    aside.mkdir()
+    (aside / "kept").write_text("kept")
+    (out / "link").symlink_to(aside / "kept")
+    (out / "directory").symlink_to(aside)
+    code = r"""
+import os
+for name in (b'..\\x', b'a\nb', b'\xff', b'link', b'.bashrc'):
+    open(b'/out/' + name, 'w').write('x')
+os.symlink('/etc/passwd', '/out/passwd')
+None
+"""
+    ended = run("-c", code, "--out", str(out))
+    assert (aside / "kept").read_text() == "kept"
+    assert not (out / "link").is_symlink()
+    assert {path.name for path in out.iterdir()} == {"..\\x", "a\\nb", "\\xff", "link", ".bashrc", "directory"}
+    assert "/out/passwd: a link" in ended.stderr
+    nested = run("-c", "import os; os.mkdir('/out/directory'); open('/out/directory/a', 'w'); None", "--out", str(out))
+    assert list(aside.iterdir()) == [aside / "kept"]
+    assert "Not a directory" in nested.stderr or "symbolic links" in nested.stderr
+
+
+def test_files_come_in_by_file_under_their_own_or_another_name(run, tmp_path):
+    (tmp_path / "a.csv").write_text("1,2")
+    code = "print(open('a.csv').read(), open('d/b').read())"
+    ended = run("-c", code, "--file", str(tmp_path / "a.csv"), "--file", f"{tmp_path}/a.csv=d/b")
+    assert (ended.returncode, ended.stdout) == (0, "1,2 1,2\n")
+    missing = run("-c", "1", "--file", str(tmp_path / "nothing"))
+    assert missing.returncode == 2
+    assert "No such file or directory" in missing.stderr
+    refused = run("-c", "1", "--file", f"{tmp_path}/a.csv=../b")
+    assert refused.returncode == 3
+    assert "is no path below the program's directory" in refused.stderr
