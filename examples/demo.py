@@ -11,6 +11,7 @@ import signal
 
 signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # while modules are imported: nothing has begun
 
+import base64
 import json
 import secrets
 import shutil
@@ -29,6 +30,7 @@ from gloveport.egress.transport.ca import CertificateAuthority
 EXAMPLES = Path(__file__).parent
 PROGRAMS = [
     ("A data analysis over a CSV file the operator mounted", "python", "analyse.py"),
+    ("A chart, which comes back as a picture", "python", "plot.py"),
     ("A TypeScript program", "typescript", "words.ts"),
     ("A program that tries to break out", "shell", "escape.sh"),
     ("A program that calls an API, and shows all that it can see", "python", "forecast.py"),
@@ -69,10 +71,23 @@ async def show(client: Client, title: str, language: str, name: str, places: str
     print(f"  status  {result['status']}" + (f"   value  {result['value']}" if "value" in result else ""))
     for request in result.get("requests", ()):
         print(f"  asked   {request['method']} {request['url']}: {request.get('code') or request.get('status')}")
+    for one in result.get("artifacts", {}).get("files", ()):
+        await show_artifact(client, one)
     usage = result["usage"]
     peak = usage.get("peak_memory_bytes")
     print(f"  used    {usage['wall_ms']} ms" + (f", {peak / 2**20:.1f} MiB at most" if peak else ""))
     return result
+
+
+async def show_artifact(client: Client, one: dict) -> None:
+    """Read a file that a program has left, and print what came."""
+    answer = await client.call_tool("read_artifact", {"uri": one["uri"]})
+    for block in answer.content:
+        if block.type == "image":
+            one["picture"] = base64.b64decode(block.data)
+            print(f"  came    {block.mime_type}, {len(one['picture'])} bytes")
+        else:
+            print(f"  left    {block.text}")
 
 
 def log_in(directory: Path) -> str:
@@ -118,9 +133,11 @@ async def main() -> int:
             audit = await anyio.run_process(asked, check=False)
             print(audit.stdout.decode(), end="")
         written = log_in(Path(directory, "state/audit"))
-    analysis, words, escape, forecast, steal = results
+    analysis, chart, words, escape, forecast, steal = results
     as_expected = (
         analysis["value"]["I"]["correlation"] == 0.816
+        and chart["status"] == "ok"
+        and chart["artifacts"]["files"][0].pop("picture", b"").startswith(b"\x89PNG")
         and words["value"]["the"] == 3
         and escape["status"] == "error"
         and "stdout" not in escape

@@ -203,8 +203,9 @@ def test_a_full_disk_is_named(start):
 def test_what_a_program_leaves_is_put_where_out_says(run, tmp_path):
     """E3: in the place of what has such a name, and told by name."""
     out = tmp_path / "new" / "out"
-    code = "import os; os.mkdir('/out/d'); open('/out/d/a.txt', 'w').write('1'); open('/out/b', 'w').write('x' * 9)\n0; None"
-    ended = run("-c", code, "--out", str(out))
+    ended = run(
+        "-l", "shell", "-c", "mkdir /out/d; printf 1 > /out/d/a.txt; printf xxxxxxxxx > /out/b", "--out", str(out)
+    )
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ended.stderr.splitlines() == [f"gloveport: {out}/b (9 bytes)", f"gloveport: {out}/d/a.txt (1 bytes)"]
     assert {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()} == {

@@ -83,7 +83,7 @@ async def test_what_is_left_is_kept_though_the_program_fails_or_is_killed(opened
 
 
 async def test_files_lie_in_directories_and_nothing_but_files_is_taken(opened):
-    """No link is followed, wherever it leads, and what is no file is not even opened."""
+    """P40: no link is followed, wherever it leads, and what is no file is not even opened."""
     code = """\
 import os, socket
 os.makedirs('/out/a/b')
