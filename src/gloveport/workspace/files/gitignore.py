@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.globs import ignoring
-from gloveport.workspace.files.spelling import check_path, raw
+from gloveport.workspace.files.spelling import check_path, parent_of, raw
 from gloveport.workspace.files.tree import Tree
 
 Kind: TypeAlias = Literal["directory", "file", "symlink", "other"]
@@ -206,7 +206,7 @@ class IgnoreIndex:
 
     def leaves_out(self, path: str) -> bool:
         """Whether a file, by its path in its one spelling, is left out, or lies in what is."""
-        directory = self._known.get(path.rpartition("/")[0] or ".")
+        directory = self._known.get(parent_of(path))
         if directory is None:
             inside = 0 if self.start == "." else self.start.count("/") + 1
             directory = self._below(".", _Directory(), 0, is_named=True)

@@ -46,14 +46,19 @@ def raw(path: str) -> bytes:
     return b"".join(bytes.fromhex(piece) if odd % 2 else piece.encode() for odd, piece in enumerate(pieces))
 
 
+def parent_of(path: str) -> str:
+    """The path of the directory in which something lies."""
+    return path.rpartition("/")[0] or "."
+
+
 def native_name(path: str) -> str:
     """The last part of a path, as functions of ``os`` take it."""
     return os.fsdecode(raw(path.rpartition("/")[2]))
 
 
-def shorten(path: str) -> str:
-    """A path, as far as a message shows it."""
-    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+def shorten(text: str, most: int = _SHOWN) -> str:
+    """A text, by default a path, as far as a message shows it."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def check_path(path: str) -> str:

@@ -31,7 +31,7 @@ from gloveport.workspace.files.descriptors import (
     open_beneath,
     path_of,
 )
-from gloveport.workspace.files.spelling import check_path, native_name, raw, shorten, spell_path
+from gloveport.workspace.files.spelling import check_path, native_name, parent_of, raw, shorten, spell_path
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
 # among the files must not become the server's.
@@ -198,7 +198,7 @@ class Tree:
 
     def _nearest(self, asked: str) -> tuple[int, str, list[str]]:
         """The nearest directory above ``asked`` that exists: its descriptor, its path, and what is missing below it."""
-        above = asked.rpartition("/")[0] or "."
+        above = parent_of(asked)
         missing: list[str] = []
         while True:
             try:
@@ -206,9 +206,8 @@ class Tree:
             except OSError as error:
                 if error.errno != errno.ENOENT or above == ".":
                     raise self._refusal(asked, error) from error
-            above, _, name = above.rpartition("/")
-            above = above or "."
-            missing.insert(0, name)
+            missing.insert(0, above.rpartition("/")[2])
+            above = parent_of(above)
 
     def _open(self, asked: str, flags: int) -> tuple[int, str]:
         """Open what ``asked`` leads to; and its path, by which it was opened without any link."""

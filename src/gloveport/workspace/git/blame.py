@@ -6,7 +6,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.spelling import check_path
+from gloveport.workspace.files.spelling import check_path, shorten
 from gloveport.workspace.git.invocation import GitAnswer, GitOutput, check_revision, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Line, NextAction, Text, next_action
@@ -128,7 +128,7 @@ def _lines(output: bytes) -> list[BlameLine]:
                     "author_mail": told.get("author-mail", "").removeprefix("<").removesuffix(">"),
                     "author_time": int(told.get("author-time", "0")),
                     "summary": told.get("summary", ""),
-                    "content": _cut(text[1:]),
+                    "content": shorten(text[1:], _MOST_TEXT),
                 }
             )
             number = ""
@@ -138,9 +138,5 @@ def _lines(output: bytes) -> list[BlameLine]:
             commits.setdefault(number, {})
         else:
             name, _, value = text.partition(" ")
-            commits[number][name] = _cut(value)
+            commits[number][name] = shorten(value, _MOST_TEXT)
     return lines
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.spelling import native_name
+from gloveport.workspace.files.descriptors import LIST
+from gloveport.workspace.files.spelling import native_name, parent_of
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap
 from gloveport.workspace.patch.attributes import Attributes
@@ -32,8 +33,6 @@ HIDDEN: Final = ".gloveport-"
 
 MAX_MADE: Final = 200
 """Directories that one change makes. Each takes a descriptor until it is written; a path has room for 2,000."""
-
-_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: 
             again before the next change.
     """
     with ExitStack() as stack:
-        known = _open_known(tree, map(_above, record.emptied), stack)
+        known = _open_known(tree, map(parent_of, record.emptied), stack)
         for place in (target.place for target in targets):
             known[list(_ancestors(place.path))[len(place.missing)]] = place.parent
         directories = _Directories(stack, known)
@@ -137,7 +136,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
     state, record = last
     with ExitStack() as stack:
         paths = (*(step.path for step in record.steps), *record.made, *record.emptied)
-        directories = _open_known(tree, map(_above, paths), stack)
+        directories = _open_known(tree, map(parent_of, paths), stack)
         if state == BEGUN:
             return Recovery("old", _take_back(record, directories, record.made, journal))
         with suppress(OSError):
@@ -154,7 +153,7 @@ class _Directories:
     made: list[str] = field(default_factory=list)
 
     def __getitem__(self, path: str) -> int:
-        return self.descriptors[_above(path)]
+        return self.descriptors[parent_of(path)]
 
     def make(self, path: str) -> None:
         """Make one in one that is known."""
@@ -162,7 +161,7 @@ class _Directories:
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
             self.made.append(path)
-            descriptor = os.open(name, _LIST, dir_fd=parent)
+            descriptor = os.open(name, LIST, dir_fd=parent)
         except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             raise Changed(path) from error
         self.stack.callback(os.close, descriptor)
@@ -184,13 +183,15 @@ def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Di
             warnings += (f"{step.path}: {what} could not be kept" for what in lost)
     for target in targets:
         place, status = target.place, target.before.status if target.before else None
-        exists = _above(place.path) in directories.descriptors  # a name that stays unused may lie where nothing is made
+        exists = (
+            parent_of(place.path) in directories.descriptors
+        )  # a name that stays unused may lie where nothing is made
         if exists and not file_swap.is_unchanged(directories[place.path], place.name, status):
             raise Changed(place.path)
     for target, step in changing:
         file_swap.swap(directories[step.path], target.place.name, step)
     if not record.simple:
-        for path in {_above(path) for path in (*(step.path for step in record.steps), *record.made)}:
+        for path in {parent_of(path) for path in (*(step.path for step in record.steps), *record.made)}:
             os.fsync(directories.descriptors[path])
     return warnings
 
@@ -202,9 +203,9 @@ def _take_back(
     left = []
     try:
         for step in reversed(record.steps):
-            directory = directories.get(_above(step.path))
+            directory = directories.get(parent_of(step.path))
             if directory is None:
-                moved = _above(step.path) not in record.made  # else it was not made yet
+                moved = parent_of(step.path) not in record.made  # else it was not made yet
             else:
                 moved = not file_swap.take_back(directory, native_name(step.path), step)
             if moved:
@@ -216,7 +217,7 @@ def _take_back(
             "PATCH_ROLLBACK_FAILED",
             f"what was written could not be taken back: {error.strerror}",
             hint="put that right; the next change tries again first",
-            details={"recovery_backups": [f"{_above(step.path)}/{step.hidden}" for step in record.steps]},
+            details={"recovery_backups": [f"{parent_of(step.path)}/{step.hidden}" for step in record.steps]},
         ) from error
     return tuple(left)
 
@@ -224,7 +225,7 @@ def _take_back(
 def _clear(record: CommitRecord, directories: Mapping[str, int], journal: Journal) -> None:
     """The change is there; what is hidden goes."""
     for step in record.steps:
-        if (directory := directories.get(_above(step.path))) is not None:
+        if (directory := directories.get(parent_of(step.path))) is not None:
             file_swap.clear(directory, step)
     _remove_empty(record.emptied, directories)
     journal.end(DONE)
@@ -232,7 +233,7 @@ def _clear(record: CommitRecord, directories: Mapping[str, int], journal: Journa
 
 def _remove_empty(paths: Sequence[str], directories: Mapping[str, int]) -> None:
     for path in paths:
-        if (parent := directories.get(_above(path))) is not None:
+        if (parent := directories.get(parent_of(path))) is not None:
             with suppress(OSError):  # something is in it, or it is gone
                 os.rmdir(native_name(path), dir_fd=parent)
 
@@ -274,13 +275,8 @@ def _as_workspace_error(error: Changed | OSError) -> WorkspaceError:
     )
 
 
-def _above(path: str) -> str:
-    """The path of the directory in which something lies; "." is the root."""
-    return path.rpartition("/")[0] or "."
-
-
 def _ancestors(path: str) -> Iterator[str]:
     """All directories above a path, the innermost first; the root is the last."""
     while path != ".":
-        path = _above(path)
+        path = parent_of(path)
         yield path

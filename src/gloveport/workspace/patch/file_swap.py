@@ -22,7 +22,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from gloveport.workspace.files.descriptors import closing, read_all
+from gloveport.workspace.files.descriptors import READ, closing, read_all
 from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.text import revision
 
@@ -30,7 +30,6 @@ MAX_BYTES: Final = 16 << 20
 """What a file may hold to be changed. What is more is somebody else's."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 _NOREPLACE, _EXCHANGE = 1, 2
 _UNKNOWN: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
@@ -172,7 +171,7 @@ def _revision(directory: int, name: str) -> str | None:
     if found is None or not stat.S_ISREG(found.st_mode):
         return None
     try:
-        descriptor = os.open(name, _READ, dir_fd=directory)
+        descriptor = os.open(name, READ, dir_fd=directory)
     except OSError as error:
         if error.errno not in {*_NOTHING_THERE, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO}:
             raise

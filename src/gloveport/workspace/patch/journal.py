@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.descriptors import LIST
 from gloveport.workspace.patch.file_swap import FileStep
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 State: TypeAlias = bytes
@@ -134,10 +134,10 @@ class Journal:
 
 def _open(path: Path) -> tuple[int, int]:
     try:
-        directory = os.open(path, _DIRECTORY)
+        directory = os.open(path, LIST)
     except FileNotFoundError:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = os.open(path, _DIRECTORY)
+        directory = os.open(path, LIST)
     try:
         _demand_ours(directory, path)
         file = os.open("journal", _FILE, 0o600, dir_fd=directory)

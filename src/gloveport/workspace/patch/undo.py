@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.descriptors import READ
 from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.attributes import Attributes
@@ -30,7 +31,6 @@ ENTRIES: Final = 16
 LARGE: Final = 1 << 20
 """An entry of more bytes stays alone: it takes the place of all the others. It has at most what one change may have."""
 
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY: Final = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -144,7 +144,7 @@ def load_entry(directory: int, number: int) -> UndoEntry | None:
 
 
 def _open_entry(directory: int, number: int) -> BinaryIO:
-    return os.fdopen(os.open(_file_name(number), _READ, dir_fd=directory), "rb")
+    return os.fdopen(os.open(_file_name(number), READ, dir_fd=directory), "rb")
 
 
 def _read_head(file: BinaryIO) -> _EntryHead | None:

@@ -6,9 +6,8 @@ import stat
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from gloveport.workspace.files.descriptors import closing, open_beneath
+from gloveport.workspace.files.descriptors import LIST, closing, open_beneath
 
-_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
 
 Mark: TypeAlias = tuple[int, int, int, int, int]
@@ -22,7 +21,7 @@ def descend(above: int | None, path: bytes) -> Iterator[int | None]:
         descriptor = None
         with contextlib.suppress(OSError):
             if above is not None:
-                found = stack.enter_context(closing(open_beneath(above, path or b".", _LIST)))
+                found = stack.enter_context(closing(open_beneath(above, path or b".", LIST)))
                 descriptor = found if is_open(os.fstat(found)) else None
         yield descriptor
 

@@ -12,6 +12,7 @@ from io import FileIO
 from typing import Final
 
 from gloveport.policy.protected import GIT_DIRECTORIES, GIT_FILES
+from gloveport.workspace.files.descriptors import LIST, READ
 
 PARTS: Final = tuple(sorted(map(os.fsencode, {*GIT_FILES, *GIT_DIRECTORIES, "commondir"})))
 """Paths below a git directory, or below that of a worktree, which alone has a ``commondir``."""
@@ -38,7 +39,7 @@ def complete(git: int) -> bool:
     status = os.fstat(git)
     with contextlib.suppress(OSError):
         os.mkdir(b"hooks", 0o755, dir_fd=git)
-        made = os.open(b"hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=git)
+        made = os.open(b"hooks", LIST, dir_fd=git)
         _give(made, status)
     for name in (b"config", *([b"config.worktree"] if b"worktreeconfig" in text(git, b"config").lower() else [])):
         with contextlib.suppress(OSError):
@@ -53,8 +54,7 @@ def complete(git: int) -> bool:
 
 def text(directory: int, name: bytes) -> bytes:
     """What a file says, as far as that is not too long; nothing where it is none."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    with contextlib.suppress(OSError), FileIO(os.open(name, flags, dir_fd=directory)) as file:
+    with contextlib.suppress(OSError), FileIO(os.open(name, READ, dir_fd=directory)) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read(_MOST_BYTES) or b""
     return b""

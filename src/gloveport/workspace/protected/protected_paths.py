@@ -23,7 +23,7 @@ from typing import Final
 
 from gloveport.sandbox.plan import Kept
 from gloveport.untrusted_text import printable
-from gloveport.workspace.files.spelling import spell_path
+from gloveport.workspace.files.spelling import shorten, spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.descent import Mark, descend
@@ -31,7 +31,6 @@ from gloveport.workspace.protected.protected_scan import Search
 
 _MOST_MADE: Final = 8192
 _MOST_WORDS: Final = 24
-_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +206,7 @@ def _first(words: list[str]) -> list[str]:
 
 def _quote_path(path: bytes) -> str:
     """A path, as far as a message shows it, and nothing of it unseen."""
-    name = printable(spell_path(path)) or "the workspace"
-    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    return shorten(printable(spell_path(path)) or "the workspace")
 
 
 def _below(target: str, path: bytes) -> str:
