@@ -92,7 +92,8 @@ class Interpreter:
     def serve(self):
         """Do what comes, until nothing more will."""
         signal.signal(signal.SIGINT, self.interrupt)
-        self.program.open_streams()
+        if not sys.stdout.write_through:
+            self.program.open_streams()
         while (message := self.wait()) is not None:
             try:
                 if "call" in message:
