@@ -102,7 +102,10 @@ async def test_a_refusal_on_the_way_is_written_down(guard, tmp_path):
     assert written(tmp_path)[-1]["code"] == "queue_full"
 
 
-@pytest.mark.parametrize("action", [ACTION, FETCH, CONNECT, SAMPLE], ids=lambda action: action.kind)
+WITH_FILES = ACTION.model_copy(update={"files": {"sales.csv": "1" * 64}, "files_bytes": 3})
+
+
+@pytest.mark.parametrize("action", [WITH_FILES, FETCH, CONNECT, SAMPLE], ids=lambda action: action.kind)
 async def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, action):
     """T6: each of its fields, as plain JSON."""
     async with guard.admit(action):

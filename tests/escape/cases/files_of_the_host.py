@@ -17,7 +17,7 @@ def refused(what, expected, attempt, *arguments, **options):
 for path in (
     "@secret@", "/oldroot@secret@", "/newroot@secret@", "/../../..@secret@", "/proc/self/root@secret@", "/proc/self/cwd/..@secret@",
     "/proc/thread-self/root@secret@", "/usr/../..@secret@", "/etc/shadow", "/etc/hostname", "/etc/ssh", "/etc/machine-id", "/etc/resolv.conf",
-    "/root/.ssh", "/home", "/root", "/var", "/sys", "/boot", "/srv", "/mnt", "/usr/local", "/oldroot", "/newroot", "/run/docker.sock",
+    "/root/.ssh", "/home", "/root", "/var", "/sys", "/boot", "/srv", "/mnt/host", "/usr/local", "/oldroot", "/newroot", "/run/docker.sock",
     "/run/gloveport.uids", "/run/systemd", "/var/run/docker.sock", "/usr/sbin",
 ):
     refused(path, "ENOENT EACCES", os.stat, path)
@@ -27,5 +27,6 @@ refused("link", "ENOENT", open, "/tmp/link")
 refused("link to the root", "ENOENT", open, "/tmp/root@secret@")
 directory = os.open("/", os.O_PATH)
 refused("from a descriptor", "ENOENT", os.open, "../.." + "@secret@", os.O_RDONLY, dir_fd=directory)
+refused("what is beside the links to /out", "EACCES", os.listdir, "/mnt")
 refused("the root", "EACCES", os.listdir, "/")
 wrong or "blocked"
