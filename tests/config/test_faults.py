@@ -117,7 +117,7 @@ uid_count = 1
         ("memory_bytes = 1", "1: memory_bytes: unknown key; hint: did you mean policy.limits.memory_bytes?"),
         (
             '[[policy.mounts]]\nsource = "/usr/share"\ntarget = "/data"\nwritable = true',
-            "4: policy.mounts[0].writable: unknown key; hint: the keys here are: source, target",
+            "4: policy.mounts[0].writable: unknown key; hint: the keys here are: source, target, as_owner",
         ),
         (
             "audit.zzz = 1",
@@ -233,7 +233,7 @@ def test_a_file_can_say_everything():
         """\
 [policy]
 languages = ["python", "shell"]
-mounts = [{ source = "/usr/share", target = "/data" }]
+mounts = [{ source = "/usr/share", target = "/data", as_owner = true }]
 unix_sockets = true
 default_wall_seconds = 1.5
 [policy.limits]
@@ -318,7 +318,7 @@ prefix = "Token "
     ).model_dump(mode="json", exclude={"servers", "sampling", "approvals", "workspace"}) == {
         "policy": {
             "languages": ["python", "shell"],
-            "mounts": [{"source": "/usr/share", "target": "/data"}],
+            "mounts": [{"source": "/usr/share", "target": "/data", "as_owner": True}],
             "unix_sockets": True,
             "default_wall_seconds": 1.5,
             "limits": {

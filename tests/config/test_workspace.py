@@ -24,6 +24,7 @@ FULL = {
     "toolchains": (Path("/opt/go"),),
     "caches": False,
     "hooks": ({"files": ("*.py",), "command": "ruff format", "seconds": 5.0},),
+    "programs": "none",
     "orphan_seconds": 30.0,
 }
 
@@ -46,7 +47,7 @@ def faults(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "name", ["output_bytes", "stored_output_bytes", "code_bytes", "tool_calls", "tool_bytes", "nonsense"]
+    "name", ["output_bytes", "stored_output_bytes", "code_bytes", "out_bytes", "tool_calls", "tool_bytes", "nonsense"]
 )
 def test_a_limit_that_no_command_has_is_no_key(tmp_path, name):
     """W5, T5: what would mean nothing is a fault, and no key of the reference."""

@@ -131,7 +131,8 @@ async def assemble_on(
 def adopt(engine: Engine, config: Config) -> None:
     """Let what programs may reach be as ``config`` says, for all that begin from now on."""
     engine.reach = reach_of(config, engine.gateway.authority)
-    engine.sandbox.restock(stocks(config, engine.backend, engine.system, engine.runtimes, engine.reach.network))
+    planned = config.model_copy(update={"policy": engine.policy})  # which stays as it was
+    engine.sandbox.restock(stocks(planned, engine.backend, engine.system, engine.runtimes, engine.reach.network))
 
 
 def _artifact_bounds(config: Config) -> ArtifactBounds:

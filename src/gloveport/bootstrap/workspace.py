@@ -20,7 +20,7 @@ from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
-from gloveport.sandbox.plan import Kept, Plan, make_plan
+from gloveport.sandbox.plan import Kept, Plan, System, make_plan
 from gloveport.sandbox.pool.fork_server import ForkServer
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
@@ -80,6 +80,36 @@ def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
     except ValidationError as error:
         raise ConfigError(f"--toolsets: {error.errors()[0]['msg']}", hint="they are: code, workspace") from error
     return config.model_copy(update={"workspace": settings})
+
+
+def with_view(config: Config, system: System, environ: Mapping[str, str], believed: Sequence[Path] = ()) -> Config:
+    """The configuration under which programs of ``execute_code`` see the workspace, where they may.
+
+    Args:
+        config: As ``with_workspace`` gives it.
+        system: What sandboxes show of this host.
+        environ: As ``open_workspace`` has it.
+        believed: As ``open_workspace`` has it.
+
+    Raises:
+        ConfigError: It is no directory that can be one.
+        SandboxError: It can be shown nowhere.
+    """
+    settings, root = config.workspace, config.workspace.root
+    if root is None or settings.programs == "none" or "code" not in settings.toolsets:
+        return config
+    refuse_as_workspace(root, config, environ, believed)
+
+    def show(target: str) -> Config:
+        mounts = (*config.policy.mounts, Mount(source=str(root), target=target, as_owner=True))
+        shown = config.model_copy(update={"policy": config.policy.model_copy(update={"mounts": mounts})})
+        make_plan(Program(name="view"), whole_grant(shown), system)
+        return shown
+
+    try:
+        return show(str(root))
+    except SandboxError:
+        return show(_ELSEWHERE)
 
 
 def _real(root: str) -> Path:
@@ -205,7 +235,9 @@ def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path 
 
     def plan(target: str) -> Plan:
         shares = (Mount(source=str(root), target=target), *caches)
-        grant = whole_grant(config).model_copy(update={"writable": shares, "limits": config.workspace.limits})
+        mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
+        changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
+        grant = whole_grant(config).model_copy(update=changes)
         return make_plan(program, grant, system, reach.way_out)
 
     try:

@@ -76,7 +76,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     from gloveport.bootstrap.config_reload import following
     from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
     from gloveport.bootstrap.upstreams import connect_servers
-    from gloveport.bootstrap.workspace import open_workspace, with_workspace
+    from gloveport.bootstrap.workspace import open_workspace, with_view, with_workspace
     from gloveport.engine.caller import Transport
     from gloveport.server.process.watchdog import watch_loop
     from gloveport.server.protocol import make_server, record_lifetime
@@ -94,6 +94,7 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
     transport: Transport = "stdio" if port is None else "http"
     async with contextlib.AsyncExitStack() as stack:
         host = stack.enter_context(open_host(config))
+        config = with_view(config, host.system, os.environ, found.believed)
         engine = await stack.enter_async_context(app.assemble_on(host, config, os.environ, connect_servers))
         checks = await inspect_host(host, config, engine.reach.network)
         require(checks)

@@ -160,7 +160,7 @@ _TEXTS = {
         (Directory, _PATH),
         (UrlPath, Kind(expected="the path of a URL", hint='write it from "/" on, without host and query: "/v1/**"')),
     )
-} | {next(_patterns(shape_of_field(field))): _PATH for field in Mount.model_fields.values()}
+} | {next(_patterns(shape_of_field(Mount.model_fields[name]))): _PATH for name in ("source", "target")}
 
 
 def kind_of(shape: Shape) -> Kind:

@@ -119,6 +119,10 @@ class Mount(Value):
     target: Annotated[str, Field(pattern=r"^/[^\x00]+$")]
     """Absolute path inside the sandbox."""
 
+    as_owner: bool = False
+    """Show it as if it belonged to the program: so it may read what the owner of `source` alone may read. Makes a
+    difference where Gloveport is started as root."""
+
 
 class Policy(Value):
     """What the operator allows a caller. A request can only narrow it."""

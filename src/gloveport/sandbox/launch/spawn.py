@@ -289,7 +289,7 @@ class Bubblewrap:
         command = (*plan.interpreter, script, str(descriptors.control))
         argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
         spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
-        spec["writable"] = [mount.source for mount in plan.writable]
+        spec["owned"] = [mount.source for mount in plan.mounts if mount in plan.writable or mount.as_owner]
         if descriptors.network is not None:
             spec |= {"network": descriptors.network, "doors": plan.doors, "sysctls": dict(plan.sysctls)}
         return _memory(stack, json.dumps(spec).encode())

@@ -1,6 +1,6 @@
 """The last step before bubblewrap that may hold privileges: in a process that ``reaper.py`` forks for each.
 
-``launch`` takes ``{"argv", "uid", "sources", "writable", "stage"}``. ``uid`` is null for an ordinary user. For root it
+``launch`` takes ``{"argv", "uid", "sources", "owned", "stage"}``. ``uid`` is null for an ordinary user. For root it
 makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
 directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
 ``/proc/sys`` would stay writable inside and process limits would not count. With ``"network"``, ``"doors"`` and
@@ -95,12 +95,12 @@ def open_mapping(uids: str, gids: str) -> int:
         os.close(writing)
 
 
-def stage_sources(stage: str, sources: list[str], writable: list[str], uid: int) -> None:
+def stage_sources(stage: str, sources: list[str], owned: list[str], uid: int) -> None:
     """Show each source at ``stage/<index>`` in a mount namespace that only this process and its children see."""
     check(_libc.unshare(CLONE_NEWNS), "unshare")
     mount(b"none", "/", None, MS_REC | MS_PRIVATE)  # nothing below reaches the host's own mount table
     opened = [open_plain(source) for source in sources]  # before the stage can hide one
-    mapped = {index: open_mapped(opened[index], uid) for index in map(sources.index, writable)}
+    mapped = {index: open_mapped(opened[index], uid) for index in map(sources.index, owned)}
     mount(b"tmpfs", stage, b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0755,size=1m")
     for index, descriptor in enumerate(opened):
         target = f"{stage}/{index}"
@@ -188,7 +188,7 @@ def launch(spec: dict[str, Any], parent: int) -> None:
     # Where the host's memory ends, before that of all sandboxes together, the kernel takes theirs, and nobody else's.
     Path("/proc/self/oom_score_adj").write_text("1000")
     if spec["uid"] is not None:
-        stage_sources(spec["stage"], spec["sources"], spec["writable"], spec["uid"])
+        stage_sources(spec["stage"], spec["sources"], spec["owned"], spec["uid"])
         become(spec["uid"])
     # From here on bubblewrap dies with the reaper, should that be killed; a change of uids would have undone it.
     check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")

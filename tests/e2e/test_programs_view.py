@@ -1,0 +1,111 @@
+"""Programs of ``execute_code`` see the workspace, and change nothing in it (E11)."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+pytestmark = pytest.mark.anyio
+
+OWNER = 54_321
+"""For root, whose the workspace is: an ordinary user's."""
+
+ATTEMPTS = """\
+import os, pathlib
+root = pathlib.Path(PLACE)
+tried = []
+for attempt in (
+    lambda: (root / 'kept.txt').write_text('changed'),
+    lambda: (root / 'new.txt').write_text('new'),
+    lambda: (root / 'kept.txt').unlink(),
+    lambda: os.chmod(root / 'kept.txt', 0o777),
+    lambda: os.rename(root / 'kept.txt', root / 'moved.txt'),
+    lambda: os.utime(root / 'kept.txt'),
+    lambda: os.link(root / 'kept.txt', root / 'linked.txt'),
+):
+    try:
+        attempt()
+        tried.append('done')
+    except OSError:
+        pass
+tried
+"""
+
+
+@pytest.fixture
+def serve(tmp_path, environ):
+    """``async with serve(…) as (client, root)``: a client of a server with a workspace that is another user's."""
+
+    @contextlib.asynccontextmanager
+    async def make(*arguments, settings=""):
+        root = tmp_path / "project"
+        root.mkdir()
+        (root / "kept.txt").write_text("kept")
+        (root / "secret.txt").write_text("for its owner")
+        (root / "secret.txt").chmod(0o600)
+        if os.geteuid() == 0:
+            for path in (root, *root.iterdir()):
+                os.chown(path, OWNER, OWNER)
+        config = Path(tmp_path, "gloveport.toml")
+        config.write_text(f"[pool]\nforked = 1\nbooted = 0\n[workspace]\n{settings}\n")
+        config.chmod(0o600)
+        command = [str(Path(sys.executable).with_name("gloveport")), "serve", "--config", str(config)]
+        server = StdioServerParameters(
+            command=command[0], args=[*command[1:], "--workspace", str(root), *arguments], env=dict(environ)
+        )
+        async with Client(server) as client:
+            yield client, root
+
+    return make
+
+
+async def execute(client, language, code):
+    answer = await client.call_tool("execute_code", {"language": language, "code": code})
+    return answer.structured_content
+
+
+async def place_of(client):
+    """Where commands see it."""
+    answer = await client.call_tool("exec_command", {"cmd": "pwd", "yield_time_ms": 30_000})
+    return answer.structured_content["stdout"].strip()
+
+
+async def test_programs_in_every_language_read_it_where_commands_see_it_and_write_nothing(serve):
+    async with serve() as (client, root):
+        place = await place_of(client)
+        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
+        assert place in described
+        # T5, ``as_owner`` of a mount: what its owner alone may read, too. It is the owner's agent.
+        for language, code in (
+            ("python", f"open('{place}/secret.txt').read()"),
+            ("typescript", f"await Deno.readTextFile('{place}/secret.txt')"),
+            ("shell", f"cat '{place}/secret.txt' | python3 -c 'import json; print(json.dumps(input()))'"),
+        ):
+            assert (await execute(client, language, code)).get("value") == "for its owner", language
+        assert (await execute(client, "python", f"PLACE = {place!r}\n{ATTEMPTS}"))["value"] == []
+        assert sorted(path.name for path in root.iterdir()) == ["kept.txt", "secret.txt"]
+        assert (root / "kept.txt").read_text() == "kept"
+
+
+async def test_programs_see_what_commands_have_written(serve):
+    async with serve() as (client, _):
+        place = await place_of(client)
+        await client.call_tool("exec_command", {"cmd": "echo made > made.txt", "yield_time_ms": 30_000})
+        assert (await execute(client, "python", f"open('{place}/made.txt').read()"))["value"] == "made\n"
+
+
+async def test_the_operator_keeps_it_from_programs(serve):
+    """T5: ``workspace.programs``."""
+    async with serve(settings='programs = "none"') as (client, _):
+        place = await place_of(client)
+        seen = await execute(client, "python", f"import os; os.path.exists({place!r})")
+        assert seen["value"] is False
+
+
+async def test_programs_see_it_also_where_its_own_tools_are_not_offered(serve):
+    async with serve("--toolsets", "code") as (client, root):
+        code = f"import os; [path for path in ({str(root)!r}, '/workspace') if os.path.exists(path + '/kept.txt')]"
+        assert len((await execute(client, "python", code))["value"]) == 1
