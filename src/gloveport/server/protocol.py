@@ -57,7 +57,7 @@ def make_server(
     tools = Tools(engine=engine, inspect=functools.partial(inspect, config, environ), transport=transport)
     offers_code = "code" in config.workspace.toolsets or service is None
     code = describe(tools) if offers_code else []
-    files = offer.describe(service, version()) if service else []
+    files = offer.describe_tools(service, version()) if service else []
     code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
     server: MCPServer[Any] = MCPServer(
         NAME,

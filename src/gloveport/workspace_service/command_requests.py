@@ -47,11 +47,11 @@ def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
     return rows or _TERMINAL[0], columns or _TERMINAL[1]
 
 
-async def make_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float]:
+async def make_command_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float]:
     """What is asked for, as an action, and for how many seconds.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT, or as ``Tree.directory``.
+        WorkspaceError: INVALID_ARGUMENT, or as ``Tree.open_directory``.
     """
     if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
         raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
@@ -79,10 +79,10 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
     """Begin a command that is allowed.
 
     Raises:
-        WorkspaceError: As ``make_action`` and ``Commands.begin``; PERMISSION_REQUIRED.
+        WorkspaceError: As ``make_command_action`` and ``Commands.begin``; PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
-    action, seconds = await make_action(service, asked)
+    action, seconds = await make_command_action(service, asked)
     run_id = f"command-{os.urandom(8).hex()}"
     guard = await service.make_guard(caller, action, run_id)
     variables = inherit_variables(service.settings, os.environ)
@@ -111,5 +111,5 @@ async def feed_command(service: WorkspaceService, caller: Caller, command: Comma
 
 
 def _place_of(service: WorkspaceService, path: str) -> str:
-    with service.tree.directory(path) as directory:
+    with service.tree.open_directory(path) as directory:
         return directory.path

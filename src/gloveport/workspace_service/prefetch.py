@@ -16,7 +16,7 @@ from gloveport.errors import SandboxError
 from gloveport.sandbox.pool.fork_server import ForkServer
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.protected.protected_paths import ProtectedPlaces
+from gloveport.workspace.protected.protected_paths import ProtectedPaths
 
 _BEHIND_SECONDS = 0.02
 _AFTER_SECONDS = 0.002
@@ -28,14 +28,14 @@ _log = logging.getLogger(__name__)
 class _Next:
     """A sandbox that waits, or will: its maker has it until it is over."""
 
-    found: ProtectedPlaces
+    found: ProtectedPaths
     child: Confined | None = None
     settled: anyio.Event = field(default_factory=anyio.Event)
     """It is there, or can't be had."""
     over: anyio.Event = field(default_factory=anyio.Event)
     failure: Exception | None = None
 
-    async def fits(self, found: ProtectedPlaces) -> bool:
+    async def fits(self, found: ProtectedPaths) -> bool:
         """Whether it can be had, and this is kept in it."""
         if self.found != found:
             return False
@@ -57,7 +57,7 @@ class SandboxPrefetch:
     _next: _Next | None = None
 
     @contextlib.asynccontextmanager
-    async def take(self, found: ProtectedPlaces) -> AsyncIterator[Confined]:
+    async def take(self, found: ProtectedPaths) -> AsyncIterator[Confined]:
         """A sandbox in which this is kept; on leaving, all that is left of it is soon gone.
 
         Raises:
@@ -80,12 +80,12 @@ class SandboxPrefetch:
                 taken.child.end()
             taken.over.set()
 
-    def _start_making(self, found: ProtectedPlaces) -> _Next:
+    def _start_making(self, found: ProtectedPaths) -> _Next:
         one = _Next(found=found)
         self.tasks.start_soon(self._make, one)
         return one
 
-    async def _prepare(self, found: ProtectedPlaces, over: anyio.Event) -> None:
+    async def _prepare(self, found: ProtectedPaths, over: anyio.Event) -> None:
         """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""
         with anyio.move_on_after(_BEHIND_SECONDS):
             await over.wait()

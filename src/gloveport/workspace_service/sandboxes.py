@@ -84,7 +84,7 @@ class WorkspaceSandboxes:
     limits: Limits
     reach: Reach
     state: Path
-    _known: protected_paths.ProtectedPlaces = protected_paths.NOTHING
+    _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
     _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
@@ -168,7 +168,7 @@ class WorkspaceSandboxes:
         )
 
     @contextlib.asynccontextmanager
-    async def _notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPlaces]:
+    async def _notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
         """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
         before = await self.look()
         self._running += 1
@@ -193,7 +193,7 @@ class WorkspaceSandboxes:
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, limits: Limits, found: protected_paths.ProtectedPlaces) -> AsyncIterator[Confined]:
+    async def _sandbox(self, limits: Limits, found: protected_paths.ProtectedPaths) -> AsyncIterator[Confined]:
         """A sandbox for one command.
 
         Raises:
@@ -207,7 +207,7 @@ class WorkspaceSandboxes:
         except SandboxError as error:
             raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
 
-    async def _take_sandbox(self, stack: contextlib.AsyncExitStack, found: protected_paths.ProtectedPlaces) -> Confined:
+    async def _take_sandbox(self, stack: contextlib.AsyncExitStack, found: protected_paths.ProtectedPaths) -> Confined:
         for tries_left in reversed(range(_TRIES)):
             try:
                 return await stack.enter_async_context(self.prefetch.take(found))
@@ -233,14 +233,14 @@ class WorkspaceSandboxes:
         async with door.open_door(child.doors, functools.partial(answer, outlet)):
             yield
 
-    async def look(self) -> protected_paths.ProtectedPlaces:
+    async def look(self) -> protected_paths.ProtectedPaths:
         """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
         async with self._looking:  # who looks later knows more
             started = time.monotonic()
             if self._looking_seconds > _SHORT_SECONDS:
-                found = await to_thread.run_sync(protected_paths.find, self.tree, self._known, self._running)
+                found = await to_thread.run_sync(protected_paths.find_protected, self.tree, self._known, self._running)
             else:
-                found = protected_paths.find(self.tree, self._known, self._running)
+                found = protected_paths.find_protected(self.tree, self._known, self._running)
             self._looking_seconds = time.monotonic() - started
             known, self._known = self._known, found
             if not protected_state.is_same(known, found):

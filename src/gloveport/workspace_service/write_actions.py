@@ -9,7 +9,7 @@ from gloveport.model.workspace import Operation, PathChange, WriteFiles
 from gloveport.policy.gates import write_action
 from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.gitignore import ignored_among
+from gloveport.workspace.files.gitignore import find_ignored
 from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import parsing
@@ -29,7 +29,7 @@ def patch_action(tree: Tree, patch: str) -> WriteFiles:
     changes: list[PathChange] = []
     with suppress(WorkspaceError):
         changes = path_changes(parsing.parse_patch(patch))
-    return make_action(tree, changes, patch)
+    return make_write_action(tree, changes, patch)
 
 
 def path_changes(operations: Sequence[parsing.Operation]) -> list[PathChange]:
@@ -47,7 +47,7 @@ def changes_action(tree: Tree, changes: Sequence[Change]) -> WriteFiles:
     plain = [change.model_dump(mode="json", exclude_none=True) for change in changes]
     left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
     made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
-    return make_action(tree, left + made, json.dumps(plain, ensure_ascii=False, sort_keys=True))
+    return make_write_action(tree, left + made, json.dumps(plain, ensure_ascii=False, sort_keys=True))
 
 
 def undo_action(writer: Writer) -> WriteFiles:
@@ -55,17 +55,17 @@ def undo_action(writer: Writer) -> WriteFiles:
     return WriteFiles(changes=tuple(PathChange(operation=how, path=path) for how, path in writer.describe_undo()))
 
 
-def make_action(tree: Tree, changes: Sequence[PathChange], content: str) -> WriteFiles:
+def make_write_action(tree: Tree, changes: Sequence[PathChange], content: str) -> WriteFiles:
     """What is decided about: by where its files lie, however they were written down. ``content`` says all of it."""
     placed = [PathChange(operation=change.operation, path=_lies_at(tree, change.path)) for change in changes]
-    action = write_action(placed, ignored_among(tree, [change.path for change in placed]))
+    action = write_action(placed, find_ignored(tree, [change.path for change in placed]))
     size, digest = measure(content)
     return action.model_copy(update={"bytes": size, "sha256": digest})
 
 
 def _lies_at(tree: Tree, path: str) -> str:
     """Where a file lies that would be written; where it can't be, what was asked for, as far as that is a path."""
-    with suppress(WorkspaceError), tree.place(path) as place:
+    with suppress(WorkspaceError), tree.locate(path) as place:
         return place.path
     with suppress(WorkspaceError):
         return check_path(path)

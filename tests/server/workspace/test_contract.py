@@ -102,7 +102,7 @@ async def test_a_tool_takes_what_it_is_known_to_take(served, name):
     expected = fields(KNOWN["inputs"][name])
     for argument, text in KNOWN["ours"].get(name, {}).items():
         expected[argument] = {**field(text), "required": expected.get(argument, {}).get("required", False)}
-    tool = next(one for one in offer.describe(served.service, "0") if one.name == name)
+    tool = next(one for one in offer.describe_tools(served.service, "0") if one.name == name)
     listed = next(one for one in (await served.client.list_tools()).tools if one.name == name)
     properties, required = listed.input_schema["properties"], listed.input_schema.get("required", [])
     models = tool.fn_metadata.arg_model.model_fields

@@ -181,7 +181,7 @@ class TestHostileTrees:
         answer = list_files(tree)
         json.dumps(answer, ensure_ascii=False).encode()
         for entry in answer["files"]:
-            with tree.file(entry["path"]) as opened:
+            with tree.open_file(entry["path"]) as opened:
                 assert (root / os.fsdecode(os.read(opened.descriptor, 99))).exists()
         assert len(answer["files"]) == 4
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gloveport.workspace.files.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, ignored_among, is_ignored, read_ignore
+from gloveport.workspace.files.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, find_ignored, is_ignored, read_ignore
 
 
 def kept(tree, root, rules: bytes, paths: str) -> str:
@@ -94,7 +94,7 @@ def test_rules_that_are_no_file_do_not_count(tree, root, wrong):
 def seconds_for(tree, paths: list[str]) -> float:
     """Processor time of this thread: the machine may be busy."""
     before = time.thread_time()
-    ignored_among(tree, paths)
+    find_ignored(tree, paths)
     return time.thread_time() - before
 
 
@@ -119,7 +119,7 @@ class TestAmong:
             "../a.log",
             "/a.log",
         ]
-        assert ignored_among(tree, asked) == {"a.log", "d/e/./a.log", "out/a", "d/x/y/z", "d/dist/a"}
+        assert find_ignored(tree, asked) == {"a.log", "d/e/./a.log", "out/a", "d/x/y/z", "d/dist/a"}
 
     @pytest.mark.parametrize(
         "path", ["a/" * 1000 + "f", "a/" * 6000 + "f", "n" * 12_000, "\0" + "a/" * 6000, "\ud800/a"]
@@ -155,16 +155,16 @@ class TestAmong:
         (root / "d").mkdir()
         (root / "d/.gitignore").write_text("*.log\n")
         (root / ".gitignore").write_text("#" * (MOST_RULES - 100))
-        assert ignored_among(tree, ["d/a.log"]) == {"d/a.log"}
+        assert find_ignored(tree, ["d/a.log"]) == {"d/a.log"}
         (root / ".gitignore").write_text("#" * MOST_RULES)
-        assert ignored_among(tree, ["d/a.log"]) == frozenset()
+        assert find_ignored(tree, ["d/a.log"]) == frozenset()
 
     def test_a_rule_that_the_bound_cuts_is_none(self, tree, root):
         """CT-R4, W5: it would be another one."""
         (root / ".gitignore").write_text("#" * (MAX_BYTES - 5) + "\n*.c\nabc\n")
-        assert ignored_among(tree, ["x.c", "abc", "a"]) == {"x.c"}
+        assert find_ignored(tree, ["x.c", "abc", "a"]) == {"x.c"}
         (root / ".gitignore").write_text("#" * (MAX_BYTES - 6) + "\n*.c\nabc\n")
-        assert ignored_among(tree, ["x.c", "abc", "a"]) == {"x.c"}
+        assert find_ignored(tree, ["x.c", "abc", "a"]) == {"x.c"}
 
     def test_rules_that_change_count_at_once(self, tree, root):
         """W5: also where size and times stay the same."""
@@ -172,4 +172,4 @@ class TestAmong:
         for name in ("a", "b"):
             rules.write_text(name)
             os.utime(rules, (1, 1))
-            assert ignored_among(tree, ["a", "b"]) == {name}
+            assert find_ignored(tree, ["a", "b"]) == {name}

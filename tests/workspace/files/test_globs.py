@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.workspace.files.globs import ignoring, listing
+from gloveport.workspace.files.globs import gitignore_regex, listing_regex
 
 HOSTILE = [
     "*a" * 100 + "b",
@@ -40,7 +40,7 @@ HOSTILE = [
 )
 def test_patterns_of_a_gitignore(pattern, matches, others):
     """W1: as git reads them."""
-    expression = re.compile(ignoring(pattern))
+    expression = re.compile(gitignore_regex(pattern))
     assert [path for path in matches + others if expression.fullmatch(path)] == matches
 
 
@@ -58,7 +58,7 @@ def test_patterns_of_a_gitignore(pattern, matches, others):
 )
 def test_patterns_of_list_files(pattern, matches, others):
     """W1: as coding-tools-mcp reads them, and ``**/`` as everybody does."""
-    expression = re.compile(listing(pattern))
+    expression = re.compile(listing_regex(pattern))
     assert [path for path in matches + others if expression.fullmatch(f"/{path}")] == matches
 
 
@@ -66,12 +66,12 @@ def test_patterns_of_list_files(pattern, matches, others):
 @pytest.mark.parametrize("text", ["a" * 4000, "a/" * 2000, "ab" * 2000])
 def test_no_pattern_explodes(pattern, text):
     """CT-R6: with a star that tries every way, this test does not end."""
-    assert not re.fullmatch(ignoring(pattern), text + "c")
-    assert not re.fullmatch(listing(pattern), f"/{text}c")
+    assert not re.fullmatch(gitignore_regex(pattern), text + "c")
+    assert not re.fullmatch(listing_regex(pattern), f"/{text}c")
 
 
 @given(st.text(st.sampled_from("ab*?[]!^-/\\|&~#.é\n"), max_size=30))
 def test_any_text_is_a_pattern(pattern):
     """CT-R6: what is wrong in it stands for itself."""
-    re.compile(ignoring(pattern)).fullmatch("a/b")
-    re.compile(listing(pattern)).fullmatch("/a/b")
+    re.compile(gitignore_regex(pattern)).fullmatch("a/b")
+    re.compile(listing_regex(pattern)).fullmatch("/a/b")

@@ -33,7 +33,7 @@ def descriptors() -> list[str]:
 
 
 def content(tree: Tree, path: str) -> bytes:
-    with tree.file(path) as opened:
+    with tree.open_file(path) as opened:
         return os.read(opened.descriptor, 100)
 
 
@@ -54,13 +54,13 @@ class TestPaths:
             ("a/" * 3000, "INVALID_ARGUMENT"),
         ],
     )
-    @pytest.mark.parametrize("kind", ["file", "directory", "place"])
+    @pytest.mark.parametrize("kind", ["open_file", "open_directory", "locate"])
     def test_a_path_that_can_lead_outside_is_refused_as_it_stands(self, tree, kind, path, code):
         """W2."""
         assert refusal(tree, kind, path) == code
 
     @pytest.mark.parametrize("path", ["a/" * 3000, "x" * 256, "d/" + "é" * 128, "\\xff" * 256, "/" + "y" * 5000])
-    @pytest.mark.parametrize("kind", ["file", "directory", "place"])
+    @pytest.mark.parametrize("kind", ["open_file", "open_directory", "locate"])
     def test_what_no_file_system_takes_is_refused_in_a_short_message_whatever_is_there(self, tree, kind, path):
         """W2, CT-G6: the directory that is missing here would have been made before the name was seen."""
         with pytest.raises(WorkspaceError) as caught, getattr(tree, kind)(path):
@@ -69,7 +69,7 @@ class TestPaths:
         assert len(str(caught.value.args[0])) < 400
 
     @pytest.mark.parametrize("path", ["d/" * 1000 + "f", "d" * 250 + "/" + "e" * 250, "../" + "d" * 250, "d/" * 400])
-    @pytest.mark.parametrize("kind", ["file", "directory", "place"])
+    @pytest.mark.parametrize("kind", ["open_file", "open_directory", "locate"])
     def test_a_long_path_is_cut_in_messages(self, tree, root, kind, path):
         """CT-G6: a model has to read them."""
         (root / "d").touch()
@@ -110,7 +110,7 @@ class TestPaths:
         """W2."""
         (Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9"))).write_bytes(b"latin")
         assert content(tree, "caf\\xe9") == b"latin"
-        with tree.place("caf\\xe9") as place:
+        with tree.locate("caf\\xe9") as place:
             assert (place.path, os.fsencode(place.name)) == ("caf\\xe9", b"caf\xe9")
             assert place.status is not None
 
@@ -122,11 +122,11 @@ class TestWhatIsThere:
         (root / "real/file").write_bytes(b"text")
         (root / "deep").mkdir()
         (root / "deep/link").symlink_to("../real")
-        with tree.file("deep/link/file") as opened:
+        with tree.open_file("deep/link/file") as opened:
             assert (opened.path, opened.status.st_size) == ("real/file", 4)
-        with tree.directory("deep/link") as opened:
+        with tree.open_directory("deep/link") as opened:
             assert opened.path == "real"
-        with tree.place("deep/link/new") as place:
+        with tree.locate("deep/link/new") as place:
             assert (place.path, place.name, place.missing, place.status) == ("real/new", "new", (), None)
 
     @pytest.mark.parametrize("target", ["/etc", "../outside", "../workspace/../outside", "/proc/self/root/etc"])
@@ -136,27 +136,27 @@ class TestWhatIsThere:
         (root.parent / "outside/passwd").write_bytes(b"secret")
         (root / "link").symlink_to(target)
         (root / "last").symlink_to(f"{target}/passwd")
-        assert refusal(tree, "file", "link/passwd") == "PATH_OUTSIDE_WORKSPACE"
-        assert refusal(tree, "file", "last") == "SYMLINK_ESCAPE"
-        assert refusal(tree, "directory", "link") == "SYMLINK_ESCAPE"
-        assert refusal(tree, "place", "link/passwd") == "PATH_OUTSIDE_WORKSPACE"
-        assert refusal(tree, "place", "link/new/file") == "PATH_OUTSIDE_WORKSPACE"
-        assert refusal(tree, "place", "last") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "open_file", "link/passwd") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(tree, "open_file", "last") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "open_directory", "link") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "locate", "link/passwd") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(tree, "locate", "link/new/file") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(tree, "locate", "last") == "SYMLINK_ESCAPE"
 
     def test_links_that_lead_nowhere_or_in_a_circle_are_no_place_to_write(self, tree, root):
         """W2: what a link leads to would be made in its place."""
         (root / "nowhere").symlink_to("missing")
         (root / "circle").symlink_to("circle")
         for link in ("nowhere", "circle"):
-            assert refusal(tree, "file", link) == refusal(tree, "directory", link) == "NOT_FOUND"
-            assert refusal(tree, "place", link) == "SYMLINK_ESCAPE"
-        assert refusal(tree, "place", "nowhere/a/b") == "SYMLINK_ESCAPE"
-        assert refusal(tree, "place", "circle/a") == "NOT_FOUND"
+            assert refusal(tree, "open_file", link) == refusal(tree, "open_directory", link) == "NOT_FOUND"
+            assert refusal(tree, "locate", link) == "SYMLINK_ESCAPE"
+        assert refusal(tree, "locate", "nowhere/a/b") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "locate", "circle/a") == "NOT_FOUND"
 
     def test_a_place_says_which_directories_are_missing(self, tree, root):
         """W2."""
         (root / "a").mkdir()
-        with tree.place("a/b/c/file") as place:
+        with tree.locate("a/b/c/file") as place:
             assert (place.missing, place.name, place.path) == (("b", "c"), "file", "a/b/c/file")
             assert os.path.samestat(os.fstat(place.parent), (root / "a").stat())
 
@@ -164,11 +164,11 @@ class TestWhatIsThere:
         """W2."""
         (root / "file").touch()
         (root / "dir").mkdir()
-        assert refusal(tree, "file", "dir") == refusal(tree, "file", ".") == "IS_DIRECTORY"
-        assert refusal(tree, "place", "dir") == refusal(tree, "place", ".") == "IS_DIRECTORY"
-        assert refusal(tree, "directory", "file") == "NOT_A_DIRECTORY"
-        assert refusal(tree, "file", "file/x") == refusal(tree, "place", "file/x") == "NOT_A_DIRECTORY"
-        assert refusal(tree, "file", "none") == refusal(tree, "directory", "none") == "NOT_FOUND"
+        assert refusal(tree, "open_file", "dir") == refusal(tree, "open_file", ".") == "IS_DIRECTORY"
+        assert refusal(tree, "locate", "dir") == refusal(tree, "locate", ".") == "IS_DIRECTORY"
+        assert refusal(tree, "open_directory", "file") == "NOT_A_DIRECTORY"
+        assert refusal(tree, "open_file", "file/x") == refusal(tree, "locate", "file/x") == "NOT_A_DIRECTORY"
+        assert refusal(tree, "open_file", "none") == refusal(tree, "open_directory", "none") == "NOT_FOUND"
 
     def test_what_is_neither_is_refused_at_once(self, tree, root):
         """CT-R5: nobody writes to the FIFO, and nobody waits for that."""
@@ -176,9 +176,9 @@ class TestWhatIsThere:
         with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(root):  # a longer path is no address
             listening.bind("socket")
             for name in ("fifo", "socket"):
-                assert refusal(tree, "file", name) == refusal(tree, "place", name) == "NOT_A_FILE"
+                assert refusal(tree, "open_file", name) == refusal(tree, "locate", name) == "NOT_A_FILE"
         (root / "tty").symlink_to("/dev/tty")
-        assert refusal(tree, "file", "tty") == "SYMLINK_ESCAPE"
+        assert refusal(tree, "open_file", "tty") == "SYMLINK_ESCAPE"
 
     def test_a_file_that_a_program_holds_a_lease_on_stops_nobody(self, tree, root):
         """CT-R5: an open would wait 45 seconds for it."""
@@ -187,7 +187,7 @@ class TestWhatIsThere:
         before = signal.signal(signal.SIGIO, signal.SIG_IGN)
         try:
             fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-            with pytest.raises(WorkspaceError, match="changed at each") as caught, tree.file("file"):
+            with pytest.raises(WorkspaceError, match="changed at each") as caught, tree.open_file("file"):
                 pass
             assert caught.value.retryable
         finally:
@@ -201,7 +201,7 @@ class TestWhatIsThere:
         (root / "out").symlink_to("/etc")
         before = descriptors()
         for path in ("file", "link", "out", "out/passwd", "none", "."):
-            for kind in (tree.file, tree.directory, tree.place):
+            for kind in (tree.open_file, tree.open_directory, tree.locate):
                 with contextlib.suppress(WorkspaceError), kind(path):
                     pass
         assert descriptors() == before
@@ -216,7 +216,7 @@ class TestProtected:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(b"text")
         assert content(tree, path) == b"text"
-        assert refusal(tree, "place", path) == "PROTECTED_PATH"
+        assert refusal(tree, "locate", path) == "PROTECTED_PATH"
 
     def test_a_link_is_no_way_around(self, tree, root):
         """CT-F5: neither one that leads there, nor one that stands there."""
@@ -224,13 +224,13 @@ class TestProtected:
         (root / "innocent").symlink_to(".git")
         (root / "settings").mkdir()
         (root / ".vscode").symlink_to("settings")
-        assert refusal(tree, "place", "innocent/hooks/pre-commit") == "PROTECTED_PATH"
-        assert refusal(tree, "place", "innocent/new/file") == "PROTECTED_PATH"
-        assert refusal(tree, "place", ".vscode/tasks.json") == "PROTECTED_PATH"
+        assert refusal(tree, "locate", "innocent/hooks/pre-commit") == "PROTECTED_PATH"
+        assert refusal(tree, "locate", "innocent/new/file") == "PROTECTED_PATH"
+        assert refusal(tree, "locate", ".vscode/tasks.json") == "PROTECTED_PATH"
 
     def test_the_operator_may_exempt_one(self, root):
         """CT-F5."""
-        with Tree.open_tree(root, frozenset({".env"})) as tree, tree.place(".env") as place:
+        with Tree.open_tree(root, frozenset({".env"})) as tree, tree.locate(".env") as place:
             assert place.path == ".env"
 
 
@@ -295,7 +295,7 @@ def attempt(act: Callable[[str], bytes], path: str) -> str:
 
 
 def write(tree: Tree, path: str) -> bytes:
-    with tree.place(path) as place:
+    with tree.locate(path) as place:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
             os.close(os.open(place.name, flags, dir_fd=place.parent))
@@ -317,9 +317,9 @@ class TestOneMount:
         """W1, CT-R5: a file system that never answers is not even asked."""
         assert content(machine, "proc/version").startswith(b"Linux")
         within = machine.within_one_mount()
-        for kind in ("file", "directory", "place"):
+        for kind in ("open_file", "open_directory", "locate"):
             assert refusal(within, kind, "proc/version") == "PATH_OUTSIDE_WORKSPACE"
-        assert refusal(within, "place", "proc/no/such") == "PATH_OUTSIDE_WORKSPACE"
+        assert refusal(within, "locate", "proc/no/such") == "PATH_OUTSIDE_WORKSPACE"
         assert content(machine, "proc/version").startswith(b"Linux")
 
     def test_what_lies_in_the_same_mount_is_the_same(self, tree, root):
@@ -329,5 +329,5 @@ class TestOneMount:
         (root / "link").symlink_to("d")
         within = tree.within_one_mount()
         assert content(within, "link/file") == b"text"
-        with within.place("link/new/file") as place:
+        with within.locate("link/new/file") as place:
             assert place.path == "d/new/file"

@@ -32,7 +32,7 @@ def repository(root):
 
 
 def found(tree, known=protected_paths.NOTHING):
-    return protected_paths.find(tree, known)
+    return protected_paths.find_protected(tree, known)
 
 
 def test_of_a_repository_its_configuration_and_its_hooks_are_kept_and_pinned(repository, tree):
@@ -304,7 +304,7 @@ def test_what_was_there_before_is_kept_by_however_few_mounts(most):
     """W4: fail closed: where there are too few, directories are kept as a whole, the deepest first."""
     owned = {b".git/config", b".git/hooks", b"a/1/.env", b"a/2/.env", b"a/3/.env", b"b/c/d/.envrc"}
     made = {b"x/.env", b"a/1/.npmrc"}
-    one = mount_plan.plan(owned, made, mount_plan.with_ancestors(owned | made) - owned - made, most)
+    one = mount_plan.plan_mounts(owned, made, mount_plan.with_ancestors(owned | made) - owned - made, most)
     assert len(one.read_only) + len(one.pinned) <= max(1, most)
     assert all(
         any(path == place or path.startswith(place + b"/" if place else b"") for place in one.read_only)
@@ -317,7 +317,7 @@ def test_what_was_there_before_is_kept_by_however_few_mounts(most):
 def test_of_what_commands_have_made_the_nearest_is_kept_and_no_directory_as_a_whole():
     """W4: what does not lie in what is kept anyhow."""
     made = {b"a/b/.env", b"c/.env", b".PROFILE", b".profile", b".vscode/x"}
-    one = mount_plan.plan({b".vscode"}, made, {b"a", b"a/b", b"c"}, 4)
+    one = mount_plan.plan_mounts({b".vscode"}, made, {b"a", b"a/b", b"c"}, 4)
     assert one == mount_plan.Mounts(
         read_only={b".vscode", b".profile", b"c/.env"}, pinned={b"c"}, loose={b"a/b/.env", b".PROFILE"}
     )
@@ -329,11 +329,11 @@ def test_what_commands_have_made_is_known_again_until_somebody_else_changes_it(r
     before = found(tree)
     for name in (".env", ".npmrc"):
         (root / name).touch()
-    after = protected_paths.find(tree, before, commands=1)
+    after = protected_paths.find_protected(tree, before, commands=1)
     assert after.made.keys() == {b".env", b".npmrc"}
     (root / ".npmrc").write_text("changed by the owner")
     protected_state.save(tmp_path, after)
-    again = protected_paths.find(tree, protected_state.load(tmp_path))
+    again = protected_paths.find_protected(tree, protected_state.load(tmp_path))
     assert (again.read_only.keys(), again.made.keys()) == ({b".env", b".envrc", b".npmrc"}, {b".env"})
     assert protected_state.load(root) == protected_paths.NOTHING
 
@@ -357,7 +357,7 @@ def test_what_a_command_has_made_leads_to_nothing_of_the_owners(root, tree):
     git(root / "evil", "config", "filter.x.clean", "../src/main.py")
     (root / "evil/.git/hooks/pre-commit").symlink_to("../../../src")
     (root / ".vscode").symlink_to("src")
-    after = protected_paths.find(tree, before, commands=1)
+    after = protected_paths.find_protected(tree, before, commands=1)
     assert {b"evil/.git/config", b"evil/.git/hooks"} <= after.read_only.keys()
     assert not {path for path in after.read_only if path.startswith(b"src")}
     assert b"src/main.py" in found(tree).read_only
@@ -376,7 +376,7 @@ def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_s
     (root / "a/b").chmod(0)
     (root / "a").chmod(0)
     root.chmod(0)
-    after = protected_paths.find(tree, before, commands=1)
+    after = protected_paths.find_protected(tree, before, commands=1)
     assert (after.closed.keys(), after.made.keys()) == ({b"secret"}, {b"new"})
     assert b"a/b/.envrc" in after.read_only
     (root / "secret").chmod(0o700)

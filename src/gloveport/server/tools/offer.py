@@ -46,7 +46,7 @@ _FEEDS: Final = wire.ToolAnnotations(
 )
 
 
-def describe(service: WorkspaceService, version: str) -> list[Tool]:
+def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
     """The tools, in the order in which they are listed."""
     names: list[str] = []
     files, writes, commands = file_tools(service), WriteTools(service=service), CommandTools(service=service)

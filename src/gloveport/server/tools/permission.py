@@ -28,7 +28,7 @@ from gloveport.server.tools.elicitation import Attendance, State
 from gloveport.server.tools.write_tools import ChangesArguments, PatchArguments
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.approval_text import command_detail, question_text, write_detail
-from gloveport.workspace_service.command_requests import CommandArguments, make_action
+from gloveport.workspace_service.command_requests import CommandArguments, make_command_action
 from gloveport.workspace_service.permissions import GrantScope, PermissionRequest, Permit
 from gloveport.workspace_service.service import WorkspaceService
 from gloveport.workspace_service.write_actions import changes_action, changes_text, patch_action
@@ -189,7 +189,7 @@ class PermissionTool:
         arguments, tree = without_nulls(arguments), self.service.tree
         if tool == "exec_command":
             asked = CommandArguments.model_validate(arguments)
-            command, _ = await make_action(self.service, asked)
+            command, _ = await make_command_action(self.service, asked)
             return _PlannedCall(action=command, detail=partial(command_detail, command, asked.env or {}, asked.stdin))
         if tool == "apply_patch":
             patch = PatchArguments.model_validate(arguments).patch

@@ -28,7 +28,7 @@ from gloveport.workspace_service.hooks import run_hooks
 from gloveport.workspace_service.service import WorkspaceService
 from gloveport.workspace_service.write_actions import (
     changes_action,
-    make_action,
+    make_write_action,
     patch_action,
     path_changes,
     undo_action,
@@ -97,7 +97,7 @@ class WriteTools:
                 apply = stack.enter_context(service.writer.stage_at_once(operations, _SHORT_BYTES))
             except (BlockingIOError, WorkspaceError):
                 return None
-            admission = service.admit_now(caller, make_action(service.tree, changes, patch), request)
+            admission = service.admit_now(caller, make_write_action(service.tree, changes, patch), request)
             if admission is None:
                 return None
             try:

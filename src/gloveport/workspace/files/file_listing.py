@@ -102,11 +102,11 @@ def list_dir(  # noqa: PLR0913 - they are the tool's
     The directory itself may be hidden or ignored. No link is followed. ``modified`` sorts the oldest first.
 
     Raises:
-        WorkspaceError: As ``Tree.directory``.
+        WorkspaceError: As ``Tree.open_directory``.
     """
     depth = (max_depth if max_depth > 1 else MAX_DEPTH) if recursive else 1
     walk = Walk(tree=tree, hidden=include_hidden, ignored=include_ignored, depth=depth, bounds=bounds)
-    with tree.directory(path) as start:
+    with tree.open_directory(path) as start:
         first = heapq.nsmallest(max_entries + 1, walk.below(start), _ORDERS[sort])
         chosen, facts = _choose_entries(start.path, first, max_entries, walk)
     return {**facts, "entries": [_dir_entry(found) for found in chosen]}
@@ -128,10 +128,10 @@ def list_files(  # noqa: PLR0913 - they are the tool's
     """List files below a directory that match a pattern; .gitignore is respected.
 
     These are regular files, and links that lead to nothing outside. Neither a path nor a directory above it may match
-    one of ``exclude_patterns``; for the patterns see ``globs.listing``. ``modified`` sorts the oldest first.
+    one of ``exclude_patterns``; for the patterns see ``globs.listing_regex``. ``modified`` sorts the oldest first.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT for too many patterns, or one that is too long; or as ``Tree.directory``.
+        WorkspaceError: INVALID_ARGUMENT for too many patterns, or one that is too long; or as ``Tree.open_directory``.
     """
     wanted = _compile_patterns(join_arguments(patterns, glob), "")
     unwanted = _compile_patterns(exclude_patterns or (), "(?s:/.*)?")
@@ -146,7 +146,7 @@ def list_files(  # noqa: PLR0913 - they are the tool's
             and not (found.kind == "symlink" and _leads_outside(tree, found.path))
         )
 
-    with tree.directory(path) as start:
+    with tree.open_directory(path) as start:
         first = heapq.nsmallest(max_results + 1, filter(is_wanted, walk.below(start)), _ORDERS[sort])
         chosen, facts = _choose_entries(start.path, first, max_results, walk)
     return {**facts, "files": [_file_entry(found) for found in chosen]}
@@ -157,7 +157,9 @@ def _compile_patterns(patterns: Sequence[str], end: str) -> list[re.Pattern[str]
         raise WorkspaceError(
             "INVALID_ARGUMENT", f"more than {MAX_PATTERNS} patterns, or one of more than {MAX_PATTERN} characters"
         )
-    return [re.compile(globs.listing(pattern.removesuffix("/") if end else pattern) + end) for pattern in patterns]
+    return [
+        re.compile(globs.listing_regex(pattern.removesuffix("/") if end else pattern) + end) for pattern in patterns
+    ]
 
 
 def _matches(patterns: Iterable[re.Pattern[str]], path: str) -> bool:
@@ -166,7 +168,7 @@ def _matches(patterns: Iterable[re.Pattern[str]], path: str) -> bool:
 
 def _leads_outside(tree: Tree, path: str) -> bool:
     try:
-        with tree.file(path):
+        with tree.open_file(path):
             return False
     except WorkspaceError as error:
         return error.category == "security"

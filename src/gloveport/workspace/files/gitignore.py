@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.globs import ignoring
+from gloveport.workspace.files.globs import gitignore_regex
 from gloveport.workspace.files.spelling import check_path, parent_of, raw
 from gloveport.workspace.files.tree import Tree
 
@@ -37,7 +37,7 @@ _MAX_PATTERN: Final = 1 << 10
 """Of one rule; a longer one is passed over. A match costs no more than the length of a path times this."""
 
 MOST_RULES: Final = 1 << 16
-"""Bytes of all .gitignore files that count in one call of ``ignored_among``: the event loop may wait for it."""
+"""Bytes of all .gitignore files that count in one call of ``find_ignored``: the event loop may wait for it."""
 
 _DEEPEST: Final = 64
 """Levels of directories that are asked for rules then."""
@@ -99,7 +99,7 @@ class Ignore:
 def read_ignore(tree: Tree, directory: str, most: int = MAX_BYTES) -> Ignore | None:
     """Read the rules of a directory, ``most`` bytes of them; None where there are none, or where they can't be read."""
     try:
-        with tree.file(f"{directory}/.gitignore") as opened:
+        with tree.open_file(f"{directory}/.gitignore") as opened:
             text = os.read(opened.descriptor, min(most, MAX_BYTES))
             whole = opened.status.st_size <= len(text)
     except WorkspaceError:
@@ -152,14 +152,14 @@ def _strip_padding(line: str) -> str:
 
 def _add(pattern: str, patterns: _Patterns) -> None:
     if "/" in pattern:
-        patterns.by_path.append(re.compile(ignoring(pattern.removeprefix("/"))))
+        patterns.by_path.append(re.compile(gitignore_regex(pattern.removeprefix("/"))))
     elif _SPECIAL.search(pattern):
-        patterns.by_name.append(re.compile(ignoring(pattern)))
+        patterns.by_name.append(re.compile(gitignore_regex(pattern)))
     else:
         patterns.names.add(pattern)
 
 
-def ignored_among(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
+def find_ignored(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
     """Those of some paths that rules of .gitignore leave out, or that lie in what they leave out.
 
     It waits for no other file system than that of the root: rules that lie below a mount do not count. Nor do those

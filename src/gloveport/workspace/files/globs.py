@@ -15,7 +15,7 @@ _WITHIN: Final = "[^/]"
 _ANY: Final = "(?s:.)"
 
 
-def ignoring(pattern: str) -> str:
+def gitignore_regex(pattern: str) -> str:
     """An expression for one pattern of a .gitignore, without its marks: no star but ``**`` goes beyond a ``/``."""
     pieces = re.split(r"(?:\A|(?<=/))\*{2,}(?:/|\Z)", pattern)
     blocks = [_block(piece.removesuffix("/")) for piece in pieces if piece]
@@ -30,7 +30,7 @@ def ignoring(pattern: str) -> str:
     return "/".join(found if pieces[-1] else [*found, "(?s:.+)"])
 
 
-def listing(pattern: str) -> str:
+def listing_regex(pattern: str) -> str:
     """An expression for a pattern of ``list_files``, to be matched with ``/`` and a path.
 
     It says how a path ends, from the beginning of a part on. ``*`` and ``?`` are any characters, ``/`` too, as the

@@ -66,10 +66,10 @@ def read_file(
 
     Raises:
         WorkspaceError: BINARY_FILE; UNSUPPORTED_ENCODING where the chosen lines are not UTF-8, whatever the others are;
-            OUTPUT_TOO_LARGE; INVALID_ARGUMENT where ``max_lines`` says another ``end_line``; or as ``Tree.file``.
+            OUTPUT_TOO_LARGE; INVALID_ARGUMENT where ``max_lines`` says another ``end_line``; or as ``Tree.open_file``.
     """
     end_line = _end(start_line, end_line, max_lines)
-    with tree.file(path) as opened:
+    with tree.open_file(path) as opened:
         scan = _Scan(start_line, max_bytes)
         _scan_all(opened, scan, file_bytes)
     wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - start_line + 1)

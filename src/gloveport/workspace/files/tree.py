@@ -128,7 +128,7 @@ class Tree:
         return replace(self, _resolve=self._resolve | NO_XDEV)
 
     @contextmanager
-    def file(self, path: str) -> Iterator[Opened]:
+    def open_file(self, path: str) -> Iterator[Opened]:
         """Open a regular file for reading. Nothing that is asked of its descriptor waits for anybody.
 
         Raises:
@@ -139,7 +139,7 @@ class Tree:
             _demand_regular(opened.status, opened.path)
             yield opened
 
-    def directory(self, path: str) -> AbstractContextManager[Opened]:
+    def open_directory(self, path: str) -> AbstractContextManager[Opened]:
         """Open a directory for listing.
 
         Raises:
@@ -149,7 +149,7 @@ class Tree:
         return self._hold(path, _LIST)
 
     @contextmanager
-    def place(self, path: str) -> Iterator[WriteLocation]:
+    def locate(self, path: str) -> Iterator[WriteLocation]:
         """Find where a file may be written; make nothing.
 
         Raises:

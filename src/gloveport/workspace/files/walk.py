@@ -114,7 +114,7 @@ class Walk:
         while self._waiting and self.cut is None:
             directory = self._waiting.popleft()
             try:
-                with self.tree.directory(directory.path) as opened:
+                with self.tree.open_directory(directory.path) as opened:
                     if opened.path == directory.path:
                         yield from self._inside(opened, directory)
             except WorkspaceError as error:

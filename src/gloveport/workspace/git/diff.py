@@ -76,14 +76,14 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     if listed := came.get("untracked"):
         added, all_of_them = await anyio.to_thread.run_sync(_diff_untracked, tree, listed, max_bytes - len(whole))
         whole += added
-    text, excerpt = patches.cut(whole, max_bytes)
+    text, excerpt = patches.cut_text(whole, max_bytes)
     if not all_of_them:
         told.append(f"only the first {_MOST_UNTRACKED} untracked files are shown; git_status lists them")
         excerpt = {**excerpt, "truncated": True, "truncated_by": excerpt["truncated_by"] or "files"}
     return {
         "is_repo": all(ran.answer["is_repo"] for ran in came.values()),
         "diff": text,
-        "files": patches.files(whole[:max_bytes]),
+        "files": patches.find_files(whole[:max_bytes]),
         "include_untracked": include_untracked,
         **excerpt,
         "warnings": told,
@@ -117,7 +117,7 @@ def _diff_untracked(tree: Tree, listed: GitOutput, room: int) -> tuple[bytes, bo
         if room < 0:
             break
         try:
-            with tree.file(spell_path(name)) as opened:
+            with tree.open_file(spell_path(name)) as opened:
                 patch = _addition(name, opened, room + 1)
         except (WorkspaceError, OSError):  # gone by now; a repository of its own; a FIFO; a link to outside
             continue

@@ -30,7 +30,7 @@ class File(TypedDict):
     original_path: NotRequired[str]
 
 
-def files(patch: bytes) -> list[File]:
+def find_files(patch: bytes) -> list[File]:
     """The files that a patch is about, each once. No line of a file's content begins as what is looked for here."""
     patch = patch[: patch.rfind(b"\n") + 1]  # a name that was cut would be another file's
     found: dict[str, File] = {}
@@ -43,7 +43,7 @@ def files(patch: bytes) -> list[File]:
     return list(found.values())
 
 
-def cut(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
+def cut_text(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
     """The text, or its beginning: whole lines of it if there are any, and whole characters.
 
     What is not UTF-8 comes back as replacement characters. ``max_bytes`` counts after that.

@@ -42,11 +42,11 @@ async def git_show(
         *limit,
         most_bytes=max_bytes + 1,
     )
-    content, excerpt = patches.cut(ran.stdout, max_bytes)
+    content, excerpt = patches.cut_text(ran.stdout, max_bytes)
     return {
         **ran.answer,
         "rev": rev,
         "content": content,
-        "files": patches.files(ran.stdout[:max_bytes]) if include_diff else [],
+        "files": patches.find_files(ran.stdout[:max_bytes]) if include_diff else [],
         **excerpt,
     }

@@ -53,9 +53,9 @@ def read_image(tree: Tree, path: str) -> Picture:
 
     Raises:
         WorkspaceError: BINARY_FILE for what is no such picture, an SVG too; OUTPUT_TOO_LARGE over ``MAX_SOURCE_BYTES``;
-            or as ``Tree.file``.
+            or as ``Tree.open_file``.
     """
-    with tree.file(path) as opened:
+    with tree.open_file(path) as opened:
         data = None
         if opened.status.st_size <= MAX_SOURCE_BYTES:
             if find_kind(os.pread(opened.descriptor, MAGIC_BYTES, 0)) is None:

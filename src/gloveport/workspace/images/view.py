@@ -65,7 +65,7 @@ async def view_image(
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE where it is too large and can't be made smaller; BINARY_FILE; or as
-            ``Tree.file``, ``RunProgram``.
+            ``Tree.open_file``, ``RunProgram``.
     """
     bounds = PictureBounds(max_bytes, max_width, max_height)
     async with _turn():

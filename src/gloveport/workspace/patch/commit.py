@@ -244,7 +244,7 @@ def _open_known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str,
     for directory in {*paths}:
         path = f"{directory}/{_hidden_name()}".removeprefix("./")
         with suppress(WorkspaceError):
-            place = stack.enter_context(tree.place(path))
+            place = stack.enter_context(tree.locate(path))
             if not place.missing and place.path == path:
                 known[directory] = place.parent
     return known

@@ -161,7 +161,7 @@ class Staging:
         """The file of a name, found and read when it is asked for first.
 
         Raises:
-            WorkspaceError: As ``Tree.place`` and ``Tree.file``; PATCH_FAILED for what is too large or too much.
+            WorkspaceError: As ``Tree.locate`` and ``Tree.open_file``; PATCH_FAILED for what is too large or too much.
         """
         if path not in self._by_given_name:
             self._by_given_name[path] = self._find(path)
@@ -169,7 +169,7 @@ class Staging:
 
     def _find(self, path: str) -> StagedFile:
         with ExitStack() as held:
-            place = held.enter_context(self.tree.place(path))
+            place = held.enter_context(self.tree.locate(path))
             if place.path in self.targets:
                 return self.targets[place.path]
             if len(self.targets) >= MAX_FILES:
@@ -220,7 +220,7 @@ class Staging:
 
     def _read(self, path: str) -> OriginalFile:
         try:
-            with self.tree.file(path) as opened:
+            with self.tree.open_file(path) as opened:
                 self._weigh(path, opened.status.st_size)
                 content = read_all(opened.descriptor, MAX_BYTES)
                 if content is None:  # it grows while it is read

@@ -32,7 +32,7 @@ class Mounts:
     loose: AbstractSet[bytes] = frozenset()
 
 
-def plan(owned: AbstractSet[bytes], made: AbstractSet[bytes], pinned: AbstractSet[bytes], most: int) -> Mounts:
+def plan_mounts(owned: AbstractSet[bytes], made: AbstractSet[bytes], pinned: AbstractSet[bytes], most: int) -> Mounts:
     """At ``most`` so many mounts: of what is the owner's, of what commands have made, of directories to be pinned."""
     if len(owned) + len(made) + len(pinned) <= most:
         return Mounts(read_only=owned | made, pinned=pinned - owned - made)

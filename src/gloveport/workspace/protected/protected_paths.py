@@ -34,7 +34,7 @@ _MOST_WORDS: Final = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProtectedPlaces:
+class ProtectedPaths:
     """What is to be kept.
 
     Attributes:
@@ -63,7 +63,7 @@ class ProtectedPlaces:
         """What is mounted of it."""
         read_only = self.read_only.keys() | self.closed.keys()
         made = read_only & self.made.keys()
-        return mount_plan.plan(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
+        return mount_plan.plan_mounts(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
 
     def kept_paths(self, target: str) -> tuple[Kept, ...]:
         """For the fork server, with the workspace mounted at ``target``."""
@@ -74,7 +74,7 @@ class ProtectedPlaces:
         ]
         return tuple(place for _, place in sorted(places))  # what lies above another comes first
 
-    def without_made(self) -> "ProtectedPlaces":
+    def without_made(self) -> "ProtectedPaths":
         """The same without what commands have made: one that still runs may move it about all the time."""
         read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made}
         pinned = mount_plan.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
@@ -102,7 +102,7 @@ class ProtectedPlaces:
         return words
 
 
-NOTHING: Final = ProtectedPlaces(
+NOTHING: Final = ProtectedPaths(
     read_only={},
     closed={},
     pinned=frozenset(),
@@ -115,7 +115,7 @@ NOTHING: Final = ProtectedPlaces(
 """For a start."""
 
 
-def find(tree: Tree, known: ProtectedPlaces = NOTHING, commands: int = 0) -> ProtectedPlaces:
+def find_protected(tree: Tree, known: ProtectedPaths = NOTHING, commands: int = 0) -> ProtectedPaths:
     """Look through the workspace. A thread's work: it takes about a millisecond for a hundred directories.
 
     Args:
@@ -131,7 +131,7 @@ def find(tree: Tree, known: ProtectedPlaces = NOTHING, commands: int = 0) -> Pro
         return commands > 0 and not (path in known.read_only or path in known.links or path in known.closed)
 
     tree.give_access()
-    with tree.directory(".") as root:
+    with tree.open_directory(".") as root:
         search = Search(exempt=tree.exempt, root=root.descriptor, where=os.fsencode(tree.root), is_made=is_made)
         for path in sorted(known.pinned):
             search.give_access(path)
@@ -141,13 +141,13 @@ def find(tree: Tree, known: ProtectedPlaces = NOTHING, commands: int = 0) -> Pro
                 if git is not None:
                     search.protect_git(git, path)
         for path in sorted(known.read_only.keys() - search.read_only.keys()):
-            search.keep_there(path)
+            search.protect_there(path)
         for path in sorted(known.closed.keys() - search.closed.keys()):
-            search.keep_closed(path)
+            search.protect_closed(path)
     too_many = sorted(search.made.keys() & search.read_only.keys(), key=mount_plan.rank)[_MOST_MADE:]
     for path in too_many:
         del search.read_only[path], search.made[path]
-    return ProtectedPlaces(
+    return ProtectedPaths(
         read_only=search.read_only,
         closed=search.closed,
         pinned=search.pinned,
@@ -159,7 +159,7 @@ def find(tree: Tree, known: ProtectedPlaces = NOTHING, commands: int = 0) -> Pro
     )
 
 
-def differences(before: ProtectedPlaces, after: ProtectedPlaces) -> list[str]:
+def differences(before: ProtectedPaths, after: ProtectedPaths) -> list[str]:
     """What has come to be otherwise meanwhile by which a program of the owner could run something: in words."""
     look = "whoever opens the workspace should look at it first"
     changed, new, named_twice = [], [], []

@@ -39,7 +39,7 @@ _NAME: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(kw_only=True)
 class Search:
-    """One search, and what it has found; ``protected_paths.ProtectedPlaces`` says what of it means what.
+    """One search, and what it has found; ``protected_paths.ProtectedPaths`` says what of it means what.
 
     Attributes:
         exempt: Names and paths that are not kept.
@@ -83,7 +83,7 @@ class Search:
             self.left -= 1
             with descend(self.root, path) as directory:
                 if directory is None:
-                    self.keep_closed(path)
+                    self.protect_closed(path)
                     continue
                 below = self._look_into(directory, path)
                 if b"objects" in below and git_directory.is_git(directory):
@@ -144,21 +144,21 @@ class Search:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 status = os.stat(raw, dir_fd=git, follow_symlinks=False)
                 if stat.S_ISLNK(status.st_mode):
-                    self._link(git, path, raw, status)
+                    self._record_link(git, path, raw, status)
                 else:
-                    self._keep(join_path(path, raw), status)
+                    self._record(join_path(path, raw), status)
         checkout = dirname(path) if path.rpartition(b"/")[2].lower() == b".git" else path
         self._protect_named(path, checkout, self._text(git, path, b"config"), _DEPTH)
         if join_path(path, b"hooks") not in self.made:
-            self._keep_targets(join_path(path, b"hooks"))
+            self._protect_targets(join_path(path, b"hooks"))
 
-    def keep_there(self, path: bytes, *kinds: int) -> None:
+    def protect_there(self, path: bytes, *kinds: int) -> None:
         """Keep what lies there, where that is a file, or of these kinds."""
         status = self._status(path)
         if status is not None and stat.S_IFMT(status.st_mode) in (kinds or (stat.S_IFREG, stat.S_IFDIR)):
-            self._keep(path, status)
+            self._record(path, status)
 
-    def keep_closed(self, path: bytes) -> None:
+    def protect_closed(self, path: bytes) -> None:
         """Keep a directory that nobody can look into as a whole, where it has been so before any command."""
         status = self._status(path)
         if status is None or not stat.S_ISDIR(status.st_mode) or is_open(status):
@@ -195,17 +195,17 @@ class Search:
             status = os.stat(raw, dir_fd=descriptor, follow_symlinks=False)
             mode = status.st_mode
             if stat.S_ISLNK(mode):
-                self._link(descriptor, above, raw, status)
+                self._record_link(descriptor, above, raw, status)
             elif stat.S_ISDIR(mode) and kind == "git":
                 with descend(descriptor, raw) as git:
                     if git is None:
-                        self.keep_closed(path)
+                        self.protect_closed(path)
                     else:
                         self.protect_git(git, path)
             elif stat.S_ISDIR(mode) and kind == "file":
                 return False
             elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-                self._keep(path, status)
+                self._record(path, status)
                 if kind == "git":
                     self._protect_elsewhere(above, self._text(descriptor, above, raw))
                 elif raw.lower() == b".gitmodules":
@@ -236,16 +236,16 @@ class Search:
     def _protect_named(self, directory: bytes, checkout: bytes, configuration: bytes, depth: int) -> None:
         """What a configuration names in the workspace: what git runs, hooks, more configuration, a working tree."""
         for word in git_directory.programs(configuration):
-            self._keep_named(self._inside(checkout, word), stat.S_IFREG)
+            self._protect_path(self._inside(checkout, word), stat.S_IFREG)
         for word in git_directory.values(configuration, b"hookspath"):
-            self._keep_named(self._inside(checkout, word), stat.S_IFDIR)
-            self._keep_targets(self._inside(checkout, word))
+            self._protect_path(self._inside(checkout, word), stat.S_IFDIR)
+            self._protect_targets(self._inside(checkout, word))
         for word in git_directory.values(configuration, b"worktree"):
             self._protect_checkout(self._inside(directory, word))
         for word in git_directory.values(configuration, b"path") if depth else []:
             place = self._inside(directory, word)
             if place and place not in self.read_only:
-                self._keep_named(place, stat.S_IFREG)
+                self._protect_path(place, stat.S_IFREG)
                 with descend(self.root, dirname(place)) as above:
                     if above is not None:
                         more = self._text(above, dirname(place), place.rpartition(b"/")[2])
@@ -266,29 +266,29 @@ class Search:
                 if git is not None:
                     self.protect_git(git, path)
 
-    def _link(self, descriptor: int, above: bytes, name: bytes, status: os.stat_result) -> None:
+    def _record_link(self, descriptor: int, above: bytes, name: bytes, status: os.stat_result) -> None:
         """A link can't be kept, but what it leads to, unless a command has made it."""
         path = join_path(above, name)
         self.links.add(path)
         if self.is_made(path, mark_of(status)):
             self.made[path] = mark_of(status)
         else:
-            self._keep_target(descriptor, above, name)
+            self._protect_target(descriptor, above, name)
 
-    def _keep_targets(self, path: bytes | None) -> None:
+    def _protect_targets(self, path: bytes | None) -> None:
         if path is not None:
             with descend(self.root, path) as directory:
                 for name in git_directory.names(directory):
-                    self._keep_target(directory, path, name)
+                    self._protect_target(directory, path, name)
 
-    def _keep_target(self, descriptor: int | None, above: bytes, name: bytes) -> None:
+    def _protect_target(self, descriptor: int | None, above: bytes, name: bytes) -> None:
         with contextlib.suppress(OSError):
             target = self._inside(join(above, dirname(name)), os.readlink(name, dir_fd=descriptor))
-            self._keep_named(target, stat.S_IFREG, stat.S_IFDIR)
+            self._protect_path(target, stat.S_IFREG, stat.S_IFDIR)
 
-    def _keep_named(self, path: bytes | None, *kinds: int) -> None:
+    def _protect_path(self, path: bytes | None, *kinds: int) -> None:
         if path and not self._is_exempt(path):
-            self.keep_there(path, *kinds)
+            self.protect_there(path, *kinds)
 
     def _is_exempt(self, path: bytes) -> bool:
         return not {os.fsdecode(path), os.fsdecode(path.rpartition(b"/")[2])}.isdisjoint(self.exempt)
@@ -298,7 +298,7 @@ class Search:
         whole = normpath(join(self.where, above, expanduser(word)))
         return whole[len(self.where) + 1 :] if whole.startswith(self.where + b"/") and b"\0" not in whole else None
 
-    def _keep(self, path: bytes, status: os.stat_result) -> None:
+    def _record(self, path: bytes, status: os.stat_result) -> None:
         if len(path) >= _MOST_PATH_BYTES:  # no path of git's or a shell's leads there
             return
         self.read_only[path] = mark = mark_of(status)

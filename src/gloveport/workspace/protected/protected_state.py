@@ -15,7 +15,7 @@ from gloveport.secrets import secret_files
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.descent import Mark
-from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPlaces
+from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPaths
 
 _NAME: Final = "protected.json"
 
@@ -31,7 +31,7 @@ class _State(Value):
 _STATE: Final = TypeAdapter(_State)
 
 
-def load(state: Path) -> ProtectedPlaces:
+def load(state: Path) -> ProtectedPaths:
     """What was saved in a directory of ours, as far as a search needs to know it."""
     try:
         saved = _STATE.validate_json((state / _NAME).read_bytes())
@@ -39,7 +39,7 @@ def load(state: Path) -> ProtectedPlaces:
         return NOTHING
     read_only = dict.fromkeys(map(raw, saved.read_only), (0, 0, 0, 0, 0))
     repositories = {*map(raw, saved.repositories)}
-    return ProtectedPlaces(
+    return ProtectedPaths(
         read_only=read_only,
         closed={},
         pinned=mount_plan.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
@@ -51,7 +51,7 @@ def load(state: Path) -> ProtectedPlaces:
     )
 
 
-def save(state: Path, found: ProtectedPlaces) -> None:
+def save(state: Path, found: ProtectedPaths) -> None:
     """Save it in place of what was saved before.
 
     Raises:
@@ -66,7 +66,7 @@ def save(state: Path, found: ProtectedPlaces) -> None:
     secret_files.replace(str(state / _NAME), saved.model_dump_json())
 
 
-def is_same(one: ProtectedPlaces, other: ProtectedPlaces) -> bool:
+def is_same(one: ProtectedPaths, other: ProtectedPaths) -> bool:
     """Whether the same would be saved of both."""
     paths = one.read_only.keys() == other.read_only.keys()
     return paths and (one.repositories, one.made) == (other.repositories, other.made)

@@ -11,7 +11,7 @@ from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, run_engine
-from gloveport.workspace.search.matches import Chosen, Match, choose
+from gloveport.workspace.search.matches import Chosen, Match, choose_matches
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
 MAX_QUERY: Final = 10_000
@@ -66,7 +66,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, also for an expression or a glob that the engine can't read; or as
-            ``Tree.directory``, ``Tree.file``, ``RunProgram``.
+            ``Tree.open_directory``, ``Tree.open_file``, ``RunProgram``.
     """
     includes, excludes = join_arguments(include_globs, glob), tuple(exclude_globs or ())
     _demand_sane(query, (*includes, *excludes))
@@ -89,7 +89,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     wanted = (ran.stdout, index, context_lines, max_results, max_preview_bytes)
     # What was found may be megabytes, and the index reads files; for less, to change threads would take longer.
     is_short = index is None and len(ran.stdout) <= _SHORT_BYTES
-    chosen = choose(*wanted) if is_short else await anyio.to_thread.run_sync(choose, *wanted)
+    chosen = choose_matches(*wanted) if is_short else await anyio.to_thread.run_sync(choose_matches, *wanted)
     cut = _cut_by(chosen, ending, max_results)
     return {
         "query": query,
@@ -127,12 +127,12 @@ def _start(tree: Tree, asked: str, includes: Sequence[str]) -> tuple[str, Ignore
     forget what is hidden and ignored, and before version 14 it forgets rules of directories above its start.
     """
     try:
-        with tree.directory(asked) as opened:
+        with tree.open_directory(asked) as opened:
             path = opened.path
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise
-        with tree.file(asked) as opened:
+        with tree.open_file(asked) as opened:
             return opened.path, None
     trusted = path == "." and not includes
     return path, None if trusted else IgnoreIndex(tree, path, hidden="left out")

@@ -15,7 +15,7 @@ import anyio.to_thread
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import NAMES
-from gloveport.workspace.files.globs import ignoring
+from gloveport.workspace.files.globs import gitignore_regex
 from gloveport.workspace.files.spelling import raw
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.files.walk import Walk
@@ -118,7 +118,7 @@ def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     """The files to search, in the order in which ripgrep sorts them."""
     includes, excludes = _compile_globs(question.includes), _compile_globs(question.excludes)
     try:
-        with tree.directory(question.path) as start:
+        with tree.open_directory(question.path) as start:
             found = [raw(found.path) for found in Walk(tree=tree).below(start) if found.kind == "file"]
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
@@ -146,7 +146,7 @@ def _compile_globs(globs: Sequence[str]) -> list[tuple[bool, re.Pattern[str]]]:
     compiled = []
     for glob in _expand_braces(globs):
         native = glob.encode().decode("latin-1")
-        compiled.append(("/" in native, re.compile(ignoring(native.removeprefix("/")))))
+        compiled.append(("/" in native, re.compile(gitignore_regex(native.removeprefix("/")))))
     return compiled
 
 

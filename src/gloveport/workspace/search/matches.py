@@ -60,7 +60,9 @@ class _Row(NamedTuple):
     place: tuple[int, int] | None
 
 
-def choose(output: bytes, index: IgnoreIndex | None, context: int, max_results: int, max_preview_bytes: int) -> Chosen:
+def choose_matches(
+    output: bytes, index: IgnoreIndex | None, context: int, max_results: int, max_preview_bytes: int
+) -> Chosen:
     """The first matches, as many as may come back; of those files that the index leaves in, where there is one."""
     rows, total = _rows(output, index, max_results, context)
     matches: list[Match] = []
