@@ -13,7 +13,7 @@ LAYERS = [
     {"model"},
     {"atomic_file", "errors", "event_loop", "fairness", "image_header", "task_group", "untrusted_text"},
     {"policy"},
-    {"sandbox", "runtimes", "artifacts", "audit", "limits", "secrets", "approvals"},
+    {"sandbox", "runtimes", "artifacts", "audit", "limits", "oauth", "secrets", "approvals"},
     {"guard", "door", "rpc"},
     {"egress", "hub", "sampling", "workspace"},
     {"engine", "config"},

@@ -236,6 +236,16 @@ async def test_an_endpoint_that_refuses_is_asked_once_in_ten_seconds(get, endpoi
     assert await get() == "access-token-2"
 
 
+async def test_a_refresh_token_that_comes_with_no_token_of_use_is_not_lost(get, endpoint):
+    endpoint.more |= {"token_type": "mac", "refresh_token": "refresh-token-1"}
+    with pytest.raises(UpstreamError, match="gives no bearer token"):
+        await get(REFRESH)
+    pass_time(11)
+    endpoint.more["token_type"] = "bearer"
+    await get(REFRESH)
+    assert endpoint.fields["refresh_token"] == ["refresh-token-1"]
+
+
 @pytest.mark.parametrize(
     ("status", "content", "said"),
     [

@@ -1,26 +1,28 @@
-"""Obtains access tokens (RFC 6749) and renews them before they expire.
+"""Access tokens for APIs: obtained by the grants of the configuration, and renewed before they expire."""
 
-One renewal at a time for each credential; whoever asks meanwhile has the token that still holds, or waits for the new
-one. A program can't make it ask more often: neither by requests that are refused, nor by going away half-way, which
-could lose a refresh token that the server has exchanged.
-"""
-
-import base64
-import json
 import logging
-import math
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 
 from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.egress.transport.route import Route
-from gloveport.errors import ConfigError, UpstreamError
+from gloveport.errors import ConfigError
 from gloveport.model.egress import Api, ClientCredentials, RefreshToken
+from gloveport.oauth.renewal import RenewedToken
+from gloveport.oauth.token_endpoint import (
+    TIMEOUT_SECONDS,
+    Client,
+    Refusal,
+    Token,
+    endpoint_error,
+    read_answer,
+    refused_by,
+    require_access,
+)
 from gloveport.policy.hosts import canonical_host
 from gloveport.secrets.vault import Vault
 
@@ -28,40 +30,7 @@ Grant: TypeAlias = ClientCredentials | RefreshToken
 Post: TypeAlias = Callable[[Route, Outbound, bytes], Awaitable[tuple[int, Headers, bytes]]]
 """Sends a request with its body; status, headers and bounded body come back. Raises ``UpstreamError``."""
 
-_DEFAULT_SECONDS = 3600.0
-_LEAST_SECONDS = 10.0  # a server that says less, or whose tokens are refused at once, is not asked more often
-_MOST_SECONDS = 30 * 86_400.0
-_EARLIER_SECONDS = 60.0
-_ASK_SECONDS = 10.0
-
-_TOKEN = re.compile(r"[\x21-\x7e]+")
-_ERROR_CODE = re.compile(r"[a-z][a-z_]{1,39}")
-_HINTS = {
-    "invalid_client": "the owner has to check client_id, client_secret and client_auth",
-    "invalid_grant": "the owner has to obtain a new refresh token",
-    "invalid_scope": "the owner has to check the scopes",
-}
-_HINT = "the owner has to check token_url and what is sent there"
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False, slots=True)
-class _Held:
-    """The token of one credential. Times are the event loop's.
-
-    Attributes:
-        renew: When another is asked for.
-        expires: When it holds no longer.
-        failure: Why the last renewal failed.
-    """
-
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    token: str = ""
-    obtained: float = -math.inf
-    renew: float = -math.inf
-    expires: float = -math.inf
-    failure: ConfigError | UpstreamError | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -75,6 +44,14 @@ class _Rotated:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     given: str = ""
     current: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """The token of one credential, and the one that an API has refused."""
+
+    token: RenewedToken
+    refused: str = ""
 
 
 class Tokens:
@@ -98,20 +75,17 @@ class Tokens:
             ConfigError: A secret that is needed can't be had.
             UpstreamError: The token endpoint gives none (``oauth_failed``), or can't be reached.
         """
-        now = anyio.current_time()
         held = self._all_held.get((name, grant))
         if held is None:
-            self._forget_over(now)
-            held = self._all_held[name, grant] = _Held()
-        if now < held.expires and (now < held.renew or held.lock.locked()):
-            return held.token
-        async with held.lock:
-            if anyio.current_time() >= held.renew:
-                with anyio.CancelScope(shield=True):
-                    await self._renew(name, api, grant, held)
-        if held.failure is not None and anyio.current_time() >= held.expires:
-            raise held.failure.with_traceback(None)
-        return held.token
+            # A grant that is not asked for any more may be one of a former configuration.
+            self._all_held = {key: other for key, other in self._all_held.items() if other.token.is_in_use}
+
+            async def obtain(_refused: str) -> Token:
+                return await self._obtain(name, api, grant)
+
+            token = RenewedToken(owner=name, obtain=obtain, clock=anyio.current_time)
+            held = self._all_held[name, grant] = _Held(token)
+        return await held.token.get(held.refused)
 
     def invalidate(self, name: str) -> None:
         """Obtain another token when one is asked for next: an upstream has refused it.
@@ -119,35 +93,22 @@ class Tokens:
         Not one that was obtained a moment ago: another would be refused too.
         """
         for (owner, _), held in self._all_held.items():
-            if owner == name and anyio.current_time() - held.obtained >= _LEAST_SECONDS:
-                held.expires = -math.inf
-                if held.failure is None:
-                    held.renew = -math.inf
+            if owner == name:
+                held.refused = held.token.settled or held.refused
 
-    def _forget_over(self, now: float) -> None:
-        """Forget what holds no longer: a grant that is not asked for any more may be one of a former configuration."""
-        self._all_held = {
-            key: held
-            for key, held in self._all_held.items()
-            if now < max(held.expires, held.renew) or held.lock.locked()
-        }
-
-    async def _renew(self, name: str, api: Api, grant: Grant, held: _Held) -> None:
+    async def _obtain(self, name: str, api: Api, grant: Grant) -> Token:
         try:
-            with anyio.fail_after(_ASK_SECONDS):
-                answer = await self._ask(name, api, grant)
-            token = self._read_token(name, answer)
-        except (ConfigError, UpstreamError, TimeoutError) as error:
-            held.failure = _failure(name, "does not answer in time") if isinstance(error, TimeoutError) else error
-            held.renew = anyio.current_time() + _LEAST_SECONDS
-            _log.warning("no new token: %s", held.failure)
-            return
-        seconds = _lifetime(answer)
-        held.token, held.failure, held.obtained = token, None, anyio.current_time()
-        held.expires = held.obtained + seconds
-        held.renew = held.obtained + max(seconds / 2, min(0.8 * seconds, seconds - _EARLIER_SECONDS))
+            with anyio.fail_after(TIMEOUT_SECONDS):
+                token = require_access(name, await self._ask(name, api, grant))
+        except TimeoutError:
+            raise endpoint_error(name, "does not answer in time") from None
+        try:
+            self._vault.remember(f"{name}.token", token.access)  # from here on it is scrubbed
+        except ValueError as error:
+            raise endpoint_error(name, f"gives a token that can't be kept out of answers: {error}") from None
+        return token
 
-    async def _ask(self, name: str, api: Api, grant: Grant) -> Mapping[str, object]:
+    async def _ask(self, name: str, api: Api, grant: Grant) -> Token:
         scope = {"scope": " ".join(grant.scopes)} if grant.scopes else {}
         if isinstance(grant, ClientCredentials):
             audience = {"audience": grant.audience} if grant.audience else {}
@@ -158,58 +119,40 @@ class Tokens:
             if given != rotated.given:  # the owner has put another there
                 rotated.given = rotated.current = given
             fields = {"grant_type": "refresh_token", "refresh_token": rotated.current, **scope}
-            answer = await self._send(name, api, grant, fields)
-            await self._keep(name, grant, rotated, answer.get("refresh_token"))
-        return answer
+            token = await self._send(name, api, grant, fields)
+            if token.refresh:
+                await self._keep(name, grant, rotated, token.refresh)
+        return token
 
-    async def _send(self, name: str, api: Api, grant: Grant, fields: dict[str, str]) -> Mapping[str, object]:
-        headers = await self._name_client(name, grant, fields)
+    async def _send(self, name: str, api: Api, grant: Grant, fields: dict[str, str]) -> Token:
+        headers, body = (await self._client(name, grant)).request(fields)
         route, target = _endpoint(name, api, grant)
-        out = Outbound(method="POST", target=target, headers=headers)
-        status, _, content = await self._post(route, out, urlencode(fields).encode())
-        answer = _parse_answer(content)
-        if "error" in answer or not 200 <= status < 300:
-            raise _refusal(name, status, answer.get("error"))
-        return answer
+        raw = tuple((header.encode(), value.encode()) for header, value in headers.items())
+        status, _, content = await self._post(route, Outbound(method="POST", target=target, headers=raw), body)
+        match read_answer(status, content, anyio.current_time()):
+            case Refusal() as refusal:
+                raise refused_by(name, refusal)
+            case token:
+                return token
 
-    async def _name_client(self, name: str, grant: Grant, fields: dict[str, str]) -> Headers:
-        """Say who asks, in the header or in the fields (RFC 6749, 2.3.1)."""
-        headers: Headers = (
-            (b"content-type", b"application/x-www-form-urlencoded"),
-            (b"accept", b"application/json"),
-        )
+    async def _client(self, name: str, grant: Grant) -> Client:
         if grant.client_secret is None:
-            fields["client_id"] = grant.client_id
-            return headers
+            return Client(id=grant.client_id)
         secret = await self._vault.get(f"{name}.client", grant.client_secret)
-        if grant.client_auth == "body":
-            fields |= {"client_id": grant.client_id, "client_secret": secret}
-            return headers
-        pair = f"{quote_plus(grant.client_id)}:{quote_plus(secret)}"
-        return (*headers, (b"authorization", b"Basic " + base64.b64encode(pair.encode())))
+        is_basic = grant.client_auth == "basic"
+        return Client(
+            id=grant.client_id, secret=secret, auth="client_secret_basic" if is_basic else "client_secret_post"
+        )
 
-    async def _keep(self, name: str, grant: RefreshToken, rotated: _Rotated, new: object) -> None:
+    async def _keep(self, name: str, grant: RefreshToken, rotated: _Rotated, new: str) -> None:
         """Keep the refresh token that came instead of the one that was sent, which may hold no longer."""
-        if not isinstance(new, str) or not _TOKEN.fullmatch(new):
-            return
         rotated.current = new
         try:
             await self._vault.replace(f"{name}.refresh", grant.refresh_token, new)
         except ConfigError as error:
             _log.warning("the new refresh token of %s is lost when this server ends: %s", name, error)
         except ValueError as error:
-            raise _failure(name, f"gives a refresh token that can't be used: {error}") from None
-
-    def _read_token(self, name: str, answer: Mapping[str, object]) -> str:
-        """The access token of an answer. From here on it is scrubbed."""
-        token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token) or str(kind).lower() != "bearer":
-            raise _failure(name, "gives no bearer token")
-        try:
-            self._vault.remember(f"{name}.token", token)
-        except ValueError as error:
-            raise _failure(name, f"gives a token that can't be kept out of answers: {error}") from None
-        return token
+            raise endpoint_error(name, f"gives a refresh token that can't be used: {error}") from None
 
 
 def _endpoint(name: str, api: Api, grant: Grant) -> tuple[Route, str]:
@@ -228,30 +171,3 @@ def _endpoint(name: str, api: Api, grant: Grant) -> tuple[Route, str]:
         ca_file=api.ca_file,
     )
     return route, f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
-
-
-def _parse_answer(content: bytes) -> Mapping[str, object]:
-    try:
-        answer = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
-
-
-def _lifetime(answer: Mapping[str, object]) -> float:
-    """Seconds; some servers write the number as a text."""
-    try:
-        seconds = float(str(answer.get("expires_in")))
-    except ValueError:
-        return _DEFAULT_SECONDS
-    return max(_LEAST_SECONDS, min(seconds, _MOST_SECONDS))
-
-
-def _refusal(name: str, status: int, code: object) -> UpstreamError:
-    # What else the answer says is not repeated: it may quote what was sent.
-    known = code if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
-    return _failure(name, f"answers {status} {known}".rstrip(), _HINTS.get(known, _HINT))
-
-
-def _failure(name: str, problem: str, hint: str = _HINT) -> UpstreamError:
-    return UpstreamError("oauth_failed", f"the token endpoint of {name} {problem}", hint=hint)

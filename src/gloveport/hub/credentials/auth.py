@@ -8,6 +8,7 @@ import base64
 import logging
 import re
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -19,17 +20,17 @@ import httpx2
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.logins import Login, Logins
 from gloveport.hub.credentials.oauth import (
-    Renewed,
     StoredLogin,
     client_of,
     is_issuer,
     login_required,
-    refused_by,
     unavailable,
 )
-from gloveport.hub.credentials.tokens import Client, Endpoint, Refusal, Token, endpoint_error
+from gloveport.hub.credentials.tokens import Endpoint
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
+from gloveport.oauth.renewal import Obtain, RenewedToken
+from gloveport.oauth.token_endpoint import Client, Refusal, Token, endpoint_error, refused_by
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
@@ -157,15 +158,26 @@ class _Keeper:
             case Query():
                 return self._fixed_source(label, auth.secret, f"{_PARAMETER}{auth.name}", lambda secret: secret)
             case ClientCredentials():
-                return _bearing(Renewed(self.name, _Granted(keeper=self, label=label, grant=auth).obtain))
+                return self._bearing(_Granted(keeper=self, label=label, grant=auth).obtain)
             case OAuthLogin():
-                return _bearing(Renewed(self.name, self._stored_login(label, auth).obtain))
+                return self._bearing(
+                    self._stored_login(label, auth).obtain,
+                    login_required(self.name, "it refuses the token that it has just been given"),
+                )
 
     def _fixed_source(self, label: str, ref: Secret, header: str, written: Callable[[str], str]) -> _Source:
         async def source(refused: str) -> tuple[str, str]:
             if refused:
                 self.vault.forget(ref)
             return header, written(await self.vault.get(label, ref))
+
+        return source
+
+    def _bearing(self, obtain: Obtain, refusal: UpstreamError | None = None) -> _Source:
+        token = RenewedToken(owner=self.name, obtain=obtain, clock=time.time, refusal=refusal)
+
+        async def source(refused: str) -> tuple[str, str]:
+            return "authorization", f"Bearer {await token.get(refused.removeprefix('Bearer '))}"
 
         return source
 
@@ -212,6 +224,7 @@ class _Granted:
             id=grant.client_id,
             secret=secret,
             auth="client_secret_basic" if grant.client_auth == "basic" else "client_secret_post",
+            repeats_id=True,
         )
         endpoint = Endpoint(owner=keeper.name, url=grant.token_url, client=client, tls=keeper.tls)
         fields = {"grant_type": "client_credentials", "scope": " ".join(grant.scopes), "audience": grant.audience}
@@ -233,13 +246,6 @@ def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
     put = [(name.encode(), value.encode()) for name, value in headers if not name.startswith(_PARAMETER)]
     taken = {name for name, _ in put}
     request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *put])
-
-
-def _bearing(token: Renewed) -> _Source:
-    async def source(refused: str) -> tuple[str, str]:
-        return "authorization", f"Bearer {await token.get(refused.removeprefix('Bearer '))}"
-
-    return source
 
 
 def _basic(auth: Basic, secret: str) -> str:

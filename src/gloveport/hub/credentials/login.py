@@ -27,8 +27,9 @@ from gloveport.hub.credentials.auth import is_private
 from gloveport.hub.credentials.logins import Login, Logins
 from gloveport.hub.credentials.loopback import Callback, callback
 from gloveport.hub.credentials.oauth import client_of, is_issuer
-from gloveport.hub.credentials.tokens import ClientAuth, Endpoint, lifetime
+from gloveport.hub.credentials.tokens import Endpoint
 from gloveport.model.hub import OAuthLogin, Server
+from gloveport.oauth.token_endpoint import ClientAuth, lifetime
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
 from gloveport.secrets.sources import Sources
 from gloveport.untrusted_text import one_line

@@ -1,0 +1,95 @@
+"""A token that is there when it is needed: renewed before it expires, and once for all who ask."""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import anyio
+
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.oauth.token_endpoint import LEAST_SECONDS, Token, endpoint_error
+
+Obtain: TypeAlias = Callable[[str], Awaitable[Token]]
+"""Gives a token that is not the one that was refused. Raises ``UpstreamError`` or ``ConfigError``."""
+
+_EARLIER_SECONDS: Final = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+def is_due(token: Token, now: float) -> bool:
+    """Whether to renew it: at four fifths of its life, or a minute before its end, but not in its first half."""
+    life = token.expires - token.obtained
+    return now >= token.obtained + max(life / 2, min(0.8 * life, life - _EARLIER_SECONDS))
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class RenewedToken:
+    """One renewal at a time; whoever asks meanwhile has what still holds.
+
+    A program can't make it ask more often: neither by requests that are refused, nor by going away half-way, which
+    could lose a refresh token that the server has exchanged.
+
+    Attributes:
+        owner: Whose it is, in messages.
+        obtain: Where it comes from.
+        clock: The time that tokens are told by.
+        refusal: What is raised where the one token that is to be had was refused.
+    """
+
+    owner: str
+    obtain: Obtain
+    clock: Callable[[], float]
+    refusal: UpstreamError | None = None
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _token: Token | None = None
+    _failure: UpstreamError | ConfigError | None = None
+    _not_before: float = -math.inf
+
+    async def get(self, refused: str = "") -> str:
+        """A token that holds, and is not the one that was refused.
+
+        Raises:
+            UpstreamError, ConfigError: There is none: what ``obtain`` has raised, or ``oauth_failed``.
+        """
+        if self._is_wanted(refused) and not (self._holds(refused) and self._lock.locked()):
+            async with self._lock:
+                if self._is_wanted(refused):
+                    with anyio.CancelScope(shield=True):
+                        await self._renew(refused)
+        if self._token is None or not self._holds(refused):
+            failure = self._failure or self.refusal
+            failure = failure or endpoint_error(self.owner, "gives tokens that are refused at once")
+            raise failure.with_traceback(None)
+        return self._token.access
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it holds, or is being renewed, or was not to be had a moment ago."""
+        return self._lock.locked() or self._holds("") or self.clock() < self._not_before
+
+    @property
+    def settled(self) -> str:
+        """The token, where it has been there for a while: one that was obtained just now is not worth another."""
+        token = self._token
+        return token.access if token is not None and self.clock() - token.obtained >= LEAST_SECONDS else ""
+
+    def _holds(self, refused: str) -> bool:
+        return self._token is not None and self._token.access != refused and self.clock() < self._token.expires
+
+    def _is_wanted(self, refused: str) -> bool:
+        if self.clock() < self._not_before:
+            return False
+        return self._token is None or not self._holds(refused) or is_due(self._token, self.clock())
+
+    async def _renew(self, refused: str) -> None:
+        try:
+            self._token = await self.obtain(refused)
+        except (UpstreamError, ConfigError) as error:
+            _log.warning("no new token for %s: %s", self.owner, error)
+            self._failure, self._not_before = error, self.clock() + LEAST_SECONDS
+        else:
+            since = self.clock() if is_due(self._token, self.clock()) else self._token.obtained
+            self._failure, self._not_before = None, since + LEAST_SECONDS
