@@ -140,7 +140,7 @@ async def serve_http(
         sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
         web = _Server(
             uvicorn.Config(
-                RequestLimit(app=MessageLimit(app, most_bytes), is_session=sessions.__contains__),
+                RequestLimit(app=MessageLimit(app=app, most_bytes=most_bytes), is_session=sessions.__contains__),
                 http=_Connection,
                 log_config=None,
                 access_log=False,
