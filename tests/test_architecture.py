@@ -131,8 +131,8 @@ SUBPACKAGES = {
         {"protocol"},
     ],
     "server/transports": [
-        {"disconnect", "jsonrpc_errors", "peers", "session_end"},
-        {"acceptor", "message_limit", "overload", "stdio"},
+        {"disconnect", "jsonrpc_errors", "overload", "peers", "session_end"},
+        {"acceptor", "message_limit", "stdio"},
         {"http"},
     ],
     "server/tools": [

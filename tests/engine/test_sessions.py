@@ -144,7 +144,8 @@ async def test_killing_the_supervisor_loses_the_session_and_nothing_else(opened)
         assert (await other.call("x")).value == 2
 
 
-async def test_forged_answers_are_taken_for_nothing(opened):
+@pytest.mark.parametrize("number", [None, 1, 2])
+async def test_forged_answers_are_taken_for_nothing(opened, number):
     async with opened() as engine:
         caller = Caller(engine)
         await caller.call("x = 1")
@@ -155,11 +156,15 @@ async def test_forged_answers_are_taken_for_nothing(opened):
             "    for number in range(3, 30):\n"
             "        try: os.write(number, len(body).to_bytes(4, 'big') + body)\n"
             "        except OSError: pass\n"
-            "tell({'report': {'value': 7}, 'state': 'kept', 'undone': 'x', 'variables': {'changed': [{'name': 5}]}})"
+            f"tell({{'call': {number}, 'report': {{'value': 7}}, 'state': 'kept', 'undone': 'x', "
+            "'variables': {'changed': [{'name': 5}]}})"
         )
         answer = await caller.call(forged)
-        assert answer.session.variables == ()
+        # The answer to its own call it may forge: it is its word in any case. But it counts once.
+        assert [one.name for one in answer.session.variables] == ([] if number == 2 else ["tell"])
         assert answer.session.id == caller.id
+        again = await caller.call("y = x + 1\ny")
+        assert (again.value, [one.name for one in again.session.variables]) == (2, ["y"])
 
 
 async def test_an_id_of_another_is_as_unknown_as_none(opened):

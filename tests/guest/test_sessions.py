@@ -1,94 +1,18 @@
 """What calls of one session come to (E7): the supervisor and its interpreters as plain processes, without walls."""
 
-import contextlib
-import json
-import os
-import signal
-import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.guest.supervised import open_session
 
-GUEST = Path(__file__).parents[2] / "src/gloveport/guest"
 PYTHONS = sorted({path for path in (sys.executable, "/usr/bin/python3") if Path(path).exists()})
-DRIVER = f"""
-import os, socket, sys
-from importlib.util import module_from_spec, spec_from_file_location
-spec = spec_from_file_location("init", {str(GUEST / "init.py")!r})
-init = module_from_spec(spec)
-spec.loader.exec_module(init)
-init.TOOLS_DOOR = "NONE"
-host = socket.socket(fileno=int(sys.argv[1]))
-supervisor = init.load("session.supervisor", "session/supervisor.py")
-supervisor.serve(host, init.load, {{"directory": sys.argv[2], "file_bytes": 1 << 20}}, init.start_python)
-"""
-
-
-class Session:
-    """The host's end of one."""
-
-    def __init__(self, connection, process):
-        self.connection = connection
-        self.process = process
-        self.number = 0
-
-    def send(self, message):
-        body = json.dumps(message).encode()
-        self.connection.sendall(len(body).to_bytes(4, "big") + body)
-
-    def receive(self):
-        size = int.from_bytes(self.connection.recv(4, socket.MSG_WAITALL), "big")
-        return json.loads(self.connection.recv(size, socket.MSG_WAITALL))
-
-    def begin(self, source="", do="run", **rest):
-        self.number += 1
-        more = {"language": "python", "name": f"call-{self.number}.py", "value_bytes": 4096, "heap_bytes": 64 << 20}
-        self.send({"call": self.number, "do": do, "source": source, **more, **rest})
-
-    def call(self, source="", do="run", **rest):
-        self.begin(source, do, **rest)
-        return self.receive()
-
-    def value(self, source):
-        answer = self.call(source)
-        assert answer["report"]["error"] is None, answer
-        return answer["report"]["value"]
-
-    def kill(self):
-        self.send({"kill": self.number})
-        return self.receive()
 
 
 @pytest.fixture(params=PYTHONS)
 def session(request, tmp_path):
-    ours, theirs = socket.socketpair()
-    ours.settimeout(20)
-    directory = tmp_path / "directory"
-    directory.mkdir()
-    with ours, theirs:
-        arguments = [request.param, "-I", "-c", DRIVER, str(theirs.fileno()), str(directory)]
-        process = subprocess.Popen(
-            arguments,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            cwd=directory,
-            start_new_session=True,
-        )
-        theirs.close()
-        try:
-            yield Session(ours, process)
-        finally:
-            with process.stdout, contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def running(session):
-    """Wait until the call that has begun says on the standard output that it runs."""
-    assert session.process.stdout.readline() == b"running\n"
+    with open_session(tmp_path, request.param, "python") as opened:
+        yield opened
 
 
 def test_variables_imports_and_functions_stay(session):
@@ -115,7 +39,7 @@ def test_awaits_share_one_event_loop_which_goes_on_between_calls(session):
     )
     session.call("async def later():\n    await asyncio.sleep(0.01)\n    await fill()")
     session.call("task = asyncio.ensure_future(later())\nawait asyncio.sleep(0)")
-    running(session)
+    session.wait_running()
     assert session.value("await queue.get()") == 7
 
 
@@ -136,9 +60,8 @@ def test_threads_go_on_between_calls(session):
 def test_an_interrupt_ends_a_loop_and_keeps_the_variables(session):
     session.call("x = 1")
     session.begin("x = 2\nprint('running')\nwhile True: pass")
-    running(session)
-    session.send({"interrupt": session.number})
-    answer = session.receive()
+    session.wait_running()
+    answer = session.interrupt()
     assert (answer["state"], answer["report"]["error"]["type"]) == ("kept", "KeyboardInterrupt")
     assert answer["report"]["error"]["traceback"].count("File") == 1
     assert session.value("x") == 2
@@ -146,9 +69,8 @@ def test_an_interrupt_ends_a_loop_and_keeps_the_variables(session):
 
 def test_an_interrupt_ends_an_await_where_it_waits(session):
     session.begin("import asyncio\nprint('running')\nawait asyncio.sleep(1000)")
-    running(session)
-    session.send({"interrupt": session.number})
-    answer = session.receive()
+    session.wait_running()
+    answer = session.interrupt()
     assert (answer["state"], answer["report"]["error"]["type"]) == ("kept", "KeyboardInterrupt")
     assert 'File "call-1.py", line 3' in answer["report"]["error"]["traceback"]
     assert session.value("await asyncio.sleep(0, 3)") == 3
@@ -166,7 +88,7 @@ def test_a_killed_call_is_undone_with_its_files(session, tmp_path):
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx.append(2)\n"
         "open('kept', 'w').write('after')\nopen('new', 'w').close()\nprint('running')\nwhile True: pass"
     )
-    running(session)
+    session.wait_running()
     answer = session.kill()
     assert (answer["state"], answer["undone"], answer["report"]) == ("rewound", [2], None)
     assert session.value("x") == [1]
@@ -176,7 +98,7 @@ def test_a_killed_call_is_undone_with_its_files(session, tmp_path):
 
 def test_the_first_call_too_can_be_undone(session, tmp_path):
     session.begin("open('new', 'w').close()\nprint('running')\nwhile True: pass")
-    running(session)
+    session.wait_running()
     answer = session.kill()
     assert (answer["state"], answer["undone"]) == ("rewound", [1])
     assert not list((tmp_path / "directory").iterdir())
@@ -219,7 +141,7 @@ def test_too_large_a_heap_has_no_checkpoint_and_the_answer_says_so(session):
     assert session.call("x = 1")["checkpoint"] == ""
     assert "MiB" in session.call("y = b'x' * (80 << 20)")["checkpoint"]
     session.begin("print('running')\nwhile True: pass")
-    running(session)
+    session.wait_running()
     answer = session.kill()
     assert (answer["state"], answer["undone"]) == ("rewound", [2, 3])
     assert session.value("x") == 1

@@ -66,10 +66,18 @@ async def test_what_is_said_of_variables_is_a_line_without_escapes(execute, sess
     assert len([line for line in text.splitlines() if line.startswith("changed: ")]) == 1
 
 
-async def test_shell_has_no_sessions_yet_and_the_answer_says_what_to_do(execute):
-    text = text_of(await execute("shell", "cd /", session="new"))
-    assert "Sessions run Python." in text
-    assert "hint: " in text
+async def test_an_answer_tells_what_became_of_the_language_of_its_call(execute, session):
+    text = text_of(await execute("shell", "x=1; cd /usr; exit 3", session="new"))
+    session_id, state, _ = ID.search(text).groups()
+    assert state == "kept"
+    assert "note: its bash has exited with 3: another has its variables" in text
+    assert "stdout:\n1\n" in text_of(await execute("shell", "echo $x", session=session_id))
+    assert "changed: x: number = 41" in text_of(await execute("typescript", "const x: number = 41", session=session_id))
+    assert "variables: x: number = 41" in await session("variables", session_id)
+    assert "number\n41" in await session("inspect", session_id, "x")
+    rewound = await session("rewind", session_id)
+    assert "note: the last call was not in Python: no other language can be rewound\nnot rewound" in rewound
+    assert await session("interrupt", session_id) == "no call goes on"
 
 
 async def test_unknown_ids_are_refused(session):

@@ -14,7 +14,7 @@ from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
 from gloveport.policy.tools import toolbox_of
-from gloveport.runtimes import RUNTIMES, Runtime, python
+from gloveport.runtimes import RUNTIMES, Runtime, python, typescript
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share
 from gloveport.sandbox.detection import host
@@ -183,14 +183,18 @@ def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Run
         "javascript": config.runtimes.deno,
         "shell": config.runtimes.bash,
     }
-    found: dict[Language, Runtime] = {"python": init}
+    found: dict[Language, Runtime] = {}
     missing: dict[Language, str] = {}
     for language, find in RUNTIMES.items():
         try:
             found[language] = find(_text(paths[language]))
         except ConfigError as error:
             missing[language] = str(error)
-    return found, missing
+    # A session has all languages, and begins in a sandbox for Python.
+    deno = found.get("typescript")
+    can_run = config.policy.languages & {"typescript", "javascript"}
+    beside = deno.binds if isinstance(deno, typescript.Deno) and can_run else ()
+    return {"python": init.model_copy(update={"beside": beside}), **found}, missing
 
 
 def _text(path: Path | None) -> str | None:

@@ -34,7 +34,6 @@ from gloveport.hub.discovery import Discovery
 from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
-    MIB,
     SCRATCH,
     Execute,
     Grant,
@@ -51,6 +50,7 @@ from gloveport.model.artifact import Artifacts
 from gloveport.model.hub import DOOR, Sampling
 from gloveport.policy.grant import grant_for
 from gloveport.runtimes import Runtime
+from gloveport.runtimes.session import prepare_session
 from gloveport.sampling.provider import Provider
 from gloveport.sampling.sampler import AskClient, Sampler
 from gloveport.sandbox.base import Child, Outcome
@@ -71,12 +71,6 @@ NEW = "new"
 """In place of a session's id: begin one."""
 
 _ASK_SECONDS = 10.0
-_MOST_CHECKPOINT_BYTES = 64 * MIB
-_NO_SUCH_SESSION = Denied(
-    "session_language",
-    "Sessions run Python.",
-    hint="leave out `session`: shell and TypeScript run without one; Python's subprocess runs commands in a session",
-)
 _FIXED = Denied(
     "session_fixed",
     "What a session may use and reach is decided when it begins.",
@@ -154,7 +148,7 @@ class Engine:
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
     )
-    _plans: dict[tuple[Reach, Language, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
 
     async def execute(
         self,
@@ -195,8 +189,6 @@ class Engine:
             if request.session not in (None, NEW):
                 session = self.sessions.find(request.session or "", share)
                 grant = _session_grant(session, request, grant, self.reach)
-            elif request.session and request.language != "python":
-                raise _NO_SUCH_SESSION
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
             return refusal(run_id, request, Grant(), denial)
@@ -230,7 +222,9 @@ class Engine:
         limits = session.grant.limits
         guard = Guard(audit=self.audit, caller=caller, run_id=f"run-{os.urandom(8).hex()}", grant=session.grant)
         text = str(message.get("expression", "")).encode("utf-8", "surrogatepass")
-        action = Execute(language="python", code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
+        language: Language = "python" if session.language == "shell" else session.language  # which lists nothing
+        action = Execute(language=language, code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
+        message = {"language": language, **message}
         async with guard.admit(action) as ending, session.take_turn() as child, self.admission.place(session.owner):
             nowhere = Discarded()
             outcome = await session.call(
@@ -371,10 +365,8 @@ class Engine:
         limits = run.guard.grant.limits
         seconds = math.ceil(self.sessions.limits.life_seconds * limits.cpus)
         lasting = plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}})
-        most = min(_MOST_CHECKPOINT_BYTES, int(limits.memory_bytes) // 8, int(limits.file_bytes))
-        supervisor = program.model_copy(update={"source": "", "session_bytes": most})
         return self.sessions.begin(
-            share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=lasting, program=supervisor
+            share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=lasting, program=program
         )
 
     async def _run_in(
@@ -392,6 +384,7 @@ class Engine:
         )
         run_program = functools.partial(child.run, program, value_bytes=value_bytes, clock=run.guard.clock)
         if session is not None:
+            session.language = run.request.language
             run_program = functools.partial(
                 session.call,
                 child,
@@ -442,11 +435,15 @@ class Engine:
         grant = run.guard.grant.model_copy(update=whole)
         apis = run.reach.egress.apis
         types = "\n".join(apis[name].types for name in run.request.apis or () if apis[name].types)
+        if run.request.session == NEW:
+            first = run.request.language, run.request.code
+            return prepare_session(self.runtimes, first, grant, types, counts_memory=self.system.counts_memory)
         return runtime.prepare(run.request.code, grant, types)
 
     def _plan(self, run: "_Run", program: Program) -> Plan:
         """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""
-        key = run.reach, run.request.language, program.preload, run.request.limits
+        language = "session" if program.session else run.request.language
+        key = run.reach, language, program.preload, run.request.limits
         grant, network = run.guard.grant, run.reach.network
         return _get_or_make(self._plans, key, lambda: make_plan(program, grant, self.system, network))
 
@@ -502,8 +499,6 @@ def _session_grant(session: Session, request: Request, asked: Grant, now: Reach)
     Raises:
         Denied: The call asks for something else.
     """
-    if request.language != "python":
-        raise _NO_SUCH_SESSION
     fixed = request.limits.model_copy(update={"wall_seconds": None})
     if fixed != Narrowing() or request.apis is not None or request.tools is not None:
         raise _FIXED
@@ -514,6 +509,12 @@ def _session_grant(session: Session, request: Request, asked: Grant, now: Reach)
     before = session.reach
     apis = {n: api for n, api in egress.apis.items() if now.egress.apis.get(n) == before.egress.apis.get(n)}
     servers = {n: one for n, one in grant.toolbox.servers.items() if now.servers.get(n) == before.servers.get(n)}
+    session.narrowed = (
+        *(f"the API {name}" for name in egress.apis if name not in apis),
+        *(f"the tools of {name}" for name in grant.toolbox.servers if name not in servers),
+        *(["every other host"] if egress.yolo and not now.egress.yolo else []),
+        *(["the language model"] if grant.sampling.enabled and now.sampling != before.sampling else []),
+    )
     return grant.model_copy(
         update={
             "limits": limits,

@@ -1,4 +1,4 @@
-"""Sessions: sandboxes in which an interpreter goes on from one call to the next, and who may use which.
+"""Sessions: sandboxes in which interpreters go on from one call to the next, and who may use which.
 
 A session is bound to whom it was begun for: to anybody else it does not exist. What it may reach is decided when it
 begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time
@@ -8,7 +8,7 @@ its id still tells why. One call is made at a time, and the others wait for it.
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,7 +20,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from gloveport.engine.reach import Reach
 from gloveport.errors import Denied, SandboxError
-from gloveport.model import Grant, Program, SessionState, Variable
+from gloveport.model import Grant, Language, Program, SessionState, Variable
 from gloveport.sandbox.base import Child, Outcome, Sandbox, Sink
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.plan import Plan
@@ -37,6 +37,7 @@ _BETWEEN_BYTES: Final = 64 * 1024
 
 _MOST_VARIABLES: Final = 50
 _WHY_CHARACTERS: Final = 300
+_SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 _ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
 _VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
 _NAMES: Final = TypeAdapter(tuple[str, ...])
@@ -102,6 +103,8 @@ class Session:
         reach: What there was to reach then.
         out: What there was to take when its last call had ended, by path.
         generation: See ``model.SessionState``.
+        language: Of the last program that it ran.
+        narrowed: What of its grant the configuration has taken back.
         ended: Why it is over; empty while it is not.
     """
 
@@ -113,6 +116,8 @@ class Session:
     out: dict[str, FileVersion] = field(default_factory=dict)
     generation: int = 1
     calls: int = 0
+    language: Language = "python"
+    narrowed: tuple[str, ...] = ()
     ended: str = ""
     begun: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
@@ -126,6 +131,8 @@ class Session:
     """What takes the output between calls."""
 
     _next: _Turn | None = None
+    _untold: str = ""
+    """What became of a call that was cancelled, and nobody has read."""
 
     _between: tuple[_Tail, _Tail] = field(default_factory=lambda: (_Tail(), _Tail()))
 
@@ -190,39 +197,66 @@ class Session:
         stderr: Sink,
         clock: Clock | None = None,
     ) -> Outcome:
-        """Make a call in the turn that was taken. What was written since the last one comes first."""
+        """Make a call in the turn that was taken. What was written since the last one comes first.
+
+        ``message``: what to do, and in which ``language``, if that is not the last one's.
+        """
         for tail, sink in zip(self._between, (stdout, stderr), strict=True):
             if tail.data:
                 sink.write(bytes(tail.data))
                 tail.data.clear()
         self.calls += 1
-        heap = int(self.grant.limits.memory_bytes) // 3
-        told = {**message, "language": "python", "name": f"call-{self.calls}.py", "heap_bytes": heap}
-        told["value_bytes"] = value_bytes
-        outcome = await child.call(
-            told,
-            wall_seconds=wall_seconds,
-            value_bytes=value_bytes,
-            stdout=stdout,
-            stderr=stderr,
-            clock=clock,
-        )
+        told: dict[str, JsonValue] = {
+            "language": self.language,
+            "name": f"call-{self.calls}.{_SUFFIXES[self.language]}",
+            "heap_bytes": int(self.grant.limits.memory_bytes) // 3,
+            "value_bytes": value_bytes,
+            "wall_seconds": wall_seconds,
+        }
+        answered: list[Mapping[str, JsonValue] | None] = []
+        try:
+            outcome = await child.call(
+                {**told, **message},
+                wall_seconds=wall_seconds,
+                value_bytes=value_bytes,
+                stdout=stdout,
+                stderr=stderr,
+                clock=clock,
+                on_answer=answered.append,
+            )
+            await anyio.lowlevel.checkpoint_if_cancelled()  # whoever has cancelled it reads no result
+        except anyio.get_cancelled_exc_class():
+            self._count(answered, "the call before this one was cancelled")
+            raise
+        self._count(answered, "")
         if outcome.session is None:
             limit = f"its call exceeded {outcome.killed_by}, and" if outcome.killed_by else ""
             self.end(f"{limit} its sandbox died".strip())
         return outcome
 
+    def _count(self, answered: Sequence[Mapping[str, JsonValue] | None], cause: str) -> None:
+        """Take note of a state that is another than the one that the last call left."""
+        for answer in answered:
+            state = answer.get("state") if answer is not None else None
+            if state in ("rewound", "lost"):
+                self.generation += 1
+                self._untold = f"{cause}, and its state {state}" if cause else ""
+
+    def interrupt(self) -> bool:
+        """Interrupt the call that goes on; whether there is one."""
+        if self._child is None or not self.turn.locked():
+            return False
+        self._child.interrupt()
+        return True
+
     def describe(self, outcome: Outcome | None = None) -> SessionState:
         """How it stands, after a call or without one. What the guest says is taken as text, or not at all."""
         if self.ended:
-            return SessionState(
-                id=self.id, expires_at=self.expires_at, state="lost", why=self.ended, generation=self.generation
-            )
+            return SessionState(id=self.id, expires_at="", state="lost", why=self.ended, generation=self.generation)
         said = outcome.session if outcome is not None and isinstance(outcome.session, dict) else {}
         state = said.get("state")
         undone = said.get("undone")
-        if state in ("rewound", "lost"):
-            self.generation += 1
+        why, self._untold = self._untold, ""
         found = said.get("variables")
         variables = found if isinstance(found, dict) else {}
         changed, removed = variables.get("changed"), variables.get("removed")
@@ -230,12 +264,13 @@ class Session:
             id=self.id,
             expires_at=self.expires_at,
             state="rewound" if state == "rewound" else "lost" if state == "lost" else "kept",
-            why=_text(said.get("why")),
+            why="; ".join(filter(None, (why, _text(said.get("why"))))),
             generation=self.generation,
             undone=len(undone) if isinstance(undone, list) else 0,
             checkpoint=_text(said.get("checkpoint")),
             variables=_bound_variables(changed),
             removed=_names(removed),
+            narrowed=self.narrowed,
         )
 
     async def keep(self, sandbox: Sandbox, plan: Plan, program: Program) -> None:

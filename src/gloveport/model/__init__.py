@@ -84,7 +84,7 @@ class Limits(Value):
     code_bytes: Bytes = ByteSize(256 * 1024)
     """Size of the program text."""
 
-    input_bytes: Bytes = ByteSize(MIB)
+    input_bytes: Bytes = ByteSize(4 * MIB)
     """Size of the files that come with a program, all together."""
 
     requests: Annotated[int, Field(ge=1)] = 10_000
@@ -176,12 +176,16 @@ class SessionState(Value):
 
     id: str
     expires_at: str
-    """When it ends for want of calls, or of age: ISO 8601, in UTC."""
+    """When it ends for want of calls, or of age: ISO 8601, in UTC. Empty when it is over."""
 
     state: Literal["kept", "rewound", "lost"] = "kept"
     """Whether its variables are as the call left them, as they were before, or gone."""
 
+    """Of a call in a language that can't be rewound, ``lost`` are the variables of that language alone."""
+
     why: str = ""
+    """Why it is not kept, or what else there is to say."""
+
     generation: int = 1
     """Grows whenever its state is another than the one that the last call left."""
 
@@ -195,6 +199,9 @@ class SessionState(Value):
     """Those that the call has made or changed."""
 
     removed: tuple[str, ...] = ()
+
+    narrowed: tuple[str, ...] = ()
+    """What the configuration has taken back since the session began."""
 
 
 class Grant(Value):
@@ -221,6 +228,28 @@ class Symlink(Value):
 
     path: str
     target: str
+
+
+class SessionSetup(Value):
+    """What the supervisor of a session starts interpreters from. Python needs nothing: it is there."""
+
+    directory: str = SCRATCH
+    """What a rewind brings back."""
+
+    file_bytes: int
+    """The most bytes of it that a checkpoint keeps."""
+
+    private: str = f"{PRIVATE}/session"
+    """Where the texts of calls are."""
+
+    rlimits: Mapping[str, tuple[int, int]] = {}
+    """Limits of the processes of Python and of the shell besides those of the sandbox."""
+
+    shell: Mapping[str, JsonValue] | None = None
+    """``argv`` of bash, and the path of what it reads first as ``setup``; None where there is no shell."""
+
+    deno: Mapping[str, JsonValue] | None = None
+    """``argv`` of Deno, its environment as ``variables``, and ``types``; None where there is none."""
 
 
 class Program(Value):
@@ -276,8 +305,8 @@ class Program(Value):
     """Command line of its interpreter, to be started ahead of it. That writes an ``R`` to its standard output when it
     waits: for the program, on standard input, or, where that is read from another ``descriptor``, for a line there."""
 
-    session_bytes: int = 0
-    """Of a session: the most bytes of files that a checkpoint keeps. 0 for a program that is run once."""
+    session: SessionSetup | None = None
+    """Of a session; None for a program that is run once."""
 
     preload: tuple[str, ...] = ()
     """Modules that it is likely to import. Where they can't be imported ahead, it imports them itself."""

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from gloveport.model import Grant, Language, Program
 from gloveport.runtimes import shell, typescript
 
@@ -20,6 +22,9 @@ class Runtime(Protocol):
 
         Pure.
         """
+
+    def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
+        """What the supervisor of a session starts its interpreter from; see ``model.SessionSetup``. Pure."""
 
 
 RUNTIMES: Mapping[Language, Callable[[str | None], Runtime]] = {

@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
 from gloveport.model import OUT, OUT_LINKS, SCRATCH, Grant, Mount, Program, Value
@@ -71,6 +73,8 @@ class Python(Value):
     version: tuple[int, int]
     binds: tuple[Mount, ...]
     data: Data
+    beside: tuple[Mount, ...] = ()
+    """What other interpreters of a session need, which begins in a sandbox for Python."""
 
     @property
     def packages(self) -> str:
@@ -87,7 +91,11 @@ class Python(Value):
             preload = WITH_DATA
         elif _COMMON_WORD.search(source):
             preload = COMMON
-        return Program(name="program.py", source=source, preload=preload)
+        return Program(name="program.py", source=source, preload=preload, binds=self.beside)
+
+    def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:  # noqa: ARG002 - as above
+        """See ``Runtime``: nothing, for the supervisor is its interpreter."""
+        return {}
 
 
 def find(configured: str | None) -> Python:

@@ -1,6 +1,9 @@
 """Shell: bash, reading the program from a descriptor of sealed memory."""
 
 import shutil
+from collections.abc import Mapping
+
+from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, Grant, Program, Symlink, Value
@@ -30,6 +33,11 @@ class Bash(Value):
             descriptor=_DESCRIPTOR,
             symlinks=(Symlink(path=_NAME, target=f"/proc/self/fd/{_DESCRIPTOR}"),),
         )
+
+    def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:  # noqa: ARG002 - as above
+        """See ``Runtime``: commands come on the descriptor."""
+        argv = [self.executable, "--noprofile", "--norc", f"/proc/self/fd/{_DESCRIPTOR}"]
+        return {"argv": [*argv], "setup": f"{GUEST}/shell/session.sh"}
 
 
 def find(configured: str | None) -> Bash:

@@ -1,13 +1,15 @@
 """TypeScript and JavaScript: Deno, whose own permissions are one more wall inside the sandbox."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from deno import find_deno_bin
+from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
-from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, Value
+from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, SessionSetup, Value
 from gloveport.model.egress import Placeholder
 from gloveport.model.hub import DOOR
 
@@ -15,6 +17,21 @@ _DENO = "/opt/deno/deno"
 _REPORT = f"{PRIVATE}/report"
 _WRITABLE = (SCRATCH, OUT, *OUT_LINKS)
 _RESERVED_BYTES = 640 * MIB  # V8's code range and heap cages, writable by mode and untouched; measured 553 MB
+
+
+_ENV: Mapping[str, str] = {"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"}
+_OPTIONS = (
+    _DENO,
+    "run",
+    "--no-prompt",
+    "--no-check",
+    "--no-remote",
+    "--no-npm",
+    "--cached-only",
+    "--no-config",
+    "--no-lock",
+    "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
+)
 
 
 class Deno(Value):
@@ -41,21 +58,11 @@ class Deno(Value):
             "hub": hub,
         }
         command = (
-            _DENO,
-            "run",
-            "--no-prompt",
-            "--no-check",
-            "--no-remote",
-            "--no-npm",
-            "--cached-only",
-            "--no-config",
-            "--no-lock",
-            "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
+            *_OPTIONS,
             f"--allow-read={readable}",
             f"--allow-write={','.join(_WRITABLE)},{_REPORT}",
             *_permissions(grant),
-            # Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so.
-            f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}",
+            _heap(grant),
             f"{GUEST}/deno/{'run_with_tools.mjs' if hub else 'run.mjs'}",
             _REPORT,
         )
@@ -65,11 +72,39 @@ class Deno(Value):
             waiting=(*command, "wait"),
             text=json.dumps(job),
             report=_REPORT,
-            binds=(Mount(source=self.executable, target=_DENO),),
-            env={"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"},
+            binds=self.binds,
+            env=_ENV,
             reserved_bytes=_RESERVED_BYTES,
             forked=False,
         )
+
+    @property
+    def binds(self) -> tuple[Mount, ...]:
+        """What its programs need of the host."""
+        return (Mount(source=self.executable, target=_DENO),)
+
+    def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
+        """See ``Runtime``. It may use all of the sandbox's loopback, where servers of the session listen."""
+        private = SessionSetup.model_fields["private"].default
+        readable = ",".join((*_WRITABLE, private, *(mount.target for mount in grant.mounts)))
+        permissions = [one for one in _permissions(grant) if not one.startswith(("--allow-net", "--allow-sys"))]
+        argv = [
+            *_OPTIONS,
+            f"--allow-read={readable}",
+            f"--allow-write={','.join((*_WRITABLE, private))}",
+            "--allow-net",
+            "--allow-sys=ca,inspector",  # by which V8 evaluates calls
+            *permissions,
+            _heap(grant),
+            f"{GUEST}/deno/session.mjs",
+            _hub(grant),
+        ]
+        return {"argv": [*argv], "variables": dict(_ENV), "types": types if self.language == "typescript" else ""}
+
+
+def _heap(grant: Grant) -> str:
+    """Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so."""
+    return f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}"
 
 
 def _hub(grant: Grant) -> str:

@@ -130,11 +130,17 @@ class Child(Protocol):
         stdout: Sink,
         stderr: Sink,
         clock: Clock | None = None,
+        on_answer: Callable[[Mapping[str, JsonValue] | None], None] | None = None,
     ) -> Outcome:
         """One call of a session. A limit, or cancelling this, interrupts it, then kills its interpreter alone.
 
+        ``on_answer``: gets what its supervisor says, None where it has died, also when this is cancelled.
+
         Where the answer has no ``session``, the sandbox is dead. One call at a time.
         """
+
+    def interrupt(self) -> None:
+        """Interrupt the call that goes on, if one does, as a limit would."""
 
     async def idle(self, stdout: Sink, stderr: Sink) -> None:
         """Between calls of a session: take what is written. Returns when it has died; may be cancelled."""

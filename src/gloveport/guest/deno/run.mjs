@@ -156,13 +156,13 @@ function editsOf(program, text, declared) {
 }
 
 /** Tell whether a statement does nothing where it stands. */
-function isIdle({ type, kind, declarations }) {
+export function isIdle({ type, kind, declarations }) {
   if (type === "VariableDeclaration") return kind === "var" && declarations.every(({ init }) => !init);
   return type === "FunctionDeclaration" || type === "EmptyStatement";
 }
 
 /** Tell whether `node` holds a `return` that belongs to no function. */
-function returns(node) {
+export function returns(node) {
   if (node.type === "ReturnStatement") return true;
   if (OWN_SCOPE.has(node.type)) return false;
   return Object.values(node).some((part) =>
@@ -231,7 +231,7 @@ function vlq(number) {
 // -- Value ------------------------------------------------------------------------------------------------------------
 
 /** The report's three keys for the program's value. */
-function describeValue(value, limit) {
+export function describeValue(value, limit) {
   const room = { left: limit };
   try {
     const plain = copyJson(value ?? null, room, 0);
@@ -297,7 +297,7 @@ function show(value) {
 }
 
 /** Name of the value's class. */
-function typeName(value) {
+export function typeName(value) {
   try {
     const name = value?.constructor?.name ?? getPrototypeOf(value)?.constructor?.name;
     return typeof name === "string" && name ? clip(name, 256) : "Object";
@@ -309,7 +309,7 @@ function typeName(value) {
 // -- Failure ----------------------------------------------------------------------------------------------------------
 
 /** The report's `error`. `url` is the module's, `source` the program's text, which begins after `ahead` lines of it. */
-function describeError(error, { name, source, ahead = 0 }, url) {
+export function describeError(error, { name, source, ahead = 0 }, url) {
   const position = RegExp(`${RegExp.escape(url)}:(\\d+)`, "g");
   const tidy = (text) =>
     text.replace(position, (_, line) => `${name}:${line - ahead}`).replaceAll(url, () => name).replaceAll(urlOf(name), () => name)
@@ -452,7 +452,7 @@ function reporter(path) {
 }
 
 /** Give a program the names of a CommonJS module, as node would. Only where it speaks of them: to load them takes time. */
-async function installRequire(name) {
+export async function installRequire(name) {
   const { createRequire } = await import("node:module");
   const module = { exports: {}, filename: `${cwd()}/${name}` };
   const load = createRequire(module.filename);

@@ -3,7 +3,7 @@
     supervisor → interpreter   {"call": n, "do": "run", "source", "name", "value_bytes", "heap_bytes"}
                                {"call": n, "do": "variables"}
                                {"call": n, "do": "inspect", "expression", "value_bytes"}
-    interpreter → supervisor   {"report": …, "variables": …, "checkpoint": "" or why none will be made}
+    interpreter → supervisor   {"call": n, "report", "variables", "checkpoint": "" or why none will be made}
     supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}
     interpreter → supervisor   {"checkpoint": pid or null}, and with it the socket on which the twin waits
 
@@ -97,7 +97,7 @@ class Interpreter:
         while (message := self.wait()) is not None:
             try:
                 if "call" in message:
-                    self.link.send(self.answer(message))
+                    self.link.send({"call": message["call"], **self.answer(message)})
                 else:
                     self.checkpoint(message)
             except KeyboardInterrupt:  # one that came too late

@@ -30,7 +30,7 @@ class Link:
         return self.connection.fileno()
 
     def has_frame(self):
-        """Whether a whole frame has come already: nothing will be readable for it."""
+        """Whether a whole frame has come already: nothing will be readable for it. Raises ValueError for no frame."""
         return len(self.received) >= HEAD_BYTES and len(self.received) >= self.find_end()
 
     def find_end(self):
@@ -40,23 +40,49 @@ class Link:
             raise ValueError(f"a frame of {size} bytes: at most {MAX_FRAME_BYTES} are taken")
         return HEAD_BYTES + size
 
-    def receive(self):
-        """The next frame; None where the other end is gone."""
-        while not self.has_frame():
-            try:
-                data, ancillary, _, _ = self.connection.recvmsg(CHUNK_BYTES, ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
-            except ConnectionResetError:
-                return None
-            if not data:
-                return None
-            self.received += data
-            for level, kind, payload in ancillary:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    self.descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+    def read(self, flags=0):
+        """Read a piece, once; False where the other end is gone."""
+        try:
+            data, ancillary, _, _ = self.connection.recvmsg(
+                CHUNK_BYTES, ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC | flags
+            )
+        except ConnectionResetError:
+            return False
+        self.received += data
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self.descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+        return bool(data)
+
+    def take(self):
+        """The first frame that has come whole. Raises ValueError where it is no JSON."""
         end = self.find_end()
-        message = json.loads(self.received[HEAD_BYTES:end])
+        body = bytes(self.received[HEAD_BYTES:end])
         del self.received[:end]
-        return message
+        return json.loads(body)
+
+    def receive(self):
+        """The next frame, however long it takes; None where the other end is gone."""
+        while not self.has_frame():
+            if not self.read():
+                return None
+        return self.take()
+
+    def receive_now(self):
+        """The next frame of those that have come; None while there is none. It never waits for the rest of one.
+
+        Raises:
+            EOFError: The other end is gone.
+            ValueError: What comes is no frame.
+        """
+        if not self.has_frame():
+            try:
+                is_open = self.read(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                is_open = True
+            if not is_open:
+                raise EOFError
+        return self.take() if self.has_frame() else None
 
     def send(self, message, descriptors=()):
         """Send a frame. Raises OSError where the other end is gone."""

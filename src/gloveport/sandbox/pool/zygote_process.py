@@ -252,5 +252,5 @@ async def _kill_on_exit(inner: FileIO, group: cgroup.Cgroup | None) -> AsyncIter
 
 
 def _rlimits_of_all(plan: Plan) -> dict[str, tuple[int, int]]:
-    """What each child has from the start. Processor time comes with the program: a session may have more."""
-    return {name: limit for name, limit in plan.rlimits.items() if name != "RLIMIT_CPU"}
+    """What each child has from the start. The others come with the program: a session may have more."""
+    return {name: limit for name, limit in plan.rlimits.items() if name not in ("RLIMIT_CPU", "RLIMIT_AS")}

@@ -19,7 +19,7 @@ import pydantic_core
 from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
-from gloveport.model import SCRATCH, Program
+from gloveport.model import Program
 from gloveport.sandbox.base import Directories, IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
@@ -129,6 +129,9 @@ class Confined:
     _throttle: CpuThrottle | None = None
     _calls: int = 0
     """Of a session: how many there were."""
+
+    _current: CallWatch | None = None
+    """Of the call that goes on, or was the last."""
 
     @cached_property
     def placeholders(self) -> Mapping[str, str]:
@@ -264,13 +267,14 @@ class Confined:
         stdout: Sink,
         stderr: Sink,
         clock: Clock | None = None,
+        on_answer: Callable[[Mapping[str, JsonValue] | None], None] | None = None,
     ) -> Outcome:
         """See ``sandbox.base.Child``."""
         self._calls += 1
         clock = clock or Clock()
         clock.restart()
         before = self.group.counters() if self.group else None
-        watch = self._watch(clock, wall_seconds, before)
+        watch = self._current = self._watch(clock, wall_seconds, before)
         supervisor = self._session_supervisor(watch, value_bytes)
         supervisor.collect(self.streams.stdout, stdout)
         supervisor.collect(self.streams.stderr, stderr)
@@ -283,11 +287,13 @@ class Confined:
                 except OSError:  # it has died
                     watch.end_all()
             watch.is_answered = True
-        answer = supervisor.answer if supervisor.ended_by_report else None
-        if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
-            answer = None
-        if answer is None:
-            watch.end_all()
+            answer = supervisor.answer if supervisor.ended_by_report else None
+            if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
+                answer = None
+            if answer is None:
+                watch.end_all()
+            if on_answer is not None:  # before a cancellation is told: whoever cancels wants no result
+                on_answer(answer)
         report = _bound_value(answer.get("report") if answer else None, value_bytes)
         counters = self.group.counters() if self.group else None
         if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
@@ -302,6 +308,11 @@ class Confined:
             refused_forks=counters.refused_forks - before.refused_forks if counters and before else None,
             session=None if answer is None else {name: part for name, part in answer.items() if name != "report"},
         )
+
+    def interrupt(self) -> None:
+        """See ``sandbox.base.Child``."""
+        if self._current is not None:
+            self._current.stop()
 
     async def idle(self, stdout: Sink, stderr: Sink) -> None:
         """See ``sandbox.base.Child``."""
@@ -391,12 +402,12 @@ class Confined:
         """
         job = {name: getattr(program, name) for name in _JOB}
         rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
-        if program.session_bytes and self.group is None:  # nobody counts the time of one call
+        if program.session and self.group is None:  # nobody counts the time of one call
             seconds = math.ceil(self.plan.limits.cpu_seconds)
             rlimits["RLIMIT_CPU"] = (seconds, seconds + 1)
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
         job["env"] = self.placeholders
-        job["session"] = {"directory": SCRATCH, "file_bytes": program.session_bytes} if program.session_bytes else None
+        job["session"] = program.session.model_dump(mode="json") if program.session else None
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)
         for end in self.streams.far:

@@ -10,12 +10,14 @@ _SHOWN = 20
 def session_lines(session: SessionState) -> list[str]:
     """Its id and state, what became of it, and what the call changed."""
     head = f"session {session.id}: {session.state}, generation {session.generation}"
-    if session.state != "lost":
+    if session.expires_at:
         head += f", expires {session.expires_at}"
     lines = [head]
-    if session.why and session.state != "kept":
+    if session.why:
         undone = f"; {session.undone} call{'' if session.undone == 1 else 's'} undone" if session.undone else ""
-        lines.append(f"why: {session.why}{undone}")
+        lines.append(f"{'note' if session.state == 'kept' else 'why'}: {session.why}{undone}")
+    if session.narrowed:
+        lines.append(f"taken back by the configuration: {', '.join(session.narrowed[:_SHOWN])}")
     if session.variables:
         lines.append(f"changed: {variables_text(session.variables)}")
     if session.removed:

@@ -102,9 +102,9 @@ class Tools:
         Python and TypeScript allow top-level await. Files left in /out come back as artifacts, pictures as images;
         Python shows plots, tables and `display(x)`. `files`: path to text, or to `base64:` and base64. The network
         leads to the APIs of `list_apis` alone, with any HTTP client; credentials are added on the way. `apis` narrows
-        it to those and loads their types. Programs begin in /tmp; nothing is kept between runs but with `session`
-        (Python): `new` begins one, its id goes on with variables and files. After wait_seconds the answer is a run id
-        for `wait_run`.
+        it to those and loads their types. Programs begin in /tmp; nothing is kept between runs but with `session`:
+        `new` begins one, its id goes on with variables and files, in any language. After wait_seconds the answer is a
+        run id for `wait_run`.
         """
         if ctx.request_state is not None:
             return await self._again(ctx)

@@ -19,7 +19,7 @@ from gloveport.server.rendering.replies import error_reply
 from gloveport.server.rendering.session_text import session_lines, variables_text
 from gloveport.server.request_caller import caller_of
 
-Action: TypeAlias = Literal["list", "variables", "inspect", "rewind", "close"]
+Action: TypeAlias = Literal["list", "variables", "inspect", "interrupt", "rewind", "close"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +29,15 @@ class SessionTool:
     engine: Engine
     transport: Transport
 
-    async def session(
+    async def session(  # noqa: PLR0911 - one for each action
         self,
         ctx: Context[Any, Any],
         action: Action,
         session_id: Annotated[str, Field(max_length=64)] = "",
         name: Annotated[str, Field(max_length=1000)] = "",
     ) -> wire.CallToolResult:
-        """List your sessions; list a session's variables; inspect one by `name` (head, schema, signature); rewind to
-        before the last call (variables, files in /tmp; not threads, sockets, processes); close it.
+        """List your sessions, or the variables of one; inspect a variable by `name`; interrupt the call; rewind Python
+        to before the last call (variables, files in /tmp; not threads, sockets, processes); close it.
         """
         caller = caller_of(ctx, self.transport)
         try:
@@ -50,6 +50,8 @@ class SessionTool:
                 return _reply([f"session {session.id} is closed"])
             if session.ended:
                 raise session.denial()
+            if action == "interrupt":
+                return _reply(["its call is interrupted" if session.interrupt() else "no call goes on"])
             message: dict[str, JsonValue] = {"do": action}
             if action == "inspect":
                 if not name:
@@ -68,7 +70,7 @@ class SessionTool:
             return [*session_lines(found), f"variables: {variables_text(state.variables) or 'none'}"]
         lines = session_lines(state)
         if action == "rewind":
-            return lines if state.state != "kept" else [*lines, f"not rewound: {state.why}"]
+            return lines if state.state != "kept" else [*lines, "not rewound"]
         report = outcome.report if isinstance(outcome.report, dict) else {}
         error = report.get("error")
         said = error.get("traceback") if isinstance(error, dict) else report.get("value")

@@ -1,0 +1,252 @@
+"""The Python interpreter of a session: a fork of the supervisor, which forks checkpoints of itself.
+
+After a call it forks a twin that sleeps, and what lies in the session's directory is copied. The last two are kept: of
+the state as it is, and as it was before the last call. Who kills a call, or loses the interpreter, goes on from the
+former. Standard library only.
+"""
+
+import os
+import select
+import signal
+import socket
+import time
+
+KEPT = 2
+"""Checkpoints: of the state as it is, and of that before."""
+
+ANSWER_SECONDS = 5.0
+"""For how long a checkpoint is waited for, which the program may never make."""
+
+
+class Checkpoint:
+    """A twin that sleeps, its socket, the calls whose effects it has, and the files of the same moment, if kept."""
+
+    def __init__(self, twin, link, calls, files):
+        self.twin = twin
+        self.link = link
+        self.calls = calls
+        self.files = files
+
+    def close(self):
+        """Let go of it: the twin ends."""
+        self.link.close()
+        self.twin.close()
+
+
+class ForkedPython:
+    """See the module.
+
+    Attributes:
+        process: The one that is awake; None before the first call and where it has been lost.
+        link: To it.
+        calls: Numbers of the calls whose effects it has, the latest last.
+        checkpoints: The latest last.
+    """
+
+    name = "interpreter"
+
+    def __init__(self, *, link_class, tools, files, deaths, settings, start_python, close_others):
+        self.link_class = link_class
+        self.tools = tools
+        self.files = files
+        self.deaths = deaths
+        self.settings = settings
+        self.start_python = start_python
+        self.close_others = close_others
+        self.process = self.link = None
+        self.calls = ()
+        self.checkpoints = []
+        self.first_files = self.latest_files = None
+        self.reapable = []
+
+    @property
+    def source(self):
+        """Where answers come."""
+        return self.link
+
+    def close(self):
+        """Close all descriptors, in a fork that has no use for them."""
+        for one in (self.link, self.process, *self.checkpoints):
+            if one is not None:
+                one.close()
+
+    # -- Calls -------------------------------------------------------------------------------------------------------
+
+    def prepare(self):
+        """Have an interpreter: state, why and what calls are undone where the one that was there is dead."""
+        state, why, undone = "kept", "", []
+        if self.process is not None and self.process.has_ended():
+            why = self.explain_death()
+            state, undone = self.go_back()
+        if self.process is None:
+            self.fork()
+            former, self.first_files = self.first_files, self.keep_files()
+            self.release(former)
+        return state, why, undone
+
+    def fork(self):
+        """An interpreter with nothing in it: a fork of this process, in which everything is imported already."""
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                self.close_others()
+                self.tools.set_limits(self.settings["rlimits"])
+                self.start_python(self.link_class(theirs))
+            finally:
+                os._exit(1)
+        theirs.close()
+        self.process, self.link, self.calls = self.tools.Process(pid), self.link_class(ours), ()
+        self.deaths.expect(self.process)
+
+    def send(self, message):
+        """Pass a call on. Raises OSError where it is dead."""
+        self.link.send(message)
+        if message["do"] == "run":
+            self.calls += (message["call"],)
+
+    def take_answer(self, number):
+        """What a call comes to; None while there is nothing. Raises EOFError, ValueError where nothing will come."""
+        answer = self.link.receive_now()
+        while answer is not None and not (isinstance(answer, dict) and answer.get("call") == number):
+            answer = self.link.receive_now() if self.link.has_frame() else None
+        return answer
+
+    def recover(self, number, cause):
+        """The answer where it has died in a call: for ``cause``, if that is known."""
+        if number not in self.calls:  # it was asked for something else than a run
+            self.calls += (number,)
+        why = self.explain_death()
+        state, undone = self.go_back()
+        return {"report": None, "state": state, "why": cause or why, "undone": undone}
+
+    def explain_death(self):
+        """How it has ended, in words."""
+        return self.tools.explain_end(self.name, self.deaths.code_of(self.process))
+
+    def settle(self, answer):
+        """Keep the state as it is, after a call, unless the answer says why that can't be."""
+        if not answer.get("checkpoint"):
+            self.make_checkpoint()
+
+    # -- Checkpoints -------------------------------------------------------------------------------------------------
+
+    def make_checkpoint(self):
+        """See ``settle``."""
+        if self.process is None or self.process.has_ended():
+            return
+        if self.checkpoints and self.checkpoints[-1].calls == self.calls:
+            return
+        while len(self.checkpoints) >= KEPT:
+            self.drop(self.checkpoints.pop(0))
+        self.close_descriptors()  # of a checkpoint that came too late
+        try:
+            self.link.send({"checkpoint": True, "reap": self.reapable})
+            self.reapable = []
+            made = self.take_made()
+        except (OSError, ValueError, EOFError, RecursionError):
+            return
+        if not made or not isinstance(made.get("checkpoint"), int) or not self.link.descriptors:
+            return
+        try:
+            twin = self.tools.Process(made["checkpoint"])
+        except OSError:
+            return
+        self.checkpoints.append(Checkpoint(twin, self.take_link(), self.calls, self.keep_files()))
+
+    def take_made(self):
+        """What it says of the checkpoint; None where it says nothing in time."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            if self.link.has_frame() or select.select([self.link], [], [], left)[0]:
+                made = self.link.receive_now()
+                if isinstance(made, dict) and "call" not in made:
+                    return made
+        return None
+
+    def take_link(self):
+        """The socket that has come from the interpreter."""
+        number = self.link.descriptors.pop(0)
+        self.close_descriptors()
+        return self.link_class(socket.socket(fileno=number))
+
+    def close_descriptors(self):
+        """Close what has come from the interpreter and nobody has taken."""
+        while self.link.descriptors:
+            os.close(self.link.descriptors.pop())
+
+    def keep_files(self):
+        """What lies in the session's directory; None where it is too much."""
+        if self.latest_files is not None and self.files.is_current(self.latest_files):
+            return self.latest_files
+        former, self.latest_files = self.latest_files, None
+        self.release(former)
+        try:
+            self.latest_files = self.files.take(self.settings["directory"], self.settings["file_bytes"])
+        except (self.files.TooMuchError, OSError):
+            return None
+        return self.latest_files
+
+    def keep_files_of_others(self):
+        """Have the files as another language has left them in the latest checkpoint: to go back undoes none of that."""
+        if self.checkpoints:
+            former, self.checkpoints[-1].files = self.checkpoints[-1].files, self.keep_files()
+            self.release(former)
+
+    def release(self, files):
+        """Forget files that nobody would go back to."""
+        in_use = [self.first_files, self.latest_files, *(one.files for one in self.checkpoints)]
+        if files is not None and all(other is not files for other in in_use):
+            files.close()
+
+    def drop(self, checkpoint):
+        """Forget a checkpoint, which is in the list no more."""
+        self.reapable.append(checkpoint.twin.pid)
+        checkpoint.close()
+        self.release(checkpoint.files)
+
+    def go_back(self):
+        """Go on from the latest checkpoint in the place of the dead interpreter: the state, and what is undone."""
+        dead = self.calls
+        self.process.close()
+        self.link.close()
+        self.process, self.link, self.calls = None, None, ()
+        while self.checkpoints:
+            checkpoint = self.checkpoints.pop()
+            try:
+                checkpoint.link.connection.sendall(b"W")
+            except OSError:  # somebody has killed it
+                self.drop(checkpoint)
+                continue
+            self.process, self.link, self.calls = checkpoint.twin, checkpoint.link, checkpoint.calls
+            self.deaths.expect(self.process)
+            self.bring_back(checkpoint.files)
+            self.release(checkpoint.files)
+            return "rewound", [call for call in dead if call not in self.calls]
+        if len(dead) > 1:
+            return "lost", [*dead]
+        self.bring_back(self.first_files)
+        return "rewound", [*dead]
+
+    def bring_back(self, files):
+        """Have the files of the session's directory as they were, where that is known."""
+        if files is not None:
+            self.files.bring_back(files)
+
+    def rewind(self):
+        """Go back to before the last call: state, why and what calls are undone."""
+        if self.process is not None and not self.process.has_ended():
+            while self.checkpoints and self.checkpoints[-1].calls == self.calls:
+                self.drop(self.checkpoints.pop())
+            if not self.checkpoints and len(self.calls) > 1:
+                return "kept", "there is no checkpoint of the state before the last call", []
+            self.process.kill()
+        if self.process is None:
+            return "kept", "no Python ran in it", []
+        state, undone = self.go_back()
+        return state, "as asked", undone
+
+    def interrupt(self):
+        """Interrupt what runs."""
+        self.process.send_signal(signal.SIGINT)

@@ -1,0 +1,161 @@
+"""The shell of a session: one bash that takes call after call, and another with its state where it has ended.
+
+    supervisor → bash   lines of commands, on the pipe that is its script: they ``source`` a file with the call's text
+    bash → supervisor   "CALL STATUS DIRECTORY", on a pipe that it opens for each answer
+
+No descriptor of this is in what a call starts: bash closes its script's on exec, and opens the others below
+/proc/PID/fd of the supervisor when no call goes on. What a program says on any stream is output.
+
+A script's rules are in force: ``exit``, a failure after ``set -e``, an unset variable after ``set -u`` and SIGINT end a
+bash. It writes down its variables, functions, options and directory then, and after each call; the next begins with
+what was written last. Jobs are no state that could be written: they go on, but nobody can ``wait`` for them any more.
+
+SIGINT goes to bash and what it runs in the foreground; what it runs in the background ignores it, as bash sees to.
+Standard library only.
+"""
+
+import os
+import signal
+
+WHOLE = b"# whole\n"
+
+
+class LastingShell:
+    """See the module.
+
+    Attributes:
+        process: Bash; None before the first call.
+        saved: Memory with the state that the next bash begins with.
+        last_words: Memory with what bash has written when it ended.
+        directory: Where the last call ended, as bash quotes it.
+        text: Path of its text.
+    """
+
+    name = "bash"
+
+    def __init__(self, *, tools, deaths, settings, argv, setup):
+        self.tools = tools
+        self.deaths = deaths
+        self.settings = settings
+        self.argv = argv
+        self.setup = setup
+        self.process = None
+        self.saved = self.last_words = self.script = self.source = self.answers = None
+        self.directory = os.fsencode(os.getcwd())
+        self.text = ""
+
+    def close(self):
+        """Close all descriptors, in a fork that has no use for them."""
+        if self.process is not None:
+            self.process.close()
+            for descriptor in (self.saved, self.last_words, self.script, self.source.descriptor, self.answers):
+                os.close(descriptor)
+
+    # -- Calls -------------------------------------------------------------------------------------------------------
+
+    def prepare(self):
+        """Have a bash: state, why and what calls are undone where the one that was there is dead."""
+        if self.process is None:
+            self.open()
+            self.start()
+        elif self.process.has_ended():
+            how = self.tools.explain_end(self.name, self.deaths.code_of(self.process))
+            _, why = self.restart()
+            return "kept", f"{how}: {why}", []
+        return "kept", "", []
+
+    def open(self):
+        """What all of them have in common."""
+        reading, self.answers = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.source = self.tools.Lines(reading)
+        self.saved, self.last_words = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("saved", "last-words"))
+
+    def start(self):
+        """Start a bash with the state that is saved."""
+        reading, self.script = os.pipe2(os.O_CLOEXEC)
+        self.process = self.tools.start(self.argv, {}, self.settings["rlimits"], {3: reading})
+        self.deaths.expect(self.process)
+        os.close(reading)
+        self.write(
+            "exec 3<&-",
+            f"builtin source {self.setup}",
+            f"builtin trap '__gloveport_save >|{self.path(self.last_words)}' EXIT",
+            f"builtin source {self.path(self.saved)} 2>/dev/null",
+        )
+
+    def write(self, *lines):
+        """Have bash do this. It is less than its pipe takes at once."""
+        os.write(self.script, "".join(f"{line}\n" for line in lines).encode())
+
+    def path(self, descriptor):
+        """Where others of this sandbox open a descriptor of this process."""
+        return f"/proc/{os.getpid()}/fd/{descriptor}"
+
+    def send(self, message):
+        """Pass a call on. Raises OSError."""
+        number = message["call"]
+        self.text = self.tools.write_text(self.settings["private"], message["name"], message["source"])
+        self.write(
+            f"\\builtin source {self.text}",
+            f'{{ __gloveport_end {number} "$?" {self.path(self.answers)} {self.path(self.saved)}; }} 2>/dev/null',
+            # A call may have led them elsewhere: the next one starts with the session's again.
+            f"\\exec </dev/null >>{self.path(1)} 2>>{self.path(2)}",
+        )
+
+    def take_answer(self, number):
+        """What a call comes to; None while there is nothing. Raises ValueError where it is no answer."""
+        while (line := self.source.take()) is not None:
+            call, status, directory = line.split(b" ", 2)
+            if int(call) == number:
+                return {"report": self.tools.report_end(int(status)), "variables": self.describe(directory)}
+        return None
+
+    def describe(self, directory):
+        """What is told of a call's effect: where it has gone."""
+        changed = []
+        if directory != self.directory:
+            changed.append({"name": "PWD", "type": "path", "preview": directory[:200].decode("utf-8", "replace")})
+            self.directory = directory
+        return {"changed": changed, "removed": [], "is_complete": True}
+
+    def recover(self, _number, cause):
+        """The answer where it has ended in a call: for ``cause``, if that is known."""
+        code = self.deaths.code_of(self.process)
+        state, why = self.restart()
+        how = cause or self.tools.explain_end(self.name, code)
+        return {"report": self.tools.report_end(code), "state": state, "why": f"{how}: {why}"}
+
+    def restart(self):
+        """Start another in the place of the dead one: with which state, in words."""
+        self.process.close()
+        os.close(self.script)
+        words = read_memory(self.last_words)
+        is_whole = words.endswith(WHOLE)
+        if is_whole:
+            write_memory(self.saved, words)
+        elif not read_memory(self.saved).endswith(WHOLE):
+            write_memory(self.saved, b"")
+        write_memory(self.last_words, b"")
+        self.start()
+        if is_whole:
+            return "kept", "another has its variables, functions and directory, but not its jobs"
+        return "rewound", "another has the variables, functions and directory from before; files are as they are"
+
+    def settle(self, _answer):
+        """Remove the call's text. Bash writes its state down by itself."""
+        self.tools.remove(self.text)
+
+    def interrupt(self):
+        """Interrupt what runs in the foreground."""
+        self.process.send_signal(signal.SIGINT)
+
+
+def read_memory(descriptor):
+    """All that is in memory."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def write_memory(descriptor, data):
+    """Have nothing but this in memory."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, data, 0)

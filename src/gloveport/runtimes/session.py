@@ -1,0 +1,47 @@
+"""Sessions: the program of a sandbox in which a supervisor keeps an interpreter of each language."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gloveport.model import MIB, Grant, Language, Program, SessionSetup
+from gloveport.runtimes import Runtime
+
+_MOST_CHECKPOINT_BYTES: Final = 64 * MIB
+_ANY_PYTHON: Final = "import asyncio"
+"""A program like those that may follow, where the first one is in another language."""
+
+
+def prepare_session(
+    runtimes: Mapping[Language, Runtime],
+    first: tuple[Language, str],
+    grant: Grant,
+    types: str,
+    *,
+    counts_memory: bool,
+) -> Program:
+    """The program of a session. Pure.
+
+    It is one in Python, so that a sandbox that waits for such a program will do.
+
+    Args:
+        runtimes: Those of this host.
+        first: Language and text of the first call.
+        grant: What the session gets.
+        types: Of the APIs that it uses.
+        counts_memory: See ``sandbox.plan.System``.
+    """
+    language, source = first
+    program = runtimes["python"].prepare(source if language == "python" else _ANY_PYTHON, grant)
+    limits = grant.limits
+    others = {name: one for name, one in runtimes.items() if name in grant.languages}
+    shell, deno = others.get("shell"), others.get("typescript") or others.get("javascript")
+    # Deno reserves addresses as no other needs: what limits them is for the others alone, where no cgroup counts.
+    address_bytes = int(limits.memory_bytes)
+    reserved_bytes = 0 if counts_memory or deno is None else deno.prepare("", grant).reserved_bytes
+    setup = SessionSetup(
+        file_bytes=min(_MOST_CHECKPOINT_BYTES, address_bytes // 8, int(limits.file_bytes)),
+        rlimits={"RLIMIT_AS": (address_bytes, address_bytes)} if reserved_bytes else {},
+        shell=shell.setup_session(grant) if shell else None,
+        deno=deno.setup_session(grant, types) if deno else None,
+    )
+    return program.model_copy(update={"source": "", "session": setup, "reserved_bytes": reserved_bytes})
