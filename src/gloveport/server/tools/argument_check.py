@@ -3,15 +3,17 @@
 An argument that the tool does not know is refused: ignored, it would give the caller another run than it asked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from inspect import Parameter, get_annotations, signature
+from inspect import get_annotations, signature
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import mcp_types as wire
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -22,7 +24,9 @@ from gloveport.server.rendering.replies import error_reply
 _SHOWN_CHARACTERS = 80
 _SHOWN_FAULTS = 20
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Model = TypeVar("Model", bound=BaseModel)
+Reply = TypeVar("Reply")
+Method: TypeAlias = Callable[[Any, Context[Any, Any], Model], Awaitable[Reply]]
 
 Refuse: TypeAlias = Callable[[str, Sequence[str], str], wire.CallToolResult]
 """Makes an answer of what was not done, the faults, a line each, and what to do."""
@@ -33,17 +37,21 @@ def refuse_in_words(what: str, faults: Sequence[str], hint: str) -> wire.CallToo
     return error_reply(what, *faults, f"hint: {hint}")
 
 
-def takes(model: type[BaseModel]) -> Callable[[Function], Function]:
-    """Let a tool with ``**arguments`` take the fields of this model, its own first: what it takes is said once."""
+def takes(model: type[Model]) -> Callable[[Method[Model, Reply]], Callable[..., Awaitable[Reply]]]:
+    """Let a tool take the fields of its last parameter, a model, whose own come first: what it takes is said once."""
 
-    def set_signature(function: Function) -> Function:
-        own = signature(function)
-        named = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    def make_tool(method: Method[Model, Reply]) -> Callable[..., Awaitable[Reply]]:
+        @functools.wraps(method)
+        async def tool(self: object, ctx: Context[Any, Any], **arguments: Any) -> Reply:  # noqa: ANN401 - the model checks
+            return await method(self, ctx, model(**arguments))
+
+        own = signature(method)
+        named = list(own.parameters.values())[:-1]
         fields = sorted(signature(model).parameters.values(), key=lambda one: one.name not in get_annotations(model))
-        function.__dict__["__signature__"] = own.replace(parameters=[*named, *fields])
-        return function
+        tool.__dict__["__signature__"] = own.replace(parameters=[*named, *fields])
+        return tool
 
-    return set_signature
+    return make_tool
 
 
 class ArgumentCheck:

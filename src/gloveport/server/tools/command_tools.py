@@ -74,12 +74,11 @@ class CommandTools:
     service: WorkspaceService
 
     @takes(CommandArguments)
-    async def exec_command(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+    async def exec_command(self, ctx: Context[Any, Any], asked: CommandArguments) -> wire.CallToolResult:
         """Run a command of bash in the workspace, in a sandbox with nothing else of the host. After yield_time_ms it
         goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
         """
         started = time.monotonic()
-        asked = CommandArguments(**arguments)
         try:
             command = await start_command(self.service, self._caller(ctx), asked)
             at = told_offsets(command)
@@ -98,11 +97,10 @@ class CommandTools:
         return _reply({**fields, "elapsed_ms": round(1000 * (time.monotonic() - started))})
 
     @takes(StdinArguments)
-    async def write_stdin(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+    async def write_stdin(self, ctx: Context[Any, Any], asked: StdinArguments) -> wire.CallToolResult:
         """Write to a command, or, with no chars, wait for what it says. Character 3 is Ctrl-C. rows and columns size
         its terminal.
         """
-        asked = StdinArguments(**arguments)
         try:
             command = self._find(ctx, asked.command_id)
             at, deadline = told_offsets(command), time.monotonic() + asked.yield_time_ms / 1000
@@ -118,9 +116,8 @@ class CommandTools:
         return _reply(answer(command, at, asked))
 
     @takes(KillArguments)
-    async def kill_command(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+    async def kill_command(self, ctx: Context[Any, Any], asked: KillArguments) -> wire.CallToolResult:
         """End a command and all that it started. What it said can still be read."""
-        asked = KillArguments(**arguments)
         try:
             command = self._find(ctx, asked.command_id)
         except WorkspaceError as error:

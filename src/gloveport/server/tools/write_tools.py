@@ -58,20 +58,18 @@ class WriteTools:
     service: WorkspaceService
 
     @takes(PatchArguments)
-    async def apply_patch(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+    async def apply_patch(self, ctx: Context[Any, Any], asked: PatchArguments) -> wire.CallToolResult:
         """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
-        asked = PatchArguments(**arguments)
         action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
         return await self._write(ctx, action, partial(self.service.writer.apply_patch, asked.patch, asked), asked)
 
     @takes(ChangesArguments)
-    async def apply_changes(self, ctx: Context[Any, Any], **arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by its model
+    async def apply_changes(self, ctx: Context[Any, Any], asked: ChangesArguments) -> wire.CallToolResult:
         """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
         Content is whole lines.
         """
-        asked = ChangesArguments(**arguments)
         action = to_thread.run_sync(changes_action, self.service.tree, asked.changes)
         return await self._write(ctx, action, partial(self.service.writer.apply_changes, asked.changes, asked), asked)
 
