@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from gloveport.sandbox.seccomp.rules import Checks, Unless, rules
-from gloveport.sandbox.seccomp.syscalls import ALLOWED, NUMBERS
+from gloveport.sandbox.seccomp.tables import load_syscalls
 
 Tool: TypeAlias = Literal["execute_code", "exec_command"]
 
@@ -106,8 +106,9 @@ def _read(path: Path) -> Case:
 
 def _numbers() -> dict[str, int]:
     """The system calls that the filter allows, always or by their arguments: what is allowed later joins by itself."""
-    numbers = NUMBERS[os.uname().machine]
-    always = [name for group in ALLOWED for name in group.names]
+    calls = load_syscalls()
+    numbers = calls.numbers[os.uname().machine]
+    always = [name for group in calls.allowed for name in group.names]
     return {name: numbers[name] for name in (*always, *(rule.name for rule in rules(_GRANTED)))}
 
 

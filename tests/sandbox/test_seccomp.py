@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from gloveport.errors import SandboxError
 from gloveport.sandbox.seccomp.compiler import compile_filter
 from gloveport.sandbox.seccomp.rules import FCNTL_COMMANDS, IOCTLS, PRCTL_OPTIONS, rules
-from gloveport.sandbox.seccomp.socket_options import OPTIONS
-from gloveport.sandbox.seccomp.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED, SyscallGroup
+from gloveport.sandbox.seccomp.tables import SyscallGroup, load_socket_options, load_syscalls
 
 PAGE = Path(__file__).parents[2] / "docs" / "seccomp.md"
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
 FILTER = compile_filter("x86_64", INTERNET)
-NUMBER = NUMBERS["x86_64"]
+SYSCALLS = load_syscalls()
+NUMBER = SYSCALLS.numbers["x86_64"]
 CONDITIONAL = {rule.name for rule in rules(INTERNET)}
 X86_64, I386, X32 = 0xC000003E, 0x40000003, 0x40000000
 
@@ -96,7 +96,7 @@ def test_every_number_is_the_kernels_and_every_call_the_headers_know_is_decided(
 
 
 def test_every_name_is_decided_exactly_once() -> None:
-    grouped = Counter(name for table in (ALLOWED, REFUSED, ABSENT) for group in table for name in group.names)
+    grouped = Counter(name for table in SYSCALLS[:3] for group in table for name in group.names)
     assert set((grouped + Counter(CONDITIONAL)).values()) == {1}
     assert grouped.keys() | CONDITIONAL == NUMBER.keys()
     assert len(set(NUMBER.values())) == len(NUMBER)
@@ -105,7 +105,7 @@ def test_every_name_is_decided_exactly_once() -> None:
 def test_each_number_gets_the_answer_of_its_group_and_all_others_enosys() -> None:
     expected = {
         NUMBER[name]: reply
-        for reply, table in ((ALLOW, ALLOWED), (EPERM, REFUSED), (ENOSYS, ABSENT))
+        for reply, table in ((ALLOW, SYSCALLS.allowed), (EPERM, SYSCALLS.refused), (ENOSYS, SYSCALLS.absent))
         for group in table
         for name in group.names
     }
@@ -345,7 +345,7 @@ def test_huge_pages_of_the_host_stay_with_the_host(flags: int, other: int) -> No
 
 @given(long(0, 1, 6, 17, 41), long(*range(84)))
 def test_socket_options_are_those_of_the_table(level: int, option: int) -> None:
-    known = OPTIONS.get(level & 0xFFFFFFFF)
+    known = next((one for one in load_socket_options().values() if one.level == level & 0xFFFFFFFF), None)
     settable, readable = (known.settable.values(), known.readable.values()) if known else ((), ())
     buffers = level & 0xFFFFFFFF == socket.SOL_SOCKET and option & 0xFFFFFFFF in (socket.SO_RCVBUF, socket.SO_SNDBUF)
     expected = ALLOW if option & 0xFFFFFFFF in settable else ENOPROTOOPT
@@ -381,7 +381,7 @@ def test_no_socket_option_makes_an_object_or_takes_a_lock_that_is_not_the_socket
 PROSE = """\
 # System calls in a sandbox
 
-Made from `sandbox/seccomp/syscalls.py` and `rules.py` beside it by `python tests/sandbox/test_seccomp.py`; a test keeps
+Made from `sandbox/seccomp/syscalls.toml` and its neighbours by `python tests/sandbox/test_seccomp.py`; a test keeps
 it current. The filter is a wall of its own: it stands also where a namespace or a missing capability would refuse as
 well.
 
@@ -424,23 +424,22 @@ def table(groups: tuple[SyscallGroup, ...]) -> str:
 
 
 def options_table() -> list[str]:
-    levels = {1: "SOL_SOCKET", 0: "IPPROTO_IP", 6: "IPPROTO_TCP", 17: "IPPROTO_UDP", 41: "IPPROTO_IPV6"}
     rows = (
-        f"| `{levels[level]}` | {' '.join(f'`{name}`' for name in options.settable)}"
+        f"| `{level}` | {' '.join(f'`{name}`' for name in options.settable)}"
         f" | {' '.join(f'`{name}`' for name in options.readable)} |"
-        for level, options in OPTIONS.items()
+        for level, options in load_socket_options().items()
     )
     return ["| Level | Set and read | Read |", "|---|---|---|", *rows]
 
 
 def page() -> str:
     return PROSE.format(
-        machines=", ".join(sorted(NUMBERS)),
-        allowed=table(ALLOWED),
+        machines=", ".join(sorted(SYSCALLS.numbers)),
+        allowed=table(SYSCALLS.allowed),
         rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in rules(INTERNET)),
         options="\n".join(options_table()),
-        refused=table(REFUSED),
-        absent=table(ABSENT),
+        refused=table(SYSCALLS.refused),
+        absent=table(SYSCALLS.absent),
     )
 
 

@@ -1,4 +1,4 @@
-"""Compiles the system call filter: a classic-BPF program, made of the tables in ``syscalls`` and ``filter_rules``.
+"""Compiles the system call filter: a classic-BPF program, made of ``syscalls.toml`` and ``rules``.
 
 What it promises: a call of another architecture ends the process; a call that nobody decided on answers ENOSYS, so that
 a new kernel opens nothing; every rule ends in an answer, none falls through to the next.
@@ -10,7 +10,7 @@ from itertools import groupby
 
 from gloveport.errors import SandboxError
 from gloveport.sandbox.seccomp.rules import ALLOW, ENOSYS, EPERM, Checks, Unless, rules
-from gloveport.sandbox.seccomp.syscalls import ABSENT, ALLOWED, NUMBERS, REFUSED
+from gloveport.sandbox.seccomp.tables import load_syscalls
 
 KILL = 0x8000_0000  # SECCOMP_RET_KILL_PROCESS
 
@@ -30,12 +30,13 @@ def compile_filter(machine: str, families: frozenset[int]) -> bytes:
     Raises:
         SandboxError: There are no rules for this architecture.
     """
-    if machine not in NUMBERS:
+    calls = load_syscalls()
+    if machine not in calls.numbers:
         raise SandboxError(
             f"no system call filter for the architecture {machine!r}",
-            hint=f"run on one of: {', '.join(sorted(NUMBERS))}",
+            hint=f"run on one of: {', '.join(sorted(calls.numbers))}",
         )
-    numbers = NUMBERS[machine]
+    numbers = calls.numbers[machine]
     code = [
         _load(_ARCHITECTURE),
         _jump_equal(_ARCHITECTURES[machine], then=1),
@@ -50,7 +51,7 @@ def compile_filter(machine: str, families: frozenset[int]) -> bytes:
         code += [_jump_equal(number, otherwise=len(body)), *body]
     answers = {
         numbers[name]: answer
-        for answer, groups in ((ALLOW, ALLOWED), (EPERM, REFUSED), (ENOSYS, ABSENT))
+        for answer, groups in ((ALLOW, calls.allowed), (EPERM, calls.refused), (ENOSYS, calls.absent))
         for group in groups
         for name in group.names
     }

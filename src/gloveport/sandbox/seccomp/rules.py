@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from gloveport.sandbox.seccomp.socket_options import BUFFERS, OPTIONS, SOL_SOCKET
+from gloveport.sandbox.seccomp.tables import load_socket_options
 
 ALLOW = 0x7FFF_0000  # SECCOMP_RET_ALLOW
 _ERRNO = 0x0005_0000  # SECCOMP_RET_ERRNO: the call is not run and fails with the error in the low bits
@@ -156,22 +156,32 @@ def _node(name: str, mode: int) -> ArgumentRule:
     return ArgumentRule(name, promise, (Unless(_low(mode), _NODES, EPERM, mask=_NODE_TYPE), _plain(mode)), ALLOW)
 
 
-def _options(
-    allowed: Mapping[int, Mapping[str, int]], *, ignored: Mapping[int, Mapping[str, int]] = {}
-) -> tuple[When, ...]:
-    """A case for each level of socket options: those allowed, and those that are taken and ignored."""
-    return tuple(
-        When(
-            _low(1),
-            level,
-            (
-                *(When(_low(2), option, (), IGNORE) for option in ignored.get(level, {}).values()),
-                Unless(_low(2), (*options.values(),), ENOPROTOOPT),
-            ),
-            ALLOW,
-        )
-        for level, options in allowed.items()
+def _socket_option_rules() -> tuple[ArgumentRule, ArgumentRule]:
+    levels = load_socket_options().values()
+    return (
+        ArgumentRule(
+            "setsockopt",
+            "options that concern one socket alone. No membership in a multicast group: to tear down a million of them"
+            " holds the lock of the host's network configuration for minutes; no filter, protocol (TCP_ULP), time stamp"
+            " or anything else that the kernel keeps beside the socket. What is left out answers ENOPROTOOPT, as on a"
+            " kernel without it. A size of buffers (SO_RCVBUF, SO_SNDBUF) is taken and ignored",
+            tuple(_level(options.level, options.settable, ignored=options.ignored) for options in levels),
+            ENOPROTOOPT,
+        ),
+        ArgumentRule(
+            "getsockopt",
+            "options that may be set, and what they are besides. No SO_PEERPIDFD: the other end may be the server. What"
+            " is left out answers ENOPROTOOPT",
+            tuple(_level(options.level, {**options.settable, **options.readable}) for options in levels),
+            ENOPROTOOPT,
+        ),
     )
+
+
+def _level(level: int, allowed: Mapping[str, int], *, ignored: Mapping[str, int] = {}) -> When:
+    """The case of one level of socket options: those allowed, and those that are taken and ignored."""
+    taken = (When(_low(2), option, (), IGNORE) for option in ignored.values())
+    return When(_low(1), level, (*taken, Unless(_low(2), (*allowed.values(),), ENOPROTOOPT)), ALLOW)
 
 
 def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> ArgumentRule:
@@ -268,22 +278,6 @@ _RULES = (
         for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
     ),
     ArgumentRule(
-        "setsockopt",
-        "options that concern one socket alone. No membership in a multicast group: to tear down a million of them"
-        " holds the lock of the host's network configuration for minutes; no filter, protocol (TCP_ULP), time stamp or"
-        " anything else that the kernel keeps beside the socket. What is left out answers ENOPROTOOPT, as on a kernel"
-        " without it. A size of buffers (SO_RCVBUF, SO_SNDBUF) is taken and ignored",
-        _options({level: options.settable for level, options in OPTIONS.items()}, ignored={SOL_SOCKET: BUFFERS}),
-        ENOPROTOOPT,
-    ),
-    ArgumentRule(
-        "getsockopt",
-        "options that may be set, and what they are besides. No SO_PEERPIDFD: the other end may be the server. What is"
-        " left out answers ENOPROTOOPT",
-        _options({level: {**options.settable, **options.readable} for level, options in OPTIONS.items()}),
-        ENOPROTOOPT,
-    ),
-    ArgumentRule(
         "prlimit64",
         "no new RLIMIT_CORE: it is 1, which stops even a core handler of the host that reads a pipe; 0 does not",
         (
@@ -319,6 +313,7 @@ def rules(families: frozenset[int]) -> tuple[ArgumentRule, ...]:
     """
     return (
         *_RULES,
+        *_socket_option_rules(),
         ArgumentRule(
             "socket",
             "the granted families as streams or datagrams over their default protocol, TCP or UDP: no raw, netlink,"
