@@ -224,42 +224,24 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 **({"files": dict(action.files), "files_bytes": action.files_bytes} if action.files else {}),
             }
         case Fetch():
-            return {
-                "method": action.method,
-                "scheme": action.scheme,
-                "host": action.host,
-                "port": action.port,
-                "path": action.path,
-            }
+            return _pick(action, "method", "scheme", "host", "port", "path")
         case Connect():
-            return {
-                "scheme": action.scheme,
-                "host": action.host,
-                "port": action.port,
-                "database": action.database,
-            }
+            return _pick(action, "scheme", "host", "port", "database")
         case CallTool():
             return {
-                "server": action.server,
-                "tool": action.tool,
-                "read_only": action.read_only,
-                "destructive": action.destructive,
+                **_pick(action, "server", "tool", "read_only", "destructive"),
                 "arguments": {"bytes": action.bytes, "sha256": action.sha256},
                 "addresses": {host: list(addresses) for host, addresses in action.addresses.items()},
             }
         case Sample():
-            return {"model": action.model, "prompt_bytes": action.prompt_bytes, "max_tokens": action.max_tokens}
+            return _pick(action, "model", "prompt_bytes", "max_tokens")
         case RunCommand():
             command = action.command.encode("utf-8", "surrogatepass")
             return {
                 "command": action.command[:_COMMAND_CHARACTERS],
                 "bytes": len(command),
                 "sha256": hashlib.sha256(command).hexdigest(),
-                "workdir": action.workdir,
-                "tty": action.tty,
-                "stdin_bytes": action.stdin_bytes,
-                "stdin_sha256": action.stdin_sha256,
-                "keeps_stdin": action.keeps_stdin,
+                **_pick(action, "workdir", "tty", "stdin_bytes", "stdin_sha256", "keeps_stdin"),
                 "variables": [*action.variables],
                 "variables_sha256": action.variables_sha256,
                 "hosts": [*action.hosts],
@@ -274,6 +256,10 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
             }
         case _:
             assert_never(action)
+
+
+def _pick(action: Action, *fields: str) -> dict[str, JsonValue]:
+    return {field: getattr(action, field) for field in fields}
 
 
 def _gates(needs: Sequence[GateHit]) -> list[JsonValue]:

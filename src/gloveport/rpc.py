@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from gloveport.errors import Denied, GuestError, UpstreamError
 from gloveport.fairness import compute
-from gloveport.limits.values import has_many_values
+from gloveport.limits.untrusted_json import has_many_values
 
 Asked: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]

@@ -19,9 +19,8 @@ from gloveport.runtimes import Runtime
 from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, make_plan
-from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.makers import ForkServer, Prestarter
 from gloveport.sandbox.pool.pool import Pool, Stock
-from gloveport.sandbox.pool.prestart import Prestarter
 
 WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
 

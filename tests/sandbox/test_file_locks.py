@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from gloveport.sandbox.cgroups import file_locks
-from gloveport.sandbox.cgroups.open_files import find_family
+from gloveport.sandbox.cgroups import open_files
+from gloveport.sandbox.cgroups.open_files import LOCKS, find_family
 
 MAKE = """
 import fcntl, os, struct, tempfile, time
@@ -27,19 +27,19 @@ def test_locks_are_found(start, kind):
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "begun\n"
     deadline = time.monotonic() + 20
-    while not (more := file_locks.hold_more(find_family([child.pid]), 299)) and time.monotonic() < deadline:
+    while not (more := open_files.hold_more(find_family([child.pid]), 299, LOCKS)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert more
-    assert not file_locks.hold_more(find_family([child.pid]), 300)
+    assert not open_files.hold_more(find_family([child.pid]), 300, LOCKS)
 
 
 def test_an_ordinary_program_holds_few(start):
     child = start("print('made', flush=True)\ninput()")
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "made\n"
-    assert not file_locks.has_many([child.pid])
-    assert not file_locks.has_many([os.getpid()])
+    assert not open_files.has_many_locks([child.pid])
+    assert not open_files.has_many_locks([os.getpid()])
 
 
 def test_the_kernels_own_memory_can_be_read():
-    assert file_locks.read_kernel_bytes() > 1 << 20
+    assert open_files.read_kernel_bytes() > 1 << 20

@@ -24,7 +24,7 @@ from gloveport.model import Limits, Policy, Request
 from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch.spawn import is_dead
-from gloveport.sandbox.pool import fork_server, pool
+from gloveport.sandbox.pool import makers, pool
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -63,7 +63,7 @@ def pooled(environ):
 @pytest.fixture
 def quick(monkeypatch):
     """A pool that looks and tries again often."""
-    for module, name in ((pool, "_LOOK_SECONDS"), (pool, "_PAUSE_SECONDS"), (fork_server, "_PAUSE_SECONDS")):
+    for module, name in ((pool, "_LOOK_SECONDS"), (pool, "_PAUSE_SECONDS"), (makers, "_PAUSE_SECONDS")):
         monkeypatch.setattr(module, name, 0.02)
 
 

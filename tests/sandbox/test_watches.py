@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from gloveport.sandbox.cgroups import epoll_watches
-from gloveport.sandbox.cgroups.open_files import find_family
+from gloveport.sandbox.cgroups import open_files
+from gloveport.sandbox.cgroups.open_files import WATCHES, find_family
 
 MAKE = """
 import ctypes, os, select, socket, time
@@ -48,7 +48,7 @@ def has_more(child, most):
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "begun\n"
     deadline = time.monotonic() + 20
-    while not (more := epoll_watches.hold_more(find_family([child.pid]), most)) and time.monotonic() < deadline:
+    while not (more := open_files.hold_more(find_family([child.pid]), most, WATCHES)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return more
 
@@ -65,16 +65,16 @@ def test_an_ordinary_program_holds_few(start):
     child = start(f"{MAKE}poller.register(reading)\nkept = socket.socketpair()\nprint('made', flush=True)\ninput()")
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "made\n"
-    assert not epoll_watches.hold_more(find_family([child.pid]), 99)
+    assert not open_files.hold_more(find_family([child.pid]), 99, WATCHES)
 
 
 def test_of_who_is_gone_nothing_is_found(start):
     child = start("")
     child.kill()
     child.wait()
-    assert not epoll_watches.hold_more([child.pid], 0)
+    assert not open_files.hold_more([child.pid], 0, WATCHES)
 
 
 def test_as_a_rule_there_are_watches_to_be_had():
-    assert not epoll_watches.are_exhausted()
-    assert not epoll_watches.has_many([os.getpid()])
+    assert not open_files.are_watches_exhausted()
+    assert not open_files.has_many_watches([os.getpid()])

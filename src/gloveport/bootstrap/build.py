@@ -21,9 +21,8 @@ from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
 from gloveport.sandbox.plan import Network, Plan, System, make_plan
-from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.makers import ForkServer, Prestarter
 from gloveport.sandbox.pool.pool import Maker, Stock
-from gloveport.sandbox.pool.prestart import Prestarter
 
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""

@@ -21,7 +21,7 @@ from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.sandbox.plan import Kept, Plan, System, make_plan
-from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
 from gloveport.workspace.files.tree import Tree

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
-from gloveport.limits.values import has_many_values
+from gloveport.limits.untrusted_json import has_many_values
 from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from gloveport.errors import Denied
-from gloveport.limits.faults import first_faults
+from gloveport.limits.untrusted_json import first_faults
 from gloveport.model import Value
 from gloveport.model.egress import PlainText
 from gloveport.policy.wording import quote_sent

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.pool.fork_server import ForkServer
+from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.protected.protected_paths import ProtectedPaths

@@ -26,7 +26,7 @@ from mcp.shared.message import SessionMessage
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
 from gloveport.hub.connection.wire import Reading, Writing
-from gloveport.limits.values import MOST_VALUES, count_values, has_many_values
+from gloveport.limits.untrusted_json import MOST_VALUES, count_values, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 

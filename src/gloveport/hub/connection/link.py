@@ -28,7 +28,7 @@ from gloveport.hub.connection.listing import OfferListing, list_tools
 from gloveport.hub.connection.unreadable import BAD_ANSWER
 from gloveport.hub.connection.wire import TOO_LARGE, Reading, Wire, Writing
 from gloveport.hub.definition import Definition
-from gloveport.limits.faults import first_faults
+from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 from gloveport.task_group import flatten_group

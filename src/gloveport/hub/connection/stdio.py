@@ -26,7 +26,7 @@ from mcp.shared.message import SessionMessage
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.command import directory, environment, program
 from gloveport.hub.connection.unreadable import read_message
-from gloveport.limits.values import MOST_VALUES, has_many_values
+from gloveport.limits.untrusted_json import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import printable

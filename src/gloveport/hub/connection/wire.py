@@ -32,7 +32,7 @@ from mcp_types import (
 )
 
 from gloveport.hub.connection.unreadable import bad_answer
-from gloveport.limits.values import has_many_values
+from gloveport.limits.untrusted_json import has_many_values
 
 TOO_LARGE: Final = -33000
 """The code of an error in the place of an answer that is too large. No server's: those are from -32768 to -32000."""

@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 
 from gloveport.model import MIB
-from gloveport.sandbox.cgroups import epoll_watches, file_locks
+from gloveport.sandbox.cgroups import open_files
 from gloveport.sandbox.cgroups.cgroup import Cgroup
 
 _SHARE = 1 / 4
@@ -121,15 +121,15 @@ class KernelMemory:
         return False
 
     def _choose_search(self) -> Callable[[Collection[int]], bool] | None:
-        if self.group is None and epoll_watches.are_exhausted():
-            return epoll_watches.has_many
-        now = file_locks.read_kernel_bytes()
+        if self.group is None and open_files.are_watches_exhausted():
+            return open_files.has_many_watches
+        now = open_files.read_kernel_bytes()
         if self._host_bytes is None:
             self._host_bytes = now
         if now < self._host_bytes + _GROWN_BYTES:
             return None
         self._host_bytes = now - _GROWN_BYTES // 2  # it may be somebody else's: look again when there is more
-        return file_locks.has_many
+        return open_files.has_many_locks
 
     def _stop_reclaim(self) -> None:
         if self._reclaiming is not None:

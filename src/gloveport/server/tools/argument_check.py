@@ -18,7 +18,7 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gloveport.limits.faults import first_faults
+from gloveport.limits.untrusted_json import first_faults
 from gloveport.server.rendering.replies import error_reply
 
 _SHOWN_CHARACTERS = 80

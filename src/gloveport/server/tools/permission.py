@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue, ValidationError
 from gloveport.approvals.question import Verdict
 from gloveport.engine.runs import Run
 from gloveport.errors import Denied
-from gloveport.limits.faults import first_faults
+from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.gates import open_needs
 from gloveport.policy.modes import stance

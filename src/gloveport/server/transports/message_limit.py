@@ -5,7 +5,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gloveport.fairness import compute
-from gloveport.limits.values import has_many_values
+from gloveport.limits.untrusted_json import has_many_values
 from gloveport.server.transports import jsonrpc_errors
 
 _TOO_LARGE: Final = 413

@@ -23,7 +23,7 @@ from mcp.server import MCPServer
 from mcp.shared.message import SessionMessage
 
 from gloveport.fairness import compute
-from gloveport.limits.values import has_many_values
+from gloveport.limits.untrusted_json import has_many_values
 from gloveport.server.fast_path import FastPath, FastTool, Work, line_of, nothing
 from gloveport.server.process.signals import on_end_signal
 from gloveport.server.transports import jsonrpc_errors

@@ -1,10 +1,11 @@
-"""H1, H5: how many values a JSON text has, before anything is made of it."""
+"""H1, H5, P14: values of a JSON text are counted before anything is made of it, and few of its faults are told."""
 
 import time
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from gloveport.limits.values import count_values, has_many_values
+from gloveport.limits.untrusted_json import count_values, first_faults, has_many_values
 
 MANY = 300_000
 
@@ -51,3 +52,21 @@ def test_the_time_is_linear(unit):
     began = time.process_time()
     has_many_values(text)
     assert time.process_time() - began < 2
+
+
+def error_of(values):
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(list[int]).validate_python(values)
+    return caught.value
+
+
+def test_the_first_ones_are_told_with_their_place():
+    faults = first_faults(error_of([1, "a", 2, "b", "c"]), 2)
+    assert [fault["loc"] for fault in faults] == [(1,), (3,)]
+    assert "valid integer" in faults[0]["msg"]
+
+
+def test_of_thousands_only_the_number_is_told():
+    """To list them all would hold the event loop."""
+    (fault,) = first_faults(error_of(["a"] * 50_000), 20)
+    assert fault["msg"] == "50000 values are not as they should be"

@@ -1,7 +1,8 @@
-"""Keeps a fork server of one profile running: starts it, replaces it when it is worn or dead, ends it with the server.
+"""Makes sandboxes that wait for their program: forked by a fork server, or built with their interpreter started.
 
-A worn one is kept until its last child has ended. Its successor has another layout of the address space and another
-hash seed, which all children of one fork server share.
+A fork server is kept running for each profile: started, replaced when it is worn or dead, ended with the server. A worn
+one is kept until its last child has ended. Its successor has another layout of the address space and another hash seed,
+which all children of one fork server share.
 """
 
 import logging
@@ -14,6 +15,7 @@ from anyio.abc import TaskStatus
 
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
+from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Kept, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
@@ -133,3 +135,38 @@ async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
     await current.until_dead()
     current.worn.set()
     scope.cancel()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prestarter:
+    """A ``pool.Maker``: builds sandboxes that can't be forked, such as Deno's, and boots their interpreter.
+
+    Attributes:
+        program: One that says how the interpreter is started; its text is not used.
+    """
+
+    backend: Bubblewrap
+    plan: Plan
+    program: Program
+
+    def fits(self, plan: Plan) -> bool:
+        """See ``pool.Maker``: an interpreter that runs already has its limits, only those of cgroups can be lowered."""
+        return plan.rlimits == self.plan.rlimits and same_walls(self.plan, plan)
+
+    def is_quick(self) -> bool:
+        """See ``pool.Maker``."""
+        return False
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Confined]:
+        """See ``pool.Maker``."""
+        async with self.backend.build(self.plan) as child:
+            if child.group is not None:
+                child.group.set_weight(cgroup.BACKGROUND)
+            await child.boot(self.program)
+            if child.group is not None:
+                child.group.set_weight(1)
+            yield child
+
+    async def maintain(self) -> None:
+        """See ``pool.Maker``: nothing."""
