@@ -11,8 +11,17 @@ import gloveport
 ROOT = Path(gloveport.__file__).parent
 LAYERS = [
     {"model"},
-    {"atomic_file", "errors", "event_loop", "fairness", "image_header", "task_group", "untrusted_text"},
-    {"policy"},
+    {
+        "atomic_file",
+        "background_jobs",
+        "errors",
+        "event_loop",
+        "fairness",
+        "image_header",
+        "task_group",
+        "untrusted_text",
+    },
+    {"background_jobs", "policy"},
     {"sandbox", "runtimes", "artifacts", "audit", "limits", "oauth", "secrets", "approvals"},
     {"guard", "door", "rpc"},
     {"egress", "hub", "sampling", "workspace"},

@@ -19,7 +19,7 @@ def result(run):
 
 async def over(run):
     while not run.is_over:
-        assert await run.stirs(5)
+        assert await run.wait_changed(5)
 
 
 async def test_a_run_goes_on_without_whoever_began_it(runs):
@@ -73,7 +73,7 @@ async def test_who_waits_for_news_gives_up_in_time(runs):
     async def execute(_run):
         await anyio.sleep_forever()
 
-    assert not await runs.begin("me", "python", execute).stirs(0)
+    assert not await runs.begin("me", "python", execute).wait_changed(0)
 
 
 async def test_results_that_nobody_fetches_are_not_kept_for_ever(runs):

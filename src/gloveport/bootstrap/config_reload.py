@@ -34,8 +34,8 @@ async def following(
 
 async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]) -> None:
     cwd, faulty = Path.cwd(), False
-    async with contextlib.aclosing(changes(given, cwd=cwd, environ=environ)) as stirs:
-        async for _ in stirs:
+    async with contextlib.aclosing(changes(given, cwd=cwd, environ=environ)) as changed:
+        async for _ in changed:
             try:
                 found = await to_thread.run_sync(
                     functools.partial(reload, loaded, given, cwd=cwd, environ=environ), abandon_on_cancel=True

@@ -53,7 +53,7 @@ async def changes(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) 
             seen = look
             yield
         else:
-            await _stir(seen, found, environ)
+            await _wait_changed(seen, found, environ)
 
 
 def _look(found: ConfigSources, environ: Mapping[str, str]) -> _Look:
@@ -79,7 +79,7 @@ def _directories(look: _Look) -> set[Path]:
     return {next(directory for directory in (path, *path.parents) if directory.is_dir()) for path in places}
 
 
-async def _stir(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
+async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
     """Wait until something happens near the files, or it is time to look anyway."""
     stop, stirred = anyio.Event(), anyio.Event()
     directories = await to_thread.run_sync(_directories, seen)

@@ -112,7 +112,7 @@ class Permissions:
         """
         facts = {**request.facts(), "run": run.id}
         self.audit.append("permission.asked", {**facts, "scope": request.scope, "seconds": request.seconds})
-        asker = self.desk.asker(run.stir)
+        asker = self.desk.asker(run.notify)
         asked = f"asked for: {request.scope}, {request.seconds:.0f} s\n{detail}"
         try:
             verdict = await asker.ask(

@@ -242,7 +242,7 @@ async def test_what_a_command_does_not_read_in_time_it_reads_later_and_in_order(
     with anyio.fail_after(10):
         while (await served.call("write_stdin", command_id=command_id, chars="end", yield_time_ms=100)).is_error:
             pass
-    served.service.sandboxes.commands.find(command_id, "stdio").console.close_input()
+    served.service.sandboxes.commands.get(command_id, "stdio").console.close_input()
     wanted = hashlib.md5(b"".join(b"%d" % n + b"x" * ((1 << 20) - 1) for n in range(4)) + b"end")
     assert (await ended(served, command_id))["stdout"] == f"{wanted.hexdigest()}  -\n"
 
@@ -355,7 +355,7 @@ async def test_two_who_wait_at_once_get_the_same(served):
         tasks.start_soon(poll)
         tasks.start_soon(poll)
         await anyio.wait_all_tasks_blocked()
-        command = served.service.sandboxes.commands.find(command_id, "stdio")
+        command = served.service.sandboxes.commands.get(command_id, "stdio")
         await command.write("\n")
     assert heard == ["news\n", "news\n"]
     assert (await served.told("write_stdin", command_id=command_id, yield_time_ms=0))["stdout"] == ""
@@ -402,7 +402,7 @@ async def test_a_command_is_ended_by_the_signal_that_is_asked_for_or_else_by_for
 async def test_whoever_ends_a_command_that_has_ended_hears_all_that_it_said(served):
     """CT-L6"""
     command_id, _ = await begun(served, "echo begun; sleep 0.1; echo last")
-    command = served.service.sandboxes.commands.find(command_id, "stdio")
+    command = served.service.sandboxes.commands.get(command_id, "stdio")
     with anyio.fail_after(10):
         while not command.is_over:
             await command.wait_changed(1)

@@ -484,7 +484,7 @@ async def test_sixteen_floods_at_once_are_bounded_and_keep_nobody_from_calling(s
     ids = [(await served.told("exec_command", cmd="yes", yield_time_ms=0))["command_id"] for _ in range(16)]
     try:
         assert (await served.refused("exec_command", cmd="true"))["code"] == "COMMAND_LIMIT_REACHED"
-        commands = [served.service.sandboxes.commands.find(command_id, "stdio") for command_id in ids]
+        commands = [served.service.sandboxes.commands.get(command_id, "stdio") for command_id in ids]
 
         async def flooded(total):
             with anyio.fail_after(20):

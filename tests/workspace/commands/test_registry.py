@@ -103,7 +103,7 @@ async def test_a_command_that_never_begins_is_the_fault_of_whoever_asked_and_of_
     with pytest.raises(SandboxError):
         await commands.begin("me", fails, is_terminal=False)
     other = await commands.begin("me", going(), is_terminal=False)
-    assert commands.find(other.id, "me") is other
+    assert commands.get(other.id, "me") is other
 
 
 async def test_a_command_that_breaks_when_it_has_begun_is_over(commands):
@@ -126,7 +126,7 @@ async def test_ids_are_long_and_only_their_owner_knows_a_command_by_them(command
     assert len(one.id) >= 24
     for command_id, owner in ((one.id, "you"), ("", "me"), (one.id[:-1], "me")):
         with pytest.raises(WorkspaceError) as error:
-            commands.find(command_id, owner)
+            commands.get(command_id, owner)
         assert error.value.code == "COMMAND_NOT_FOUND"
 
 
@@ -141,14 +141,14 @@ async def test_of_what_is_over_the_last_few_are_remembered(commands, monkeypatch
 
     def found(command):
         try:
-            return commands.find(command.id, "me") is command
+            return commands.get(command.id, "me") is command
         except WorkspaceError:
             return False
 
     assert [found(command) for command in known] == [False] * 8 + [True] * 32
     known[-1].ended -= 301
     assert not found(known[-1])
-    monkeypatch.setattr(registry, "_ENDED_BYTES", 10)
+    monkeypatch.setattr(registry._RETENTION, "bytes", 10)
     known[-2].outputs["stdout"].write(b"x" * 11)
     assert not any(found(command) for command in known)
 

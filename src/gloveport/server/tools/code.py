@@ -133,7 +133,7 @@ class Tools:
             company = Company(
                 run_id=run.id,
                 session=caller.session,
-                asker=self.engine.desk.asker(run.stir),
+                asker=self.engine.desk.asker(run.notify),
                 ask_client=run.ask_model if can_sample(ctx) else None,
                 live=run.live,
                 shows_pictures=True,
@@ -165,7 +165,7 @@ class Tools:
             return _unknown_run(run_id)
         run.cancel()
         while not run.is_over:
-            await run.stirs(_PRESENCE_SECONDS)
+            await run.wait_changed(_PRESENCE_SECONDS)
         return self._render_run(run)
 
     async def search_tools(
@@ -239,7 +239,7 @@ class Tools:
     async def _attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
         """Attend to a run for so long, and tell what came of it, or how it stands."""
         progress = _progress(ctx)
-        run.hear = None if progress is None else progress.add
+        run.on_output = None if progress is None else progress.add
         run.expect(math.inf)
         reply: Reply = _GONE
         async with _beside(progress, ctx.request_context.request):

@@ -162,7 +162,7 @@ class CommandTools:
         return caller_of(ctx, self.service.transport)
 
     def _find(self, ctx: Context[Any, Any], command_id: str) -> Command:
-        return self.service.sandboxes.commands.find(command_id, self._caller(ctx).share)
+        return self.service.sandboxes.commands.get(command_id, self._caller(ctx).share)
 
 
 async def _wait_for(command: Command, deadline: float, at: Mapping[Stream, int] | None) -> None:

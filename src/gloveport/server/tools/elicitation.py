@@ -128,7 +128,7 @@ class Attendance:
             for one in fresh:
                 scope = self._dialogs[one.id] = anyio.CancelScope()
                 tasks.start_soon(self._put, one, scope)
-            if not await self.run.stirs(deadline - time.monotonic()):
+            if not await self.run.wait_changed(deadline - time.monotonic()):
                 break
         return ()
 
@@ -208,7 +208,7 @@ class Attendance:
 
     def _give_back(self, question: Question) -> None:
         self._given_back.add(question.id)
-        self.run.stir()
+        self.run.notify()
 
     def _input_required(self, asked: Sequence[_Asked]) -> wire.InputRequiredResult:
         rounds = self.state.rounds + 1 if self.state else 1

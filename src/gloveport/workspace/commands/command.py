@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-import anyio
-
+from gloveport.background_jobs import Job
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
 from gloveport.workspace.commands.retained import Retained
@@ -50,49 +49,32 @@ class CommandOutput:
 
 
 @dataclass(eq=False, kw_only=True)
-class Command:
+class Command(Job):
     """A command that runs, or has ended and is remembered.
 
     Attributes:
-        id: Opaque; nobody can guess it.
-        owner: For whom it was begun; opaque.
         is_terminal: Whether its streams are one terminal.
         spool: Directory for the nameless files of what it says.
         outcome: What came of it, when it is over.
-        failure: Why it came to nothing, when it is over.
         warnings: What whoever waits for it should know.
         has_all_time: Whether it was given as much time as the operator lets any command have.
         can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
-        ended: When it was over, by the monotonic clock.
         outputs: What it has said on each stream.
-        scope: Cancelled, it ends at once, and with it all of its processes.
     """
 
-    id: str
-    owner: str
     is_terminal: bool
     spool: Path
     console: Console | None = None
     outcome: Outcome | None = None
-    failure: Exception | None = None
     warnings: list[str] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
     has_all_time: bool = False
     can_ask_for_network: bool = False
-    ended: float = 0.0
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _changed: anyio.Event = field(default_factory=anyio.Event)
     _unread: int = 0
 
     def __post_init__(self) -> None:
         self.outputs: Mapping[Stream, CommandOutput] = {
             stream: CommandOutput(notify=self.notify, retained=Retained(directory=self.spool)) for stream in STREAMS
         }
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self.ended > 0
 
     @property
     def status(self) -> Status:
@@ -134,22 +116,6 @@ class Command:
         """It has begun."""
         self.console = console
         self.notify()
-
-    def end(self) -> None:
-        """It is over."""
-        self.ended = time.monotonic()
-        self.notify()
-
-    def notify(self) -> None:
-        """Wake those who wait for it."""
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    async def wait_changed(self, seconds: float) -> bool:
-        """Wait so long at most until something is new; tell whether it is. Look first, and await nothing between."""
-        with anyio.move_on_after(max(0.0, seconds)) as waiting:
-            await self._changed.wait()
-        return not waiting.cancelled_caught
 
     async def write(self, text: str) -> None:
         """Have it read this. Waits where it reads slowly.

@@ -5,13 +5,13 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
+from gloveport.background_jobs import Jobs, Retention
 from gloveport.sandbox.base import Outcome
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands.command import Command
@@ -23,15 +23,17 @@ Execute: TypeAlias = Callable[[Command], Awaitable[Outcome]]
 MOST_ACTIVE: Final = 24
 MOST_OF_OWNER: Final = 16
 """Commands of one owner that may run at once: with these it leaves room for the others."""
-_MOST_ENDED: Final = 32
-_ENDED_SECONDS: Final = 300.0
-_ENDED_BYTES: Final = 16 << 20
+_RETENTION: Final = Retention[Command](
+    jobs=32,
+    seconds=300.0,
+    bytes=16 << 20,
+    size=lambda command: sum(output.retained.kept for output in command.outputs.values()),
+)
 _ID_BYTES: Final = 18
 _LOOK_SECONDS: Final = 5.0
 
 
-@dataclass(eq=False, kw_only=True)
-class Commands:
+class Commands(Jobs[Command]):
     """The commands of one server.
 
     Attributes:
@@ -39,11 +41,11 @@ class Commands:
         spool: Directory for the nameless files of what commands say.
     """
 
-    orphan_seconds: float
-    spool: Path
-    _tasks: TaskGroup
-    _commands: dict[str, Command] = field(default_factory=dict)
-    _seen: dict[str, float] = field(default_factory=dict)
+    def __init__(self, tasks: TaskGroup, orphan_seconds: float, spool: Path) -> None:
+        super().__init__(tasks, _RETENTION)
+        self.orphan_seconds = orphan_seconds
+        self.spool = spool
+        self._seen: dict[str, float] = {}
 
     async def begin(self, owner: str, execute: Execute, *, is_terminal: bool) -> Command:
         """Begin a command, and wait until it has begun.
@@ -52,8 +54,7 @@ class Commands:
             WorkspaceError: COMMAND_LIMIT_REACHED.
             Exception: What ``execute`` raises before it has begun.
         """
-        self._forget()
-        owners = [command.owner for command in self._commands.values() if not command.is_over]
+        owners = [command.owner for command in self.active()]
         if owners.count(owner) >= MOST_OF_OWNER:
             raise WorkspaceError(
                 "COMMAND_LIMIT_REACHED",
@@ -69,8 +70,11 @@ class Commands:
                 details={"max_active_commands": MOST_ACTIVE},
             )
         command = Command(id=secrets.token_urlsafe(_ID_BYTES), owner=owner, is_terminal=is_terminal, spool=self.spool)
-        self._commands[command.id] = command
-        self._tasks.start_soon(self._go, command, execute)
+
+        async def work(_: Command) -> None:
+            command.outcome = await execute(command)
+
+        self.start(command, work)
         try:
             while command.console is None and not command.is_over:
                 await command.wait_changed(_LOOK_SECONDS)
@@ -78,23 +82,23 @@ class Commands:
             command.scope.cancel()
             raise
         if command.console is None and command.failure is not None:
-            del self._commands[command.id]
+            self.drop(command)
             raise command.failure
         return command
 
-    def find(self, command_id: str, owner: str) -> Command:
+    def get(self, command_id: str, owner: str) -> Command:
         """The command of this id.
 
         Raises:
             WorkspaceError: COMMAND_NOT_FOUND: there is none of this owner, or no longer.
         """
-        self._forget()
-        command = self._commands.get(command_id)
-        if command is None or command.owner != owner:
+        command = self.find(command_id, owner)
+        if command is None:
             raise WorkspaceError(
                 "COMMAND_NOT_FOUND",
                 f"there is no command {command_id[:64]!a} of yours, or no longer",
-                hint=f"what has ended is remembered for {_ENDED_SECONDS:.0f} s, and no more than {_MOST_ENDED} of it",
+                hint=f"what has ended is remembered for {_RETENTION.seconds:.0f} s, "
+                f"and no more than {_RETENTION.jobs} of it",
             )
         return command
 
@@ -140,63 +144,30 @@ class Commands:
         sent = signal.Signals(number).name
         if command.console is not None and number != signal.SIGKILL:
             command.console.signal(number)
-            await _until_over(command, seconds)
+            await command.wait_over(seconds)
         if not command.is_over:
             command.scope.cancel()
             sent = sent if number == signal.SIGKILL else f"{sent}, SIGKILL"
-            await _until_over(command, kill_seconds)
+            await command.wait_over(kill_seconds)
         return sent
-
-    async def end(self) -> None:
-        """End all that run, and wait until they are over."""
-        going = [command for command in self._commands.values() if not command.is_over]
-        for command in going:
-            command.scope.cancel()
-        for command in going:
-            while not command.is_over:
-                await command.wait_changed(_LOOK_SECONDS)
-
-    async def _go(self, command: Command, execute: Execute) -> None:
-        try:
-            with command.scope:
-                command.outcome = await execute(command)
-        except Exception as error:  # noqa: BLE001 - no other command ends with it; who waits for it is told
-            command.failure = error
-        finally:
-            command.end()
 
     async def _watch(self) -> None:
         """End the commands of those who have gone."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
             late = time.monotonic() - self.orphan_seconds
-            for command in self._commands.values():
-                if not command.is_over and max(self._seen.get(command.owner, 0.0), command.began) < late:
+            active = self.active()
+            for command in active:
+                if max(self._seen.get(command.owner, 0.0), command.began) < late:
                     command.scope.cancel()
-
-    def _forget(self) -> None:
-        """What is over is not kept for ever: what has ended first goes first."""
-        now = time.monotonic()
-        over = sorted((one for one in self._commands.values() if one.is_over), key=lambda one: -one.ended)
-        kept = 0
-        for number, command in enumerate(over):
-            kept += sum(output.retained.kept for output in command.outputs.values())
-            if number >= _MOST_ENDED or now - command.ended > _ENDED_SECONDS or kept > _ENDED_BYTES:
-                del self._commands[command.id]
-        owners = {command.owner for command in self._commands.values()}
-        self._seen = {owner: seen for owner, seen in self._seen.items() if owner in owners}
-
-
-async def _until_over(command: Command, seconds: float) -> None:
-    with anyio.move_on_after(seconds):
-        while not command.is_over:
-            await command.wait_changed(_LOOK_SECONDS)
+            owners = {command.owner for command in active}
+            self._seen = {owner: seen for owner, seen in self._seen.items() if owner in owners}
 
 
 @contextlib.asynccontextmanager
 async def open_commands(orphan_seconds: float, spool: Path) -> AsyncIterator[Commands]:
     """Room for commands. On leaving, all are ended."""
     async with open_task_group() as tasks:
-        commands = Commands(orphan_seconds=orphan_seconds, spool=spool, _tasks=tasks)
+        commands = Commands(tasks, orphan_seconds, spool)
         tasks.start_soon(commands._watch)  # noqa: SLF001 - its own
         yield commands

@@ -1,0 +1,138 @@
+"""Jobs that outlive the requests that began them: each is its owner's, and is remembered for a while when over."""
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """A job that goes on, or is over and remembered.
+
+    Attributes:
+        id: Opaque; nobody can guess it.
+        owner: For whom it was begun; opaque.
+        failure: What its work has raised.
+        began: When it was begun, by the monotonic clock.
+        ended: When it was over; 0 while it goes on.
+        scope: Cancelled, it ends at once.
+    """
+
+    id: str
+    owner: str
+    failure: Exception | None = None
+    began: float = field(default_factory=time.monotonic)
+    ended: float = 0.0
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.ended > 0
+
+    def end(self) -> None:
+        """Nothing more comes of it."""
+        self.ended = time.monotonic()
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake those who wait for it: there is something new."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def wait_changed(self, seconds: float) -> bool:
+        """Wait so long at most until something is new; tell whether it is. Look first, and await nothing between."""
+        with anyio.move_on_after(max(0.0, seconds)) as waiting:
+            await self._changed.wait()
+        return not waiting.cancelled_caught
+
+    async def wait_over(self, seconds: float = math.inf) -> None:
+        """Wait so long at most until it is over."""
+        with anyio.move_on_after(seconds):
+            while not self.is_over:
+                await self.wait_changed(math.inf)
+
+
+SomeJob = TypeVar("SomeJob", bound=Job)
+
+
+@dataclass(kw_only=True)
+class Retention(Generic[SomeJob]):
+    """How much of what is over is remembered, the latest first.
+
+    Attributes:
+        jobs: So many.
+        seconds: So long.
+        bytes: As long as they hold no more together.
+        size: What one holds.
+    """
+
+    jobs: int
+    seconds: float
+    bytes: float = math.inf
+    size: Callable[[SomeJob], int] = field(default=lambda _: 0)
+
+
+class Jobs(Generic[SomeJob]):
+    """The jobs of one kind."""
+
+    def __init__(self, tasks: TaskGroup, retention: Retention[SomeJob]) -> None:
+        self._tasks = tasks
+        self._retention = retention
+        self._jobs: dict[str, SomeJob] = {}
+
+    def start(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
+        """Begin a job. It goes on until its work is done, its scope is cancelled, or the server ends."""
+        self.forget_old()
+        self._jobs[job.id] = job
+        self._tasks.start_soon(self._do, job, work)
+
+    def find(self, job_id: str, owner: str) -> SomeJob | None:
+        """The job of this id, if it was begun for this owner and is remembered."""
+        self.forget_old()
+        job = self._jobs.get(job_id)
+        return job if job is not None and job.owner == owner else None
+
+    def drop(self, job: SomeJob) -> None:
+        """Forget a job at once: nobody will ask for it."""
+        self._jobs.pop(job.id, None)
+
+    def all(self) -> list[SomeJob]:
+        """Those that go on, and those that are remembered."""
+        return [*self._jobs.values()]
+
+    def active(self) -> list[SomeJob]:
+        """Those that go on."""
+        return [job for job in self._jobs.values() if not job.is_over]
+
+    async def end(self) -> None:
+        """End those that go on, and wait until they are over."""
+        active = self.active()
+        for job in active:
+            job.scope.cancel()
+        for job in active:
+            await job.wait_over()
+
+    def forget_old(self) -> None:
+        """Forget what is over and not to be remembered any more."""
+        now, kept, held = time.monotonic(), self._retention, 0
+        over = sorted((job for job in self._jobs.values() if job.is_over), key=lambda job: -job.ended)
+        for number, job in enumerate(over):
+            held += kept.size(job)
+            if number >= kept.jobs or now - job.ended > kept.seconds or held > kept.bytes:
+                del self._jobs[job.id]
+
+    async def _do(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
+        try:
+            with job.scope:
+                await work(job)
+        except Exception as error:  # noqa: BLE001 - no other job ends with it; who waits for it raises it
+            job.failure = error
+        finally:
+            job.end()
