@@ -13,7 +13,6 @@ from mcp import Client
 from tests.server.shop import YES, Dialogs, execute, said, serving
 
 from gloveport.audit.log import AuditLog
-from gloveport.engine import runs
 from gloveport.engine.runs import running
 from gloveport.model import Result
 from gloveport.server.tools import progress
@@ -198,7 +197,7 @@ async def test_a_result_is_kept_for_a_while_and_then_forgotten(shop, era, monkey
     async with shop.client(era) as client:
         run_id = said(await execute(client, "1", wait_seconds=0))["run_id"]
         assert said(await wait(client, run_id))["value"] == 1
-        monkeypatch.setattr(runs, "_KEPT_SECONDS", 0.0)
+        monkeypatch.setattr(shop.engine.runs._retention, "seconds", 0.0)
         assert (await wait(client, run_id)).is_error
 
 
@@ -231,7 +230,7 @@ async def test_what_has_ended_first_is_forgotten_first():
         last = room.begin("me", "python", execute)
         assert room.find(long.id, "me") is long
         assert room.find(last.id, "me") is last
-        assert len(room._runs) <= 130
+        assert len(room.all()) <= 130
 
 
 SLOW = "import sys, time\nprint('begun', flush=True)\nprint('!', file=sys.stderr, flush=True)\ntime.sleep(60)"

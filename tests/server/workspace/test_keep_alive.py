@@ -37,7 +37,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
             while True:
                 await client.call_tool("list_dir", {})
                 await anyio.sleep(0.1)
-        (command,) = service.sandboxes.commands._commands.values()
+        (command,) = service.sandboxes.commands.all()
         assert command.id == begun.structured_content["command_id"]
         assert not command.is_over
         with anyio.fail_after(5):
