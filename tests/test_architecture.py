@@ -140,8 +140,8 @@ SUBPACKAGES = {
         {"protocol"},
     ],
     "server/transports": [
-        {"disconnect", "jsonrpc_errors", "overload", "peers", "session_end"},
-        {"acceptor", "message_limit", "stdio"},
+        {"disconnect", "jsonrpc_errors", "peers", "session_end"},
+        {"acceptor", "message_limit", "overload", "stdio"},
         {"http"},
     ],
     "server/tools": [

@@ -1,6 +1,7 @@
 """``gloveport serve --http``: a real process, real sockets, a real client."""
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import json
@@ -14,6 +15,7 @@ import time
 import httpx2
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from tests.forked import Gloveport
 
 from .conftest import INITIALIZE
@@ -92,6 +94,21 @@ async def test_clients_of_both_eras_run_programs_on_one_server(shared):
             result = await client.call_tool("execute_code", arguments, progress_callback=note)
         assert result.structured_content["value"] == 42
         assert came == ["line"]
+
+
+async def test_what_one_client_s_program_leaves_no_other_client_reads(shared):
+    """A3, P40, E3: nor does a message with all the files that may come with a program exceed what is taken."""
+    files = {"a.bin": "base64:" + base64.b64encode(os.urandom(1 << 20)).decode()}
+    copy = {"language": "shell", "code": "cp a.bin /out/", "files": files}
+    async with Client(shared.url, mode="legacy") as one, Client(shared.url, mode="legacy") as other:
+        answer = await one.call_tool("execute_code", copy)
+        (left,) = answer.structured_content["artifacts"]["files"]
+        assert left["bytes"] == 1 << 20
+        own, foreign = [await client.call_tool("read_artifact", {"uri": left["uri"]}) for client in (one, other)]
+        assert (own.is_error, foreign.is_error) == (False, True)
+        assert "is not kept, or no longer" in foreign.content[0].text
+        with pytest.raises(MCPError):
+            await other.read_resource(left["uri"])
 
 
 async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):

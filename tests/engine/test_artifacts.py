@@ -301,7 +301,7 @@ async def test_files_come_with_a_program(opened, language):
         ({"a" * 201: b""}, "file_name_not_allowed"),
         ({"a": b"", "a/b": b""}, "file_name_not_allowed"),
         ({f"{number}": b"" for number in range(65)}, "file_name_not_allowed"),
-        ({"a": b"x" * (5 << 20)}, "files_too_large"),
+        ({"a": b"x" * (2 << 20)}, "files_too_large"),
     ],
 )
 async def test_files_that_may_not_be_are_refused_and_nothing_runs(engine, records, files, code):

@@ -163,6 +163,24 @@ async def test_display_prints_what_is_only_text(run):
     assert result.stdout.text == "text\n1\n[2]\n"
 
 
+async def test_who_imports_the_display_of_ipython_has_ours_where_there_is_none(run):
+    code = """\
+from IPython.display import HTML, Image, Markdown, clear_output, display
+import IPython, importlib.util
+display(Markdown('# title'))
+display(HTML('<b>'))
+clear_output(wait=True)
+open('a.png', 'wb').write(bytes.fromhex('89504e470d0a1a0a'))
+Image('a.png')
+"""
+    result = await run(code)
+    assert result.status == "ok", result.error
+    assert result.stdout.text == "# title\n<HTML>\n[text/html: /out/display-1.html]\n"
+    assert result.value == "<Image>\n[image/png: /out/picture-1.png]"
+    missing = await run("import IPython.kernel")
+    assert missing.error.type == "ModuleNotFoundError"
+
+
 async def test_commands_and_magics_of_notebooks_run_where_they_stand(run):
     code = """\
 %matplotlib inline

@@ -109,8 +109,8 @@ async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[
             if port is None:
                 came = await serve_stdio(server, fast_tools(service) if service else {}, config.clients.structured)
             else:
-                code_bytes = config.policy.limits.code_bytes
-                came = await serve_http(server, port, code_bytes=code_bytes, ready=_announce, kept=engine.sessions)
+                limits = config.policy.limits
+                came = await serve_http(server, port, limits=limits, ready=_announce, kept=engine.sessions)
     return came
 
 

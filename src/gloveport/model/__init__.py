@@ -84,7 +84,7 @@ class Limits(Value):
     code_bytes: Bytes = ByteSize(256 * 1024)
     """Size of the program text."""
 
-    input_bytes: Bytes = ByteSize(4 * MIB)
+    input_bytes: Bytes = ByteSize(MIB)
     """Size of the files that come with a program, all together."""
 
     requests: Annotated[int, Field(ge=1)] = 10_000

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gloveport.engine.sessions import Sessions
 from gloveport.errors import ConfigError
+from gloveport.model import Limits
 from gloveport.server.process.signals import on_end_signal
 from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
@@ -36,6 +37,7 @@ _MOST_WAITING = 4096  # connections that the kernel keeps until they are accepte
 _MOST_SESSIONS = 64
 _REQUEST_SECONDS = 10
 _ESCAPED = 6  # most bytes of JSON that one byte of a program becomes
+_ENCODED = 2  # most of one byte of a file that comes with it, as base64 or ordinary text
 _REST_BYTES = 64 * 1024  # most of a request besides its program
 
 
@@ -116,14 +118,14 @@ def _most_connections() -> int:
 
 
 async def serve_http(
-    server: MCPServer[Any], port: int, *, code_bytes: int, ready: Callable[[str], None], kept: Sessions
+    server: MCPServer[Any], port: int, *, limits: Limits, ready: Callable[[str], None], kept: Sessions
 ) -> list[Signals]:
     """Serve until a signal comes; return the signals.
 
     Args:
         server: What to serve.
         port: 0 takes any that is free.
-        code_bytes: The largest program that can be asked for.
+        limits: Of the largest program and files that can be asked for.
         ready: Called with the address once connections are taken.
         kept: Sessions of programs, which end with their client's.
 
@@ -131,14 +133,14 @@ async def serve_http(
         ConfigError: The port can't be had.
     """
     with _listen(port) as listener:
-        most_bytes = _ESCAPED * code_bytes + _REST_BYTES
+        most_bytes = _ESCAPED * limits.code_bytes + _ENCODED * limits.input_bytes + _REST_BYTES
         app = server.streamable_http_app(
             host=HOST, streamable_http_path=_PATH, max_sessions=_MOST_SESSIONS, max_request_body_size=most_bytes
         )
         sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
         web = _Server(
             uvicorn.Config(
-                RequestLimit(app=MessageLimit(app, most_bytes), is_session=sessions.__contains__),
+                RequestLimit(app=MessageLimit(app=app, most_bytes=most_bytes), is_session=sessions.__contains__),
                 http=_Connection,
                 log_config=None,
                 access_log=False,

@@ -40,6 +40,11 @@ def too_many() -> bytes:
     return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
 
 
+def too_busy() -> bytes:
+    """What answers one that nobody works on."""
+    return _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")
+
+
 def render_failure(request: str | int) -> bytes:
     """The line that answers a request which met a fault of ours."""
     return _error(request, INTERNAL_ERROR, "the server has met a fault: its log says which")

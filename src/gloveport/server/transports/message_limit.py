@@ -1,7 +1,9 @@
 """ASGI middleware that refuses a message of very many values before anything is made of it."""
 
+from dataclasses import dataclass
 from typing import Final
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gloveport.fairness import compute
@@ -11,21 +13,22 @@ from gloveport.server.transports import jsonrpc_errors
 _TOO_LARGE: Final = 413
 
 
+@dataclass(frozen=True, kw_only=True)
 class MessageLimit:
     """Looks at the bodies of requests. How large they may be is another's to say, who is asked next.
 
     Attributes:
+        app: Whom it is in front of.
         most_bytes: So many are looked at; of what is longer it is enough to know that.
     """
 
-    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
-        self._app = app
-        self.most_bytes = most_bytes
+    app: ASGIApp
+    most_bytes: int
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         came = [await receive()]
         size = len(came[0].get("body", b""))
@@ -34,7 +37,8 @@ class MessageLimit:
             size += len(came[-1].get("body", b""))
         body = b"".join(message.get("body", b"") for message in came)
         if await compute(size, has_many_values, body, jsonrpc_errors.MOST_VALUES):
-            await _refuse(send)
+            answer = Response(jsonrpc_errors.too_many(), status_code=_TOO_LARGE, media_type="application/json")
+            await answer(scope, receive, send)
             return
         again = iter(came)
 
@@ -42,11 +46,4 @@ class MessageLimit:
             message = next(again, None)
             return await receive() if message is None else message
 
-        await self._app(scope, receive_again, send)
-
-
-async def _refuse(send: Send) -> None:
-    body = jsonrpc_errors.too_many()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": _TOO_LARGE, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        await self.app(scope, receive_again, send)

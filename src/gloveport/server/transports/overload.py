@@ -8,19 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gloveport.server.transports import jsonrpc_errors
 
 _MOST: Final = 256
 _MOST_WITHOUT_SESSION: Final = 64
 _OF_EACH_SESSION: Final = 8
 _SESSION: Final = b"mcp-session-id"
 _RETRY_AFTER: Final = (b"retry-after", b"1")
-_BUSY: Final = {
-    "jsonrpc": "2.0",
-    "id": None,
-    "error": {"code": -32603, "message": "the server has too many requests at once: come again in a second"},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +43,8 @@ class RequestLimit:
         session = named if self.is_session(named) else ""
         if not self._has_place(session):
             await _read_to_end(receive)  # what is closed with something unread is reset, and the answer lost
-            await JSONResponse(_BUSY, status_code=503, headers={"retry-after": "1"})(scope, receive, send)
+            busy = Response(jsonrpc_errors.too_busy(), 503, {"retry-after": "1"}, "application/json")
+            await busy(scope, receive, send)
             return
 
         async def send_on(message: Message) -> None:

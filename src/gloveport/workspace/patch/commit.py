@@ -26,7 +26,6 @@ from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.file_swap import Changed, FileStep
 from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal
 from gloveport.workspace.patch.staging import StagedFile, conflict
-from gloveport.workspace.patch.text import revision
 
 HIDDEN: Final = ".gloveport-"
 """How hidden names begin."""
@@ -253,10 +252,10 @@ def _open_known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str,
 def _step(target: StagedFile) -> FileStep:
     before = target.before
     return FileStep(
-        path=target.place.path,
+        path=target.path,
         hidden=_hidden_name(),
-        before=revision(before.content) if before else None,
-        after=revision(target.content) if target.content is not None else None,
+        before=before.revision if before else None,
+        after=target.revision,
         inode=before.status.st_ino if before else None,
     )
 

@@ -23,7 +23,7 @@ def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
     first: dict[str, int] = {}
     for number, operation in enumerate(operations):
         target = staging.target(operation.path)
-        path = target.place.path
+        path = target.path
         if path in first:
             raise WorkspaceError(
                 "PATCH_FAILED",
@@ -70,12 +70,12 @@ def _change(staging: Staging, change: Change, where: str) -> None:
         _write(staging, change, where)
         return
     target, content = staging.existing(change.path)
-    demand_revision(target, content, change.revision, where)
+    demand_revision(target, change.revision, where)
     if change.action == "delete":
         _delete(staging, target, content)
     elif change.action == "edit":
-        text = FileText.decode(content, target.place.path)
-        found = find_splices(change.edits or (), len(text.pieces), target.place.path)
+        text = FileText.decode(content, target.path)
+        found = find_splices(change.edits or (), len(text.pieces), target.path)
         _put(staging, target, "edit", text.apply(found), ranges(found))
     else:
         destination = staging.target(change.destination or "")
@@ -89,9 +89,9 @@ def _write(staging: Staging, change: Change, where: str) -> None:
     if change.action == "create":
         _demand_absent(target, "create")
     elif target.content is not None:
-        demand_revision(target, target.content, change.revision, where)
+        demand_revision(target, change.revision, where)
     elif change.revision is not None:
-        raise mismatch(target.place.path, change.revision, None)
+        raise mismatch(target, change.revision)
     _put(staging, target, change.action, new, difference(target.content or b"", new))
 
 
@@ -99,15 +99,15 @@ def _demand_absent(target: StagedFile, action: str) -> None:
     if target.content is not None:
         raise WorkspaceError(
             "PATCH_FAILED",
-            f"{action}: {target.place.path} exists",
+            f"{action}: {target.path} exists",
             hint="write replaces a file" if action == "create" else "delete it first, or choose another name",
-            details={"path": target.place.path},
+            details={"path": target.path},
         )
 
 
 def _delete(staging: Staging, target: StagedFile, content: bytes) -> None:
     staging.put(target, None)
-    staging.report.tell("delete", target.place.path, None, counts=(0, count_lines(content)))
+    staging.report.tell("delete", target, counts=(0, count_lines(content)))
 
 
 def _update(staging: Staging, update: Update) -> None:
@@ -116,8 +116,8 @@ def _update(staging: Staging, update: Update) -> None:
     changed: list[Range] = []
     new = content
     if update.hunks:
-        text = FileText.decode(content, target.place.path)
-        placed = place_hunks(update.hunks, text.lines(), target.place.path)
+        text = FileText.decode(content, target.path)
+        placed = place_hunks(update.hunks, text.lines(), target.path)
         grade, new, changed = placed.grade, text.apply(placed.splices), ranges(placed.splices)
         staging.report.warnings += placed.warnings
     if update.destination is None:
@@ -139,7 +139,7 @@ def _put(
     if new == target.content:
         operation, changed, counts = "unchanged", (), None
     staging.put(target, new)
-    staging.report.tell(operation, target.place.path, new, changed, counts=counts, grade=grade)
+    staging.report.tell(operation, target, changed, counts=counts, grade=grade)
 
 
 def _carry(
@@ -152,13 +152,12 @@ def _carry(
     grade: Grade | None = None,
 ) -> None:
     """Let another name have a content, with what the file has besides."""
-    source, there = target.place.path, destination.place.path
     changed = difference(destination.before.content if destination.before else b"", new)
     attributes = target.kept
     if operation == "move" and target is not destination:
         staging.put(target, None)
     staging.put(destination, new, attributes)
-    staging.report.tell(operation, there, new, changed, counts=counts, source=source, grade=grade)
+    staging.report.tell(operation, destination, changed, counts=counts, source=target.path, grade=grade)
 
 
 def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:

@@ -42,9 +42,10 @@ _LETTERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OriginalFile:
-    """A file as it was read: all of it, its status when it was opened, and what it had besides."""
+    """A file as it was read: all of it, its revision, its status when it was opened, and what it had besides."""
 
     content: bytes
+    revision: str
     status: os.stat_result
     attributes: Attributes
 
@@ -57,13 +58,20 @@ class StagedFile:
         place: Held open.
         before: None where nothing is.
         content: None where nothing shall be.
+        revision: Of that.
         attributes: Of what shall be there; None: those of what is, or of a new file.
     """
 
     place: WriteLocation
     before: OriginalFile | None
     content: bytes | None
+    revision: str | None
     attributes: Attributes | None = None
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self.place.path
 
     @property
     def kept(self) -> Attributes | None:
@@ -73,7 +81,7 @@ class StagedFile:
     @property
     def changes(self) -> bool:
         """Whether there is anything to do."""
-        return self.content != (self.before.content if self.before else None)
+        return self.revision != (self.before.revision if self.before else None)
 
 
 @dataclass(slots=True)
@@ -90,34 +98,35 @@ class ChangeReport:
     def tell(
         self,
         operation: str,
-        path: str,
-        content: bytes | None,
+        target: StagedFile,
         changed: Sequence[Range] = (),
         *,
         counts: tuple[int, int] | None = None,
         source: str | None = None,
         grade: Grade | None = None,
     ) -> None:
-        """What was done with a file, what it holds now, and where that comes from; how many lines come and go."""
-        facts = self._describe(operation, path, content, changed)
+        """What was done with a file, which holds that now, and where that comes from; how many lines come and go."""
+        path = target.path
+        facts = self._describe(operation, path, target.content, changed)
+        if target.revision is not None:
+            facts["revision"] = target.revision
         if source is not None:
             facts["old_path"] = source
         if grade is not None:
             facts["match_quality"] = grade
         if operation == "move" and source is not None and source != path:
-            self._describe("delete", source, None)
+            self._describe("delete", source, None, ())
         self.summary.append(f"{_LETTERS[operation]} {path if source is None else f'{source} -> {path}'}")
         added, removed = counts or count_ranges(changed)
         self.additions += added
         self.removals += removed
 
     def _describe(
-        self, operation: str, path: str, content: bytes | None, changed: Sequence[Range] = ()
+        self, operation: str, path: str, content: bytes | None, changed: Sequence[Range]
     ) -> dict[str, JsonValue]:
-        facts: dict[str, JsonValue] = {"path": path, "operation": operation, "total_lines": count_lines(content or b"")}
-        if content is not None:
-            facts["revision"] = revision(content)
-        self.files[path] = facts | {"changed_ranges": [{**each} for each in changed]}
+        ranges: list[JsonValue] = [{**each} for each in changed]
+        lines = count_lines(content or b"")
+        self.files[path] = {"path": path, "operation": operation, "total_lines": lines, "changed_ranges": ranges}
         return self.files[path]
 
     def answer(self, *, dry_run: bool, already_applied: bool) -> dict[str, JsonValue]:
@@ -177,7 +186,7 @@ class Staging:
             before = self._read(place.path) if place.status else None
             if before and place.status and before.status.st_ino != place.status.st_ino:
                 raise conflict(place.path)
-            target = StagedFile(place, before, before.content if before else None)
+            target = StagedFile(place, before, *((before.content, before.revision) if before else (None, None)))
             self.targets[place.path] = target
             self.stack.push(held.pop_all())
             return target
@@ -190,7 +199,7 @@ class Staging:
         """
         target = self.target(path)
         if target.content is None:
-            raise WorkspaceError("NOT_FOUND", f"{path} does not exist", details={"path": target.place.path})
+            raise WorkspaceError("NOT_FOUND", f"{path} does not exist", details={"path": target.path})
         return target, target.content
 
     def put(self, target: StagedFile, content: bytes | None, attributes: Attributes | None = None) -> None:
@@ -200,15 +209,16 @@ class Staging:
             WorkspaceError: PATCH_FAILED for what is too large.
         """
         if content is not None:
-            self._weigh(target.place.path, len(content))
+            self._weigh(target.path, len(content))
         target.content, target.attributes = content, attributes
+        target.revision = None if content is None else revision(content)
 
     def finish(self) -> list[StagedFile]:
         """All files, and warnings about what replacing some of them entails."""
         for target in self.targets.values():
             if not target.changes or target.content is None:
                 continue
-            path = target.place.path
+            path = target.path
             if target.before and target.before.status.st_nlink > 1:
                 # Written in place, a kill would leave half a file, and readers would see one.
                 self.report.warnings.append(
@@ -225,7 +235,9 @@ class Staging:
                 content = read_all(opened.descriptor, MAX_BYTES)
                 if content is None:  # it grows while it is read
                     raise conflict(path)
-                return OriginalFile(content, opened.status, Attributes.of(opened.descriptor, opened.status))
+                return OriginalFile(
+                    content, revision(content), opened.status, Attributes.of(opened.descriptor, opened.status)
+                )
         except WorkspaceError as error:
             if error.code in {"NOT_FOUND", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}:
                 raise conflict(path) from error  # it was there a moment ago
@@ -253,32 +265,32 @@ def conflict(path: str) -> WorkspaceError:
     )
 
 
-def demand_revision(target: StagedFile, content: bytes, given: str | None, where: str) -> None:
+def demand_revision(target: StagedFile, given: str | None, where: str) -> None:
     """See that a change was made for the file as it is.
 
     Raises:
         WorkspaceError: REVISION_REQUIRED, REVISION_MISMATCH.
     """
-    path, current = target.place.path, revision(content)
     if given is None:
         raise WorkspaceError(
             "REVISION_REQUIRED",
-            f"{where} needs the revision of {path}",
+            f"{where} needs the revision of {target.path}",
             hint="read_file tells it",
-            details={"path": path, "current_revision": current, **_look_again(path)},
+            details={"path": target.path, "current_revision": target.revision, **_look_again(target.path)},
         )
-    if given != current:
-        raise mismatch(path, given, content)
+    if given != target.revision:
+        raise mismatch(target, given)
 
 
-def mismatch(path: str, expected: str | None, content: bytes | None) -> WorkspaceError:
+def mismatch(target: StagedFile, expected: str | None) -> WorkspaceError:
     """A file is not what a change was made for."""
+    path = target.path
     details: dict[str, JsonValue] = {"path": path, "expected_revision": expected}
-    if content is None:
+    if target.content is None:
         return WorkspaceError(
             "REVISION_MISMATCH", f"{path} does not exist, and had a revision", details={**details, "exists": False}
         )
-    details |= {"current_revision": revision(content), "total_lines": count_lines(content), **_look_again(path)}
+    details |= {"current_revision": target.revision, "total_lines": count_lines(target.content), **_look_again(path)}
     hint = "read it again, and make the change for what it is now"
     return WorkspaceError("REVISION_MISMATCH", f"{path} is not what it was", hint=hint, details=details)
 

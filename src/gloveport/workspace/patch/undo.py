@@ -158,11 +158,11 @@ def _file_name(number: int) -> str:
 
 
 def _describe(target: StagedFile) -> SavedFile:
-    before, after = target.before, target.content
+    before = target.before
     return SavedFile(
-        path=target.place.path,
-        after=None if after is None else revision(after),
-        before=revision(before.content) if before else None,
+        path=target.path,
+        after=target.revision,
+        before=before.revision if before else None,
         size=len(before.content) if before else 0,
         attributes=before.attributes if before else None,
     )
@@ -210,12 +210,12 @@ def restore_file(staging: Staging, kept: SavedFile, content: bytes | None) -> No
     target = staging.target(kept.path)
     now = target.content
     if not _is_left(kept, target):
-        raise mismatch(kept.path, kept.after, now)
+        raise mismatch(target, kept.after)
     changed = difference(now or b"", content or b"")
     staging.put(target, content, kept.attributes)
     word = {"create": "add", "edit": "update", "delete": "delete"}[undo_operation(kept)]
     counts = count_lines(content or b""), count_lines(now or b"")
-    staging.report.tell(word, kept.path, content, changed, counts=counts)
+    staging.report.tell(word, target, changed, counts=counts)
 
 
 def _stands(tree: Tree, entry: UndoEntry) -> bool:
@@ -228,5 +228,4 @@ def _stands(tree: Tree, entry: UndoEntry) -> bool:
 
 
 def _is_left(kept: SavedFile, target: StagedFile) -> bool:
-    now = target.content
-    return target.place.path == kept.path and (None if now is None else revision(now)) == kept.after
+    return (target.path, target.revision) == (kept.path, kept.after)

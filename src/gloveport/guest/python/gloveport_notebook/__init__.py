@@ -7,6 +7,7 @@ library only.
 
 import builtins
 import importlib
+import importlib.machinery
 import sys
 
 HOOKS = {
@@ -15,6 +16,8 @@ HOOKS = {
     "plotly.io": ("show", "hook_plotly"),
 }
 """Module → which part of ours has which function, that is called with it."""
+
+STAND_INS = {"IPython", "IPython.display"}
 
 
 def load(part):
@@ -75,6 +78,21 @@ class HookFinder:
         return None
 
 
+class StandInFinder:
+    """A finder of ``sys.meta_path``, the last one: of modules that are not there, and whose names programs know."""
+
+    def find_spec(self, name, *_where):
+        """See ``importlib.abc.MetaPathFinder``."""
+        return importlib.machinery.ModuleSpec(name, self) if name in STAND_INS else None
+
+    def create_module(self, spec):
+        """See ``importlib.abc.Loader``."""
+        return load("ipython").make(spec.name)
+
+    def exec_module(self, module):
+        """See ``importlib.abc.Loader``."""
+
+
 def run_hook(module):
     """Call what belongs to a module."""
     part, function = HOOKS[module.__name__]
@@ -86,4 +104,5 @@ def install():
     ask_nobody.__name__ = ask_nobody.__qualname__ = "input"
     if not any(type(finder) is HookFinder for finder in sys.meta_path):
         sys.meta_path.insert(0, HookFinder())
+        sys.meta_path.append(StandInFinder())
     builtins.display, builtins.input = display, ask_nobody
