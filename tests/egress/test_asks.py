@@ -6,7 +6,7 @@ from tests.egress.world import SECRET
 
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
-from gloveport.engine.execution import Company
+from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Request
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +37,8 @@ async def asked(world_of, api_at, far):
             request = Request(language="python", code=code, limits=Narrowing(wall_seconds=1))
 
             async def execute():
-                company = Company(asker=desk.asker(lambda: None))
-                results.append(await world.engine.execute(request, caller="x", company=company))
+                context = RunContext(asker=desk.asker(lambda: None))
+                results.append(await world.engine.execute(request, caller="x", context=context))
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(execute)

@@ -12,7 +12,7 @@ from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.engine.artifacts import LONG_EDGE, SHOWN_BYTES, shown_pictures
-from gloveport.engine.execution import Company
+from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Policy, Request
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +37,8 @@ def opened(request, environ):
 
             async def run(code, language="python", *, shows=False, **rest):
                 asked = Request(language=language, code=code, **rest)
-                company = Company(shows_pictures=shows)
-                return await engine.execute(asked, caller="test", share="me", company=company)
+                context = RunContext(shows_pictures=shows)
+                return await engine.execute(asked, caller="test", share="me", context=context)
 
             run.engine = engine
             yield run

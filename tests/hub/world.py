@@ -17,7 +17,7 @@ from gloveport.approvals.store import Person
 from gloveport.bootstrap.app import assemble
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
-from gloveport.engine.execution import Company
+from gloveport.engine.run_context import RunContext
 from gloveport.model import Request, Result
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"
@@ -51,9 +51,9 @@ async def allowed(world: World, code: str) -> AsyncIterator[list[Result]]:
     more = anyio.Event()
 
     async def run() -> None:
-        company = Company(asker=desk.asker(more.set))
+        context = RunContext(asker=desk.asker(more.set))
         request = Request(language="python", code=code)
-        results.append(await world.engine.execute(request, caller="x", company=company))
+        results.append(await world.engine.execute(request, caller="x", context=context))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)

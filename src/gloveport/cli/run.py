@@ -134,7 +134,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool, out: Pat
     from gloveport.bootstrap import app
     from gloveport.cli.printer import STDERR, STDOUT, printing
     from gloveport.config.schema import PoolSettings
-    from gloveport.engine.execution import Company
+    from gloveport.engine.run_context import RunContext
     from gloveport.errors import GloveportError
     from gloveport.server.process.signals import on_end_signal
 
@@ -147,15 +147,15 @@ async def _execute(config: "Config", request: "Request", as_json: bool, out: Pat
                 def pass_on(stream: str, text: str) -> None:
                     printer.put(STDOUT if stream == "stdout" else STDERR, text)
 
-                company = Company()
-                company = replace(company, asker=engine.desk.asker(_teller(engine, company.run_id, printer)))
+                context = RunContext()
+                context = replace(context, asker=engine.desk.asker(_teller(engine, context.run_id, printer)))
                 caller = f"cli (uid {os.getuid()})"
                 try:
                     ended = await engine.execute(
                         request,
                         caller=caller,
                         on_output=None if as_json else pass_on,
-                        company=company,
+                        context=context,
                     )
                 except GloveportError as error:
                     ended = error

@@ -1,14 +1,13 @@
-"""One execution, from request to result. Nothing below calls back up."""
+"""Runs one program from request to result: grants, admits, builds its sandbox, opens its doors, judges the outcome."""
 
 import contextlib
 import functools
 import hashlib
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
 import anyio
 from pydantic import JsonValue
@@ -19,17 +18,19 @@ from gloveport.artifacts.store import ArtifactStore, Found
 from gloveport.audit.log import AuditLog
 from gloveport.egress.proxy.handler import answer
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
-from gloveport.egress.session import EgressSession, Gateway, RequestJournal
+from gloveport.egress.session import EgressSession, Gateway
 from gloveport.engine.artifacts import Collector, Previewer, has_picture, read_output, write_inputs
-from gloveport.engine.live import LiveOutput, Streams
+from gloveport.engine.grants import GrantCache, session_grant
+from gloveport.engine.live import Streams
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
+from gloveport.engine.run_context import Execution, OnOutput, RunContext
 from gloveport.engine.runs import Runs
 from gloveport.engine.sessions import Discarded, Session, Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
-from gloveport.guard import Asker, Guard
-from gloveport.hub.calls import Calls, Ledger, LookUp
+from gloveport.guard import Guard
+from gloveport.hub.calls import Calls, LookUp
 from gloveport.hub.discovery import Discovery
 from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
@@ -38,7 +39,6 @@ from gloveport.model import (
     Execute,
     Grant,
     Language,
-    Narrowing,
     Output,
     Policy,
     Program,
@@ -47,12 +47,11 @@ from gloveport.model import (
     SessionState,
 )
 from gloveport.model.artifact import Artifacts
-from gloveport.model.hub import DOOR, Sampling
-from gloveport.policy.grant import grant_for
+from gloveport.model.hub import DOOR
 from gloveport.runtimes import Runtime
 from gloveport.runtimes.session import prepare_session
 from gloveport.sampling.provider import Provider
-from gloveport.sampling.sampler import AskClient, Sampler
+from gloveport.sampling.sampler import Sampler
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
@@ -60,48 +59,15 @@ from gloveport.sandbox.plan import Plan, System, make_plan
 from gloveport.sandbox.pool.pool import StockedSandbox
 from gloveport.sandbox.run.capture import Archive, Capture
 
-OnOutput: TypeAlias = Callable[[Stream, str], None]
-"""Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
-
-Key = TypeVar("Key")
-Made = TypeVar("Made")
-
-_MOST_REMEMBERED = 64
 NEW = "new"
 """In place of a session's id: begin one."""
 
 _ASK_SECONDS = 10.0
-_FIXED = Denied(
-    "session_fixed",
-    "What a session may use and reach is decided when it begins.",
-    hint='leave out memory_mib, apis and tools, or begin another with session="new"',
-)
 _NO_VALUE_BYTES = 256
 _LIVE_BYTES = 4096
 """Of each stream of a run that goes on: who looks again and again reads it each time."""
 
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Company:
-    """Whom one run may ask while it goes on.
-
-    Attributes:
-        run_id: What it is called.
-        session: Whose approvals count, and for how long; opaque. Empty where nobody is told from others.
-        asker: Who asks a person.
-        ask_client: Asks the client's model.
-        live: Is told what the run has written, while there is no result.
-        shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
-    """
-
-    run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
-    session: str = ""
-    asker: Asker | None = None
-    ask_client: AskClient | None = None
-    live: LiveOutput = field(default_factory=LiveOutput)
-    shows_pictures: bool = False
 
 
 @dataclass(kw_only=True)
@@ -144,11 +110,10 @@ class Engine:
     admission: AdmissionQueue
     archive: Archive
     artifacts: ArtifactStore
-    # Not init: a copy with another policy must not have them.
-    _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
-        default_factory=dict, init=False
-    )
-    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
+    _granted: GrantCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._granted = GrantCache(policy=self.policy, system=self.system)
 
     async def execute(
         self,
@@ -157,7 +122,7 @@ class Engine:
         caller: str,
         share: str | None = None,
         on_output: OnOutput | None = None,
-        company: Company | None = None,
+        context: RunContext | None = None,
     ) -> Result:
         """Run one program to its end. A program that fails, and a refusal, are results.
 
@@ -166,42 +131,42 @@ class Engine:
             caller: Who asks, for the audit log.
             share: Whose fair share of the places the run takes; without it, the caller's. Callers must not choose it.
             on_output: Called with the program's output as it comes.
-            company: Whom the run may ask; without it, nobody.
+            context: The services that the run may call; without it, none.
 
         Raises:
             SandboxError: The host can't build the sandbox.
             AuditError: The run can't be written down.
         """
-        company = company or Company()
-        run_id, clock = company.run_id, Clock()
+        context = context or RunContext()
+        run_id, clock = context.run_id, Clock()
         guard = functools.partial(
             Guard,
             audit=self.audit,
             caller=caller,
             run_id=run_id,
-            session=company.session,
-            asker=company.asker,
+            session=context.session,
+            asker=context.asker,
             clock=clock,
         )
         share, session = share or caller, None
         try:
-            grant = self._grant(request)
+            grant = self._granted.grant(self.reach, request)
             if request.session not in (None, NEW):
                 session = self.sessions.find(request.session or "", share)
-                grant = _session_grant(session, request, grant, self.reach)
+                grant = session_grant(session, request, grant, self.reach)
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
             return refusal(run_id, request, Grant(), denial)
-        run = _Run(
+        run = Execution(
             id=run_id,
             request=request,
             reach=session.reach if session else self.reach,
             guard=guard(grant=grant),
             on_output=on_output,
-            company=company,
+            context=context,
         )
         try:
-            async with run.guard.admit(_action(request)) as ending:
+            async with run.guard.admit(run.action()) as ending:
                 result = await self._run(run, share, session)
                 ending.fields.update(facts(result))
                 if result.session is not None:
@@ -246,7 +211,7 @@ class Engine:
             self.gateway.vault.clean_fields(session.describe(outcome).model_dump(mode="json"))
         )
 
-    async def _run(self, run: "_Run", share: str, session: Session | None) -> Result:
+    async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
         request, limits = run.request, run.guard.grant.limits
         runtime = self.runtimes.get(request.language)
@@ -257,7 +222,7 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         program = self._prepare(runtime, run)
-        plan = self._plan(run, program)
+        plan = self._granted.plan(run, program)
         streams = {
             stream: Capture(
                 shown=limits.output_bytes,
@@ -268,7 +233,7 @@ class Engine:
             )
             for stream in _STREAMS
         }
-        live = run.company.live
+        live = run.context.live
         live.follow(functools.partial(_shown_live, request, streams))
         try:
             if request.session == NEW:
@@ -323,7 +288,7 @@ class Engine:
             ) from error
 
     async def _collect(
-        self, child: Child, outcome: Outcome, share: str, run: "_Run", session: Session | None
+        self, child: Child, outcome: Outcome, share: str, run: Execution, session: Session | None
     ) -> Artifacts:
         """What the program has left, with previews of its pictures where they will be shown."""
         if session is not None and outcome.session is None:  # it is dead, and its turn over
@@ -332,7 +297,7 @@ class Engine:
         known = None if session is None else session.out
         most = int(run.guard.grant.limits.out_bytes)
         found, bundle = await collector.collect(child, share, most, outcome.report, known)
-        if not run.company.shows_pictures or not has_picture(found):
+        if not run.context.shows_pictures or not has_picture(found):
             return found
         return await Previewer(self._run_alone).add_previews(found, bundle)
 
@@ -346,13 +311,8 @@ class Engine:
         """Run a program of ours on hostile input, in a sandbox like any other, in which nobody answers its doors."""
         limits = self.policy.limits.model_copy(update={"wall_seconds": min(seconds, self.policy.limits.wall_seconds)})
         reach = self.reach
-        grant = grant_for(
-            self.policy,
-            reach.egress,
-            Request(language="python", code=source),
-            toolbox=reach.toolbox,
-            sampling=reach.sampling,
-        ).model_copy(update={"limits": limits})
+        grant = self._granted.grant(reach, Request(language="python", code=source))
+        grant = grant.model_copy(update={"limits": limits})
         program = self.runtimes["python"].prepare(source, grant)
         async with self.sandbox.start(make_plan(program, grant, self.system, reach.network)) as child:
             await write_inputs(child, files)
@@ -360,7 +320,7 @@ class Engine:
             await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=nowhere, stderr=nowhere)
             return await read_output(child)
 
-    def _begin_session(self, run: "_Run", program: Program, plan: Plan, share: str) -> Session:
+    def _begin_session(self, run: Execution, program: Program, plan: Plan, share: str) -> Session:
         """A session with the grant of its first call. What bounds a process's time is that of many calls."""
         limits = run.guard.grant.limits
         seconds = math.ceil(self.sessions.limits.life_seconds * limits.cpus)
@@ -370,7 +330,7 @@ class Engine:
         )
 
     async def _run_in(
-        self, child: Child, run: "_Run", program: Program, streams: Mapping[Stream, Capture], session: Session | None
+        self, child: Child, run: Execution, program: Program, streams: Mapping[Stream, Capture], session: Session | None
     ) -> Outcome:
         """Run the program in this sandbox, with its way out open."""
         value_bytes = run.guard.grant.limits.output_bytes
@@ -408,27 +368,17 @@ class Engine:
             report = await compute(value_bytes, without_secrets, outcome.report, self.gateway.vault)
             return outcome.model_copy(update={"report": report})
 
-    def _tools(self, run: "_Run") -> Mapping[str, rpc.Handler]:
+    def _tools(self, run: Execution) -> Mapping[str, rpc.Handler]:
         """What the program may ask on the door of the tools."""
         calls = Calls(
             hub=self.hub, guard=run.guard, clean=self.gateway.vault.clean, look_up=self.look_up, ledger=run.ledger
         )
         sampler = Sampler(
-            guard=run.guard, vault=self.gateway.vault, provider=self.provider, ask_client=run.company.ask_client
+            guard=run.guard, vault=self.gateway.vault, provider=self.provider, ask_client=run.context.ask_client
         )
         return {**Discovery(hub=self.hub, calls=calls).handlers(), "sample": sampler.sample}
 
-    def _grant(self, request: Request) -> Grant:
-        """``grant_for``, remembered: of a request, a grant depends on its limits, APIs and tools alone."""
-        reach = self.reach
-        key = reach, request.limits, request.apis, request.tools
-        return _get_or_make(
-            self._grants,
-            key,
-            lambda: grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling),
-        )
-
-    def _prepare(self, runtime: Runtime, run: "_Run") -> Program:
+    def _prepare(self, runtime: Runtime, run: Execution) -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
         reach = run.reach
         whole = {"egress": reach.egress, "toolbox": reach.toolbox, "sampling": reach.sampling}
@@ -440,18 +390,11 @@ class Engine:
             return prepare_session(self.runtimes, first, grant, types, counts_memory=self.system.counts_memory)
         return runtime.prepare(run.request.code, grant, types)
 
-    def _plan(self, run: "_Run", program: Program) -> Plan:
-        """``make_plan``, remembered: of a language's programs a plan depends on nothing but what they import."""
-        language = "session" if program.session else run.request.language
-        key = run.reach, language, program.preload, run.request.limits
-        grant, network = run.guard.grant, run.reach.network
-        return _get_or_make(self._plans, key, lambda: make_plan(program, grant, self.system, network))
-
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
 
-    async def _cut_streams(self, run: "_Run", streams: Mapping[Stream, Capture]) -> Streams:
+    async def _cut_streams(self, run: Execution, streams: Mapping[Stream, Capture]) -> Streams:
         """What the answer shows of the output. What it can't show belongs to the archive from now on."""
         shown: dict[Stream, Output] = {}
         for name, capture in streams.items():
@@ -465,73 +408,5 @@ class Engine:
         return shown
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """One execution, and what it was granted when it began."""
-
-    id: str
-    request: Request
-    reach: Reach
-    guard: Guard
-    on_output: OnOutput | None
-    company: Company
-    journal: RequestJournal = field(default_factory=RequestJournal)
-    ledger: Ledger = field(default_factory=Ledger)
-
-
 def _shown_live(request: Request, streams: Mapping[Stream, Capture]) -> Streams:
     return {name: capture.output(None, ansi=request.ansi, most=_LIVE_BYTES) for name, capture in streams.items()}
-
-
-def _get_or_make(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
-    """What was made for this key before, or is made now. Callers may ask for any limits, so not all is kept."""
-    made = known.get(key)
-    if made is None:
-        if len(known) >= _MOST_REMEMBERED:
-            known.clear()
-        made = known[key] = make()
-    return made
-
-
-def _session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:
-    """What a call may do: what its session got when it began, as far as the configuration still says the same.
-
-    Raises:
-        Denied: The call asks for something else.
-    """
-    fixed = request.limits.model_copy(update={"wall_seconds": None})
-    if fixed != Narrowing() or request.apis is not None or request.tools is not None:
-        raise _FIXED
-    grant, egress = session.grant, session.grant.egress
-    limits = grant.limits.model_copy(update={"wall_seconds": asked.limits.wall_seconds})
-    if now is session.reach:
-        return grant.model_copy(update={"limits": limits})
-    before = session.reach
-    apis = {n: api for n, api in egress.apis.items() if now.egress.apis.get(n) == before.egress.apis.get(n)}
-    servers = {n: one for n, one in grant.toolbox.servers.items() if now.servers.get(n) == before.servers.get(n)}
-    session.narrowed = (
-        *(f"the API {name}" for name in egress.apis if name not in apis),
-        *(f"the tools of {name}" for name in grant.toolbox.servers if name not in servers),
-        *(["every other host"] if egress.yolo and not now.egress.yolo else []),
-        *(["the language model"] if grant.sampling.enabled and now.sampling != before.sampling else []),
-    )
-    return grant.model_copy(
-        update={
-            "limits": limits,
-            "languages": asked.languages,
-            "egress": egress.model_copy(update={"apis": apis, "yolo": egress.yolo and now.egress.yolo}),
-            "toolbox": grant.toolbox.model_copy(update={"servers": servers}),
-            "sampling": grant.sampling if now.sampling == before.sampling else Sampling(),
-        }
-    )
-
-
-def _action(request: Request) -> Execute:
-    code = request.code.encode("utf-8", "surrogatepass")
-    return Execute(
-        language=request.language,
-        code_bytes=len(code),
-        code_sha256=hashlib.sha256(code).hexdigest(),
-        files={name: hashlib.sha256(data).hexdigest() for name, data in request.files.items()},
-        files_bytes=sum(map(len, request.files.values())),
-    )

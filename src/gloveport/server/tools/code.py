@@ -24,7 +24,8 @@ from starlette.requests import Request as HttpRequest
 
 from gloveport.engine.artifacts import shown_pictures
 from gloveport.engine.caller import Transport
-from gloveport.engine.execution import Company, Engine
+from gloveport.engine.execution import Engine
+from gloveport.engine.run_context import RunContext
 from gloveport.engine.runs import Run
 from gloveport.hub.discovery import Detail, search
 from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
@@ -130,7 +131,7 @@ class Tools:
         caller = caller_of(ctx, self.transport)
 
         async def execute(run: Run) -> Result:
-            company = Company(
+            context = RunContext(
                 run_id=run.id,
                 session=caller.session,
                 asker=self.engine.desk.asker(run.notify),
@@ -139,7 +140,7 @@ class Tools:
                 shows_pictures=True,
             )
             return await self.engine.execute(
-                request, caller=caller.name, share=caller.share, on_output=run.output, company=company
+                request, caller=caller.name, share=caller.share, on_output=run.output, context=context
             )
 
         return await self._attend(ctx, self.engine.runs.begin(caller.share, language, execute), wait_seconds)

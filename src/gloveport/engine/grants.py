@@ -1,0 +1,100 @@
+"""Decides what each request is granted and the plan of its sandbox, and remembers both: few requests differ in them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gloveport.engine.reach import Reach
+from gloveport.engine.run_context import Execution
+from gloveport.engine.sessions import Session
+from gloveport.errors import Denied
+from gloveport.model import Grant, Narrowing, Policy, Program, Request
+from gloveport.model.hub import Sampling
+from gloveport.policy.grant import grant_for
+from gloveport.sandbox.plan import Plan, System, make_plan
+
+Key = TypeVar("Key")
+Made = TypeVar("Made")
+
+_MOST_REMEMBERED = 64
+_FIXED = Denied(
+    "session_fixed",
+    "What a session may use and reach is decided when it begins.",
+    hint='leave out memory_mib, apis and tools, or begin another with session="new"',
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantCache:
+    """Grants and plans under one policy on one host."""
+
+    policy: Policy
+    system: System
+    _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
+        default_factory=dict, init=False
+    )
+    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
+
+    def grant(self, reach: Reach, request: Request) -> Grant:
+        """``grant_for``: of a request, a grant depends on its limits, APIs and tools alone.
+
+        Raises:
+            Denied: The policy has no such grant.
+        """
+        return _get_or_make(
+            self._grants,
+            (reach, request.limits, request.apis, request.tools),
+            lambda: grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling),
+        )
+
+    def plan(self, run: Execution, program: Program) -> Plan:
+        """``make_plan``: of a language's programs, a plan depends on nothing but what they import."""
+        language = "session" if program.session else run.request.language
+        return _get_or_make(
+            self._plans,
+            (run.reach, language, program.preload, run.request.limits),
+            lambda: make_plan(program, run.guard.grant, self.system, run.reach.network),
+        )
+
+
+def session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:
+    """What a call may do: what its session got when it began, as far as the configuration still says the same.
+
+    Raises:
+        Denied: The call asks for something else.
+    """
+    fixed = request.limits.model_copy(update={"wall_seconds": None})
+    if fixed != Narrowing() or request.apis is not None or request.tools is not None:
+        raise _FIXED
+    grant, egress = session.grant, session.grant.egress
+    limits = grant.limits.model_copy(update={"wall_seconds": asked.limits.wall_seconds})
+    if now is session.reach:
+        return grant.model_copy(update={"limits": limits})
+    before = session.reach
+    apis = {n: api for n, api in egress.apis.items() if now.egress.apis.get(n) == before.egress.apis.get(n)}
+    servers = {n: one for n, one in grant.toolbox.servers.items() if now.servers.get(n) == before.servers.get(n)}
+    session.narrowed = (
+        *(f"the API {name}" for name in egress.apis if name not in apis),
+        *(f"the tools of {name}" for name in grant.toolbox.servers if name not in servers),
+        *(["every other host"] if egress.yolo and not now.egress.yolo else []),
+        *(["the language model"] if grant.sampling.enabled and now.sampling != before.sampling else []),
+    )
+    return grant.model_copy(
+        update={
+            "limits": limits,
+            "languages": asked.languages,
+            "egress": egress.model_copy(update={"apis": apis, "yolo": egress.yolo and now.egress.yolo}),
+            "toolbox": grant.toolbox.model_copy(update={"servers": servers}),
+            "sampling": grant.sampling if now.sampling == before.sampling else Sampling(),
+        }
+    )
+
+
+def _get_or_make(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
+    """What was made for this key before, or is made now. Callers may ask for any limits, so not all is kept."""
+    made = known.get(key)
+    if made is None:
+        if len(known) >= _MOST_REMEMBERED:
+            known.clear()
+        made = known[key] = make()
+    return made

@@ -1,0 +1,65 @@
+"""What belongs to one run while it goes on: the services that it may call, and what it was granted when it began."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gloveport.egress.session import RequestJournal
+from gloveport.engine.live import LiveOutput
+from gloveport.engine.reach import Reach
+from gloveport.engine.result import Stream
+from gloveport.guard import Asker, Guard
+from gloveport.hub.calls import Ledger
+from gloveport.model import Execute, Request
+from gloveport.sampling.sampler import AskClient
+
+OnOutput: TypeAlias = Callable[[Stream, str], None]
+"""Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Services that one run may call: approvals and the client's model; and who is told of it.
+
+    Attributes:
+        run_id: What it is called.
+        session: Whose approvals count, and for how long; opaque. Empty where nobody is told from others.
+        asker: Who asks a person.
+        ask_client: Asks the client's model.
+        live: Is told what the run has written, while there is no result.
+        shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
+    """
+
+    run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
+    session: str = ""
+    asker: Asker | None = None
+    ask_client: AskClient | None = None
+    live: LiveOutput = field(default_factory=LiveOutput)
+    shows_pictures: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """One execution, and what it was granted when it began."""
+
+    id: str
+    request: Request
+    reach: Reach
+    guard: Guard
+    on_output: OnOutput | None
+    context: RunContext
+    journal: RequestJournal = field(default_factory=RequestJournal)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def action(self) -> Execute:
+        """What is decided and written down of it."""
+        code = self.request.code.encode("utf-8", "surrogatepass")
+        return Execute(
+            language=self.request.language,
+            code_bytes=len(code),
+            code_sha256=hashlib.sha256(code).hexdigest(),
+            files={name: hashlib.sha256(data).hexdigest() for name, data in self.request.files.items()},
+            files_bytes=sum(map(len, self.request.files.values())),
+        )
