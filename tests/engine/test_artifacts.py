@@ -7,13 +7,17 @@ import struct
 import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
-from gloveport.engine.artifacts import LONG_EDGE, SHOWN_BYTES, shown_pictures
+from gloveport.engine.artifacts import _read_about
+from gloveport.engine.previews import LONG_EDGE, SHOWN_BYTES, shown_pictures
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Policy, Request
+from gloveport.untrusted_text import is_visible
 
 pytestmark = pytest.mark.anyio
 
@@ -109,6 +113,35 @@ os.makedirs('/out/' + '/'.join('d' * 20)), open('/out/' + '/'.join('d' * 20) + '
             "/out/pipe: a pipe",
             f"/out/{'/'.join('d' * 9)}: it lies too deep",
         }
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(("shown", "path", "about", "x")), inner),
+    )
+)
+def test_whatever_a_report_says_of_files_is_one_printable_line_or_nothing(report):
+    """P14, P40: it is the program's word."""
+    about = _read_about(report)
+    assert len(about) <= 64
+    assert all(is_visible(text) or "\\" in text for text in about.values())
+    assert all(isinstance(text, str) and "\n" not in text for text in about.values())
+
+
+async def test_what_a_hostile_program_says_of_its_files_is_bounded_text(opened):
+    code = """\
+import sys
+files = display.__globals__['load']('files')
+open('/out/a', 'w').write('x')
+files.take_shown = lambda: [{'path': 'a', 'about': 'x\\n' * 1_000 + '\\x1b[2J'}] * 90 + [None, 7, {'path': 3}]
+"""
+    async with opened() as run:
+        result = await run(code)
+        assert result.status == "ok", result.error
+        (one,) = result.artifacts.files
+        assert len(one.about) <= 600
+        assert one.about.isprintable()
 
 
 async def test_names_are_shown_without_what_hides_or_moves_a_cursor(opened):

@@ -19,9 +19,10 @@ from gloveport.audit.log import AuditLog
 from gloveport.egress.proxy.handler import answer
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
 from gloveport.egress.session import EgressSession, Gateway
-from gloveport.engine.artifacts import Collector, Previewer, has_picture, read_output, write_inputs
+from gloveport.engine.artifacts import Collector, write_inputs
 from gloveport.engine.grants import GrantCache, session_grant
 from gloveport.engine.live import Streams
+from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream, facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext
@@ -55,7 +56,7 @@ from gloveport.sampling.sampler import Sampler
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
-from gloveport.sandbox.plan import Plan, System, make_plan
+from gloveport.sandbox.plan import Plan, System
 from gloveport.sandbox.pool.pool import StockedSandbox
 from gloveport.sandbox.run.capture import Archive, Capture
 
@@ -63,7 +64,6 @@ NEW = "new"
 """In place of a session's id: begin one."""
 
 _ASK_SECONDS = 10.0
-_NO_VALUE_BYTES = 256
 _LIVE_BYTES = 4096
 """Of each stream of a run that goes on: who looks again and again reads it each time."""
 
@@ -299,26 +299,23 @@ class Engine:
         found, bundle = await collector.collect(child, share, most, outcome.report, known)
         if not run.context.shows_pictures or not has_picture(found):
             return found
-        return await Previewer(self._run_alone).add_previews(found, bundle)
+        return await self._previewer.add_previews(found, bundle)
 
     async def show_picture(self, found: Found, share: str) -> Found:
         """A picture that is kept, with a preview where it needs one; where none can be made, it says why."""
         async with self.admission.place(share):
-            await Previewer(self._run_alone).add_preview(found)
+            await self._previewer.add_preview(found)
         return found
 
-    async def _run_alone(self, source: str, files: Mapping[str, bytes], seconds: float) -> bytes | None:
-        """Run a program of ours on hostile input, in a sandbox like any other, in which nobody answers its doors."""
-        limits = self.policy.limits.model_copy(update={"wall_seconds": min(seconds, self.policy.limits.wall_seconds)})
-        reach = self.reach
-        grant = self._granted.grant(reach, Request(language="python", code=source))
-        grant = grant.model_copy(update={"limits": limits})
-        program = self.runtimes["python"].prepare(source, grant)
-        async with self.sandbox.start(make_plan(program, grant, self.system, reach.network)) as child:
-            await write_inputs(child, files)
-            nowhere = Discarded()
-            await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=nowhere, stderr=nowhere)
-            return await read_output(child)
+    @property
+    def _previewer(self) -> Previewer:
+        return Previewer(
+            policy=self.policy,
+            reach=self.reach,
+            runtime=self.runtimes["python"],
+            system=self.system,
+            sandbox=self.sandbox,
+        )
 
     def _begin_session(self, run: Execution, program: Program, plan: Plan, share: str) -> Session:
         """A session with the grant of its first call. What bounds a process's time is that of many calls."""

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from gloveport.artifacts.kinds import HEAD_BYTES, is_text
 from gloveport.artifacts.store import PREFIX, Found
-from gloveport.engine.artifacts import is_picture, picture_of
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
+from gloveport.engine.previews import is_picture, picture_of
 from gloveport.errors import Denied, GloveportError
 from gloveport.fairness import compute
 from gloveport.sandbox.run.capture import plain

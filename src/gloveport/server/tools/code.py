@@ -22,9 +22,9 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import ByteSize, Field
 from starlette.requests import Request as HttpRequest
 
-from gloveport.engine.artifacts import shown_pictures
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
+from gloveport.engine.previews import shown_pictures
 from gloveport.engine.run_context import RunContext
 from gloveport.engine.runs import Run
 from gloveport.hub.discovery import Detail, search

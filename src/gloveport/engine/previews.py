@@ -1,0 +1,157 @@
+"""Pictures that programs have left, small enough to be shown.
+
+Nothing of them is decoded in this process. What is too large is made smaller by Pillow in a sandbox of its own, whose
+answer is looked at anew; what that sandbox does not survive is not shown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from anyio import to_thread
+
+from gloveport.artifacts.store import ArtifactStore, Bundle, Found, Preview
+from gloveport.engine.artifacts import write_inputs
+from gloveport.engine.reach import Reach
+from gloveport.engine.sessions import Discarded
+from gloveport.errors import SandboxError
+from gloveport.image_header import find_kind, read_size
+from gloveport.model import GUEST, OUT, SCRATCH, Policy, Request
+from gloveport.model.artifact import Artifact, Artifacts
+from gloveport.policy.grant import grant_for
+from gloveport.runtimes import Runtime
+from gloveport.sandbox.base import Child, Sandbox
+from gloveport.sandbox.plan import System, make_plan
+from gloveport.sandbox.run.out_files import OutFiles
+
+LONG_EDGE: Final = 1568
+"""In pixels: clients' models see no more of a picture, and some end the conversation at a larger one."""
+
+MOST_SHOWN: Final = 4
+SHOWN_BYTES: Final = 510_000
+"""Of all pictures of an answer together. As base64 680,000: with its text an answer stays below 950,000."""
+
+_PREVIEW_SECONDS: Final = 10.0
+_PREVIEW_SOURCE: Final = f"""\
+import importlib.util  # what needs matplotlib has Pillow imported
+spec = importlib.util.spec_from_file_location("resize_image", "{GUEST}/python/resize_image.py")
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+module.resize_file("{SCRATCH}/picture", "{OUT}/picture", %d, %d, %d)
+"""
+_NO_VALUE_BYTES: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Previewer:
+    """Makes pictures small enough to be shown, in sandboxes like those of any program.
+
+    Attributes:
+        reach: Of all programs; nobody answers the doors of these.
+        runtime: Python's.
+    """
+
+    policy: Policy
+    reach: Reach
+    runtime: Runtime
+    system: System
+    sandbox: Sandbox
+
+    async def add_previews(self, files: Artifacts, bundle: Bundle | None) -> Artifacts:
+        """The same, and previews of the first pictures are with them, where they need some; or it says why not."""
+        numbers = [number for number, one in enumerate(files.files, 1) if is_picture(one)][:MOST_SHOWN]
+        if bundle is None or not numbers:
+            return files
+        most = SHOWN_BYTES // len(numbers)
+        told = [*files.files]
+        for number in numbers:
+            told[number - 1] = await self.add_preview(Found(bundle, number), most)
+        return files.model_copy(update={"files": tuple(told)})
+
+    async def add_preview(self, found: Found, most_bytes: int = SHOWN_BYTES) -> Artifact:
+        """What is known of a picture, which has a preview from now on where it needs one."""
+        one = found.artifact
+        if found.preview is not None or fits(one, most_bytes):
+            return one
+        if one.width is None or one.height is None:
+            return self._note(found, "its header tells no size")
+        data = found.read(0, one.bytes)
+        source = _PREVIEW_SOURCE % (most_bytes, LONG_EDGE, LONG_EDGE)
+        try:
+            made = await self._run(source, {"picture": data})
+        except (SandboxError, OSError):
+            made = None
+        kind = find_kind(made) if made else None
+        size = read_size(kind, made) if made and kind else None
+        if made is None or kind is None or size is None or max(size) > LONG_EDGE or len(made) > most_bytes:
+            return self._note(found, f"{one.width}x{one.height} could not be made small enough")
+        found.bundle.previews[found.number] = Preview(mime_type=kind, data=made)
+        return one
+
+    async def _run(self, source: str, files: Mapping[str, bytes]) -> bytes | None:
+        """Run a program of ours on hostile input. What it has left as ``OUT/picture``, if anything."""
+        most, reach = self.policy.limits, self.reach
+        limits = most.model_copy(update={"wall_seconds": min(_PREVIEW_SECONDS, most.wall_seconds)})
+        asked = Request(language="python", code=source)
+        grant = grant_for(self.policy, reach.egress, asked, toolbox=reach.toolbox, sampling=reach.sampling)
+        grant = grant.model_copy(update={"limits": limits})
+        program = self.runtime.prepare(source, grant)
+        async with self.sandbox.start(make_plan(program, grant, self.system, reach.network)) as child:
+            await write_inputs(child, files)
+            nowhere = Discarded()
+            await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=nowhere, stderr=nowhere)
+            return await _read_output(child)
+
+    @staticmethod
+    def _note(found: Found, why: str) -> Artifact:
+        noted = found.artifact.model_copy(update={"not_shown": why})
+        found.bundle.files[found.number - 1] = noted
+        return noted
+
+
+def is_picture(one: Artifact) -> bool:
+    """Whether it is one that clients show."""
+    return one.mime_type in ("image/png", "image/jpeg", "image/webp", "image/gif")
+
+
+def has_picture(files: Artifacts) -> bool:
+    """Whether there is one among them."""
+    return any(map(is_picture, files.files))
+
+
+def fits(one: Artifact, most_bytes: int = SHOWN_BYTES) -> bool:
+    """Whether a picture can be shown as it is."""
+    return one.width is not None and max(one.width, one.height or 0) <= LONG_EDGE and one.bytes <= most_bytes
+
+
+def shown_pictures(store: ArtifactStore, files: Sequence[Artifact], owner: str) -> Sequence[Preview]:
+    """What an answer shows of the pictures among these: as many, and as much, as it can hold."""
+    shown: list[Preview] = []
+    left = SHOWN_BYTES
+    for one in [one for one in files if is_picture(one)][:MOST_SHOWN]:
+        found = store.find(one.uri, owner)
+        picture = None if found is None else picture_of(found)
+        if picture is not None and len(picture.data) <= left:
+            shown.append(picture)
+            left -= len(picture.data)
+    return shown
+
+
+def picture_of(found: Found) -> Preview | None:
+    """What is shown of a picture; None where that was not made."""
+    if found.preview is not None:
+        return found.preview
+    one = found.artifact
+    return Preview(mime_type=one.mime_type, data=found.read(0, one.bytes)) if fits(one) else None
+
+
+async def _read_output(child: Child) -> bytes | None:
+    """What a program of ours has left as ``OUT/picture``."""
+    await child.wait_dead()
+    left: dict[str, bytearray] = {}
+
+    def take(path: str) -> Callable[[bytes], None]:
+        return left.setdefault(path, bytearray()).extend
+
+    await to_thread.run_sync(OutFiles().collect, child.directories.out, SHOWN_BYTES, take)
+    return bytes(left["picture"]) if "picture" in left else None
