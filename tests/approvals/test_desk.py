@@ -389,9 +389,9 @@ async def test_a_file_that_somebody_removes_approves_nothing(store):
 
 async def test_whoever_attends_a_run_hears_of_every_question_that_comes_or_goes(desk):
     """H8: no question is put twice, and none is missed."""
-    stirs = []
+    notices = []
     world = World(desk)
-    asker = desk.asker(lambda: stirs.append(len(desk.pending("run-9"))))
+    asker = desk.asker(lambda: notices.append(len(desk.pending("run-9"))))
     async with anyio.create_task_group() as tasks:
         world.asker, world.run = asker, "run-9"
         tasks.start_soon(world.ask)
@@ -399,4 +399,4 @@ async def test_whoever_attends_a_run_hears_of_every_question_that_comes_or_goes(
             while not desk.pending("run-9"):
                 await anyio.lowlevel.checkpoint()
         desk.answer(desk.pending("run-9")[0].id, YES)
-    assert stirs == [1, 0, 0]
+    assert notices == [1, 0, 0]
