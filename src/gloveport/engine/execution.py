@@ -12,27 +12,25 @@ from pathlib import Path
 import anyio
 from pydantic import JsonValue
 
-from gloveport import door, rpc
 from gloveport.approvals.desk import Desk
 from gloveport.artifacts.store import ArtifactStore, Found
 from gloveport.audit.log import AuditLog
-from gloveport.egress.proxy.handler import answer
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
-from gloveport.egress.session import EgressSession, Gateway
+from gloveport.egress.session import Gateway
 from gloveport.engine.artifacts import Collector, write_inputs
+from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
-from gloveport.engine.live import Streams
 from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
-from gloveport.engine.result import Stream, facts, refusal, result_of
+from gloveport.engine.result import facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext
+from gloveport.engine.run_output import RunOutput
 from gloveport.engine.runs import Runs
 from gloveport.engine.sessions import Discarded, Session, Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
-from gloveport.hub.calls import Calls, LookUp
-from gloveport.hub.discovery import Discovery
+from gloveport.hub.calls import LookUp
 from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
@@ -40,7 +38,6 @@ from gloveport.model import (
     Execute,
     Grant,
     Language,
-    Output,
     Policy,
     Program,
     Request,
@@ -48,26 +45,20 @@ from gloveport.model import (
     SessionState,
 )
 from gloveport.model.artifact import Artifacts
-from gloveport.model.hub import DOOR
 from gloveport.runtimes import Runtime
 from gloveport.runtimes.session import prepare_session
 from gloveport.sampling.provider import Provider
-from gloveport.sampling.sampler import Sampler
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, System
 from gloveport.sandbox.pool.pool import StockedSandbox
-from gloveport.sandbox.run.capture import Archive, Capture
+from gloveport.sandbox.run.capture import Archive
 
 NEW = "new"
 """In place of a session's id: begin one."""
 
 _ASK_SECONDS = 10.0
-_LIVE_BYTES = 4096
-"""Of each stream of a run that goes on: who looks again and again reads it each time."""
-
-_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
 @dataclass(kw_only=True)
@@ -212,7 +203,7 @@ class Engine:
         )
 
     async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
-        """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
+        request = run.request
         request, limits = run.request, run.guard.grant.limits
         runtime = self.runtimes.get(request.language)
         if runtime is None:
@@ -223,29 +214,17 @@ class Engine:
             )
         program = self._prepare(runtime, run)
         plan = self._granted.plan(run, program)
-        streams = {
-            stream: Capture(
-                shown=limits.output_bytes,
-                stored=limits.stored_output_bytes,
-                directory=self.spool,
-                notify=functools.partial(run.on_output, stream) if run.on_output else None,
-                clean=self.clean,
-            )
-            for stream in _STREAMS
-        }
-        live = run.context.live
-        live.follow(functools.partial(_shown_live, request, streams))
+        output = RunOutput.open(run, self.spool, self.clean)
         try:
             if request.session == NEW:
                 session = self._begin_session(run, program, plan, share)
             async with self._sandbox(plan, share, session) as child:
                 await self._write_inputs(child, request)
-                outcome = await self._run_in(child, run, program, streams, session)
+                outcome = await self._run_in(child, run, program, output, session)
                 artifacts = await self._collect(child, outcome, share, run, session)
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
-                shown = await self._cut_streams(run, streams)
-            live.keep(shown)
+                shown = await output.finish(self.archive)
         result = result_of(
             run_id=run.id,
             request=request,
@@ -327,18 +306,10 @@ class Engine:
         )
 
     async def _run_in(
-        self, child: Child, run: Execution, program: Program, streams: Mapping[Stream, Capture], session: Session | None
+        self, child: Child, run: Execution, program: Program, output: RunOutput, session: Session | None
     ) -> Outcome:
-        """Run the program in this sandbox, with its way out open."""
-        value_bytes = run.guard.grant.limits.output_bytes
-        outlet = EgressSession(
-            gateway=self.gateway,
-            guard=run.guard,
-            names=run.reach.names,
-            placeholders=child.placeholders,
-            redactions=run.reach.redactions,
-            journal=run.journal,
-        )
+        """Run the program in this sandbox, with its doors open, and scrub what it says."""
+        value_bytes, vault = run.guard.grant.limits.output_bytes, self.gateway.vault
         run_program = functools.partial(child.run, program, value_bytes=value_bytes, clock=run.guard.clock)
         if session is not None:
             session.language = run.request.language
@@ -350,30 +321,17 @@ class Engine:
                 value_bytes=value_bytes,
                 clock=run.guard.clock,
             )
-        doors = dict(zip(run.reach.network.doors, child.doors, strict=True))
-        hub = [doors.pop(DOOR)] if DOOR in doors else []
-        async with (
-            door.open_door([*doors.values()], functools.partial(answer, outlet)),
-            door.open_door(hub, functools.partial(rpc.answer, self._tools(run) if hub else {}, rpc.Room())),
-        ):
-            if not run.reach.has_secrets and not self.gateway.vault.needles:
-                return await run_program(stdout=streams["stdout"], stderr=streams["stderr"])
-            sinks = {stream: ScrubbedSink(capture, self.gateway.vault) for stream, capture in streams.items()}
+        doors = open_doors(run, child, self.gateway, self.hub, look_up=self.look_up, provider=self.provider)
+        captures = output.captures
+        async with doors:
+            if not run.reach.has_secrets and not vault.needles:
+                return await run_program(stdout=captures["stdout"], stderr=captures["stderr"])
+            sinks = {stream: ScrubbedSink(capture, vault) for stream, capture in captures.items()}
             outcome = await run_program(stdout=sinks["stdout"], stderr=sinks["stderr"])
             for sink in sinks.values():
                 sink.finish()
-            report = await compute(value_bytes, without_secrets, outcome.report, self.gateway.vault)
+            report = await compute(value_bytes, without_secrets, outcome.report, vault)
             return outcome.model_copy(update={"report": report})
-
-    def _tools(self, run: Execution) -> Mapping[str, rpc.Handler]:
-        """What the program may ask on the door of the tools."""
-        calls = Calls(
-            hub=self.hub, guard=run.guard, clean=self.gateway.vault.clean, look_up=self.look_up, ledger=run.ledger
-        )
-        sampler = Sampler(
-            guard=run.guard, vault=self.gateway.vault, provider=self.provider, ask_client=run.context.ask_client
-        )
-        return {**Discovery(hub=self.hub, calls=calls).handlers(), "sample": sampler.sample}
 
     def _prepare(self, runtime: Runtime, run: Execution) -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
@@ -390,20 +348,3 @@ class Engine:
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
-
-    async def _cut_streams(self, run: Execution, streams: Mapping[Stream, Capture]) -> Streams:
-        """What the answer shows of the output. What it can't show belongs to the archive from now on."""
-        shown: dict[Stream, Output] = {}
-        for name, capture in streams.items():
-            handle = f"output://{run.id}/{name}"
-            make = functools.partial(capture.output, handle, ansi=run.request.ansi)
-            shown[name] = await compute(min(capture.shown, capture.total), make)
-            if shown[name].truncated:
-                self.archive.add(handle, capture)
-            else:
-                capture.close()
-        return shown
-
-
-def _shown_live(request: Request, streams: Mapping[Stream, Capture]) -> Streams:
-    return {name: capture.output(None, ansi=request.ansi, most=_LIVE_BYTES) for name, capture in streams.items()}

@@ -1,0 +1,62 @@
+"""Keeps what one program writes: shows it while the run goes on, and cuts it for the answer when the run is over."""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from gloveport.engine.live import Streams
+from gloveport.engine.result import Stream
+from gloveport.engine.run_context import Execution
+from gloveport.fairness import compute
+from gloveport.model import Output
+from gloveport.sandbox.run.capture import Archive, Capture
+
+_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+_LIVE_BYTES = 4096
+"""Of each stream of a run that goes on: who looks again and again reads it each time."""
+
+
+@dataclass(frozen=True)
+class RunOutput:
+    """The output of one run, by stream."""
+
+    run: Execution
+    captures: Mapping[Stream, Capture]
+
+    @classmethod
+    def open(cls, run: Execution, spool: Path, clean: Callable[[str], str]) -> Self:
+        """Begin to keep it. ``spool``: host directory for what is large; ``clean``: takes secrets out of a text."""
+        limits = run.guard.grant.limits
+        captures = {
+            stream: Capture(
+                shown=limits.output_bytes,
+                stored=limits.stored_output_bytes,
+                directory=spool,
+                notify=functools.partial(run.on_output, stream) if run.on_output else None,
+                clean=clean,
+            )
+            for stream in _STREAMS
+        }
+        output = cls(run, captures)
+        run.context.live.follow(output._show_live)
+        return output
+
+    async def finish(self, archive: Archive) -> Streams:
+        """What the answer shows of it. What it can't show belongs to the archive from now on."""
+        shown: dict[Stream, Output] = {}
+        for name, capture in self.captures.items():
+            handle = f"output://{self.run.id}/{name}"
+            make = functools.partial(capture.output, handle, ansi=self.run.request.ansi)
+            shown[name] = await compute(min(capture.shown, capture.total), make)
+            if shown[name].truncated:
+                archive.add(handle, capture)
+            else:
+                capture.close()
+        self.run.context.live.keep(shown)
+        return shown
+
+    def _show_live(self) -> Streams:
+        ansi = self.run.request.ansi
+        return {name: capture.output(None, ansi=ansi, most=_LIVE_BYTES) for name, capture in self.captures.items()}
