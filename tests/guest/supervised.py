@@ -29,7 +29,7 @@ init.TOOLS_DOOR = "NONE"
 host = socket.socket(fileno=int(sys.argv[1]))
 supervisor = init.load("session.supervisor", "session/supervisor.py")
 settings = {{"directory": sys.argv[2], "file_bytes": 1 << 20, "private": sys.argv[3], "rlimits": {{}}}}
-settings |= {SETTINGS!r}
+settings |= {{"first": "python"}} | {SETTINGS!r}
 supervisor.serve(host, init.load, settings, init.start_python)
 """
 

@@ -233,6 +233,9 @@ class Symlink(Value):
 class SessionSetup(Value):
     """What the supervisor of a session starts interpreters from. Python needs nothing: it is there."""
 
+    first: Language
+    """That of the first call: its interpreter is started at once."""
+
     directory: str = SCRATCH
     """What a rewind brings back."""
 

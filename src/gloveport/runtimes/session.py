@@ -39,6 +39,7 @@ def prepare_session(
     address_bytes = int(limits.memory_bytes)
     reserved_bytes = 0 if counts_memory or deno is None else deno.prepare("", grant).reserved_bytes
     setup = SessionSetup(
+        first=language,
         file_bytes=min(_MOST_CHECKPOINT_BYTES, address_bytes // 8, int(limits.file_bytes)),
         rlimits={"RLIMIT_AS": (address_bytes, address_bytes)} if reserved_bytes else {},
         shell=shell.setup_session(grant) if shell else None,

@@ -37,6 +37,7 @@ class Supervisor:
         self.host = link_class(host)
         self.deaths = tools.Deaths()
         self.last = ""
+        self.settings = settings
         common = {"tools": tools, "deaths": self.deaths, "settings": settings}
         self.python = load("session.python", "session/python.py").ForkedPython(
             **common,
@@ -62,6 +63,8 @@ class Supervisor:
 
     def serve(self):
         """See the class."""
+        if self.settings["first"] == "python":  # while the host makes ready for the first call
+            self.python.prepare()
         while (message := self.host.receive()) is not None:
             if "call" not in message:  # it was for a call that is over
                 continue
