@@ -20,17 +20,8 @@ from typing import Final
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.policy.protected import protected_part
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.descriptors import (
-    BENEATH,
-    NO_MAGICLINKS,
-    NO_SYMLINKS,
-    NO_XDEV,
-    clone_mount,
-    closing,
-    let_owner_in,
-    open_beneath,
-    path_of,
-)
+from gloveport.workspace.files import descriptors
+from gloveport.workspace.files.descriptors import NO_SYMLINKS, closing, open_beneath, path_of
 from gloveport.workspace.files.spelling import check_path, native_name, parent_of, raw, shorten, spell_path
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
@@ -98,7 +89,7 @@ class Tree:
     root: Path
     exempt: AbstractSet[str]
     _descriptor: int
-    _resolve: int = BENEATH | NO_MAGICLINKS
+    _resolve: int = descriptors.BENEATH | descriptors.NO_MAGICLINKS
 
     @classmethod
     @contextmanager
@@ -117,7 +108,7 @@ class Tree:
     def give_access(self) -> None:
         """Let its owner look into the root, which a command may have ended for all commands after it."""
         with suppress(OSError):
-            let_owner_in(self._descriptor)
+            descriptors.let_owner_in(self._descriptor)
 
     def within_one_mount(self) -> "Tree":
         """This tree without what is mounted below its root, for those who can't wait for another file system.
@@ -125,7 +116,7 @@ class Tree:
         What lies there is refused as if it lay outside: as PATH_OUTSIDE_WORKSPACE or SYMLINK_ESCAPE. It is to be used
         no longer than this one.
         """
-        return replace(self, _resolve=self._resolve | NO_XDEV)
+        return replace(self, _resolve=self._resolve | descriptors.NO_XDEV)
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[Opened]:
@@ -297,7 +288,7 @@ def _open_root(root: Path) -> int:
         if (real := os.fsdecode(path_of(descriptor))) != str(root):
             raise ConfigError(f"the workspace {root} is not a real path", hint=f"write {real}")
         try:
-            return clone_mount(descriptor) if os.geteuid() == 0 else os.dup(descriptor)
+            return descriptors.clone_mount(descriptor) if os.geteuid() == 0 else os.dup(descriptor)
         except OSError as error:
             raise SandboxError(
                 f"{root} can't be opened as sandboxes have it: open_tree: {error.strerror}",
