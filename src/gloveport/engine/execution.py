@@ -203,8 +203,8 @@ class Engine:
         )
 
     async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
+        """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
         request = run.request
-        request, limits = run.request, run.guard.grant.limits
         runtime = self.runtimes.get(request.language)
         if runtime is None:
             raise Denied(
