@@ -80,6 +80,26 @@ async def test_a_figure_whose_drawing_fails_takes_nothing_else_with_it(run):
     assert (result.status, result.value, result.stdout.text) == ("ok", 42, "on\n")
 
 
+async def test_fonts_of_the_host_are_used_for_what_matplotlib_s_own_can_not_draw(run):
+    code = f"""{PLOT}
+from fontTools.ttLib import TTFont
+from matplotlib import font_manager
+font = TTFont(font_manager.findfont('DejaVu Sans'))
+for record in font['name'].names:
+    if record.nameID in (1, 4, 16):
+        record.string = 'Elsewhere'
+font.save('/tmp/elsewhere.ttf')
+charts = display.__globals__['load']('charts')
+charts.FONTS = ('/tmp/elsewhere.ttf', '/not/there.ttc')
+charts.add_fonts()
+plt.title('bold', fontweight='bold'); plt.plot([1]); plt.show()
+[plt.rcParams['font.family'][-1], str(font_manager.fontManager.findfont('Elsewhere'))]
+"""
+    result = await run(code)
+    assert result.value == ["Elsewhere", "/tmp/elsewhere.ttf"], result.error
+    assert result.stderr.text == ""
+
+
 async def test_a_picture_of_pillow_is_shown_as_value_by_display_and_by_show(run):
     code = "from PIL import Image\nimage = Image.new('RGB', (30, 20))\nimage.show()\ndisplay(image)\nimage"
     result = await run(code, limits={"wall_seconds": 30})

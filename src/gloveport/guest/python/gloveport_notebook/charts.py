@@ -4,6 +4,7 @@ The words are for who can't see the picture: axes, and of each series name, numb
 ``pyplot`` has been. Standard library only, but for what the program has imported itself.
 """
 
+import logging
 import os
 import sys
 
@@ -196,10 +197,24 @@ def add_fonts():
         return
     from matplotlib import font_manager, rcParams
 
+    manager = font_manager.fontManager
     families = [*rcParams["font.family"]]
     for path in present:
-        known = len(font_manager.fontManager.ttflist)
-        font_manager.fontManager.addfont(path)
-        families += [font.name for font in font_manager.fontManager.ttflist[known:] if font.name not in families]
+        known = len(manager.ttflist)
+        manager.addfont(path)
+        families += [font.name for font in manager.ttflist[known:] if font.name not in families]
+    find = manager.findfont
+
+    def findfont(prop, fontext="ttf", directory=None, *arguments, **options):
+        # By MPL_IGNORE_SYSTEM_FONTS it would look among its own alone, also for what was added.
+        return find(prop, fontext, directory or "/", *arguments, **options)
+
+    manager.findfont = findfont
+    # They have one weight; to be told so for each bold word helps nobody.
+    logging.getLogger("matplotlib.font_manager").addFilter(
+        lambda record: (
+            not (record.msg.startswith("findfont: Failed to find font weight") and record.args[1] in families)
+        )
+    )
     rcParams["font.family"] = families
     sys.modules["matplotlib"].rcParamsDefault["font.family"] = families
