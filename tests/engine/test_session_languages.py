@@ -119,15 +119,18 @@ async def test_an_interrupt_ends_the_call_that_goes_on(caller):
     await caller.call("shell", "x=1")
     session = caller.engine.sessions.find(caller.id, "me")
     assert not session.interrupt()
+    over = anyio.Event()
     async with anyio.create_task_group() as tasks:
 
         async def go_on():
             interrupted = await caller.call("shell", "x=2; echo running; sleep 1000")
+            over.set()
             assert (interrupted.status, interrupted.exit_code, interrupted.session.state) == ("error", 130, "kept")
 
         tasks.start_soon(go_on)
-        while not session.interrupt():
-            await anyio.sleep(0.01)
+        while not over.is_set():  # one that comes before bash has begun ends nothing
+            session.interrupt()
+            await anyio.sleep(0.05)
     assert (await caller.call("shell", "echo alive")).value is None
 
 
