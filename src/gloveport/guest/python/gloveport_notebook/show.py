@@ -99,7 +99,7 @@ def axis_title(axis):
 def keep_bundle(value):
     """What a value offers to notebooks; None where that is nothing."""
     bundle = bundle_of(value)
-    text = next((bundle[kind] for kind in TEXTS if type(bundle.get(kind)) is str), None)
+    text = describe_vega(value) or next((bundle[kind] for kind in TEXTS if type(bundle.get(kind)) is str), None)
     for kind in [*SUFFIXES, *(kind for kind in bundle if kind.endswith("+json"))]:
         data = bundle.get(kind)
         if data is None:
@@ -111,6 +111,20 @@ def keep_bundle(value):
         )
         return f"{text[:TEXT_CHARACTERS]}\n[{kind}: {path}]" if path else text[:TEXT_CHARACTERS]
     return text if text is None else text[:TEXT_CHARACTERS]
+
+
+def describe_vega(value):
+    """A chart of altair's in words: its mark, and what its axes and the like show."""
+    if not type(value).__module__.startswith("altair.") or not hasattr(value, "to_dict"):
+        return None
+    told = value.to_dict()
+    mark, encoding = told.get("mark"), told.get("encoding") or {}
+    parts = [str(mark.get("type") if isinstance(mark, dict) else mark)] if mark else []
+    for channel, how in encoding.items():
+        if isinstance(how, dict) and (how.get("field") or how.get("aggregate")):
+            parts.append(f"{channel} {how.get('aggregate') or ''} {how.get('field') or ''}".replace("  ", " ").strip())
+    title = told.get("title")
+    return "; ".join([f"altair chart {title!r}" if isinstance(title, str) else "altair chart", *parts])
 
 
 def name_of(kind):
