@@ -219,9 +219,16 @@ async def test_a_directory_that_was_replaced_or_closed_gives_what_it_had(opened)
 async def test_a_full_directory_ends_no_host_and_the_next_run_has_an_empty_one(opened):
     """T5: ``limits.out_bytes``."""
     async with opened(policy=Policy(limits={"out_bytes": "1MiB"})) as run:
-        full = await run("open('/out/a', 'wb').write(b'x' * (2 << 20))")
-        assert full.status == "error"
-        assert full.error.type == "OSError"
+        for language, code in (
+            ("python", "open('/out/a', 'wb').write(b'x' * (2 << 20))"),
+            ("typescript", "Deno.writeFileSync('/out/a', new Uint8Array(2 << 20))"),
+            ("shell", "head -c 2M /dev/zero > /out/a"),
+        ):
+            full = await run(code, language)
+            assert (full.status, full.limits_hit) == ("error", ("out_bytes",)), full
+            assert "/out is full" in full.hint
+        scratch = await run("head -c 65M /dev/zero > /tmp/a", "shell")
+        assert scratch.limits_hit != ("out_bytes",)
         assert (await run("import os; os.listdir('/out')")).value == []
 
 

@@ -32,6 +32,9 @@ class Outcome(Value):
     refused_forks: int | None
     """How often the kernel refused a new process for the limit's sake; None where no cgroup counts it."""
 
+    is_out_full: bool = False
+    """Whether there is no room left in ``OUT``."""
+
     session: JsonValue = None
     """Of a call of a session: all that its supervisor answered. None where it gave no answer, and is gone."""
 

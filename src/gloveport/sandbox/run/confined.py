@@ -236,6 +236,7 @@ class Confined:
             exit_code = await self.exit_code()
         died_by = -exit_code if exit_code is not None and exit_code < 0 else None
         return Outcome(
+            is_out_full=os.fstatvfs(self.directories.out).f_bavail == 0,
             exit_code=exit_code if died_by is None else 128 + died_by,
             signal=died_by,
             killed_by=watch.broken,
@@ -299,6 +300,7 @@ class Confined:
         if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
             watch.broken = watch.broken or "memory_bytes"
         return Outcome(
+            is_out_full=os.fstatvfs(self.directories.out).f_bavail == 0,
             exit_code=None if watch.broken else _code_in(report),
             killed_by=watch.broken,
             report=report,

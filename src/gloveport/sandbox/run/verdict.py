@@ -102,7 +102,7 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> RunVerdict:
     if outcome.killed_by is not None:
         hit[outcome.killed_by] = None
     if failed:
-        hit |= dict.fromkeys(_evidence(report, ended_by, stderr))
+        hit |= dict.fromkeys(_evidence(report, ended_by, stderr, outcome))
         if outcome.refused_forks is None and report and report.error and report.error.errno == errno.EAGAIN:
             hit["processes"] = None
     if outcome.refused_forks:
@@ -135,12 +135,14 @@ def _parse(report: JsonValue) -> _GuestReport | None:
         return None
 
 
-def _evidence(report: _GuestReport | None, ended_by: int | None, stderr: str) -> list[LimitName]:
+def _evidence(report: _GuestReport | None, ended_by: int | None, stderr: str, outcome: Outcome) -> list[LimitName]:
     """Limits that a failed run ran into, by signal, else errno, else the words it left."""
     if ended_by in _BY_SIGNAL:
         return [_BY_SIGNAL[ended_by]]
     if report is not None and report.error is not None:
         error = report.error
+        if error.errno == errno.ENOSPC and error.is_scratch_full is not True and outcome.is_out_full:
+            return ["out_bytes"]
         if error.errno == errno.ENOSPC and error.is_scratch_full is False:
             return []  # of terminals, or on a disk of the host
         if error.errno in _BY_ERRNO:
@@ -148,7 +150,8 @@ def _evidence(report: _GuestReport | None, ended_by: int | None, stderr: str) ->
         if error.type == "MemoryError":
             return ["memory_bytes"]
         stderr = f"{error.message}\n{stderr}"
-    return [limit for text, limit in _BY_TEXT.items() if text in stderr][:1]
+    found = [limit for text, limit in _BY_TEXT.items() if text in stderr][:1]
+    return ["out_bytes"] if found == ["scratch_bytes"] and outcome.is_out_full else found
 
 
 def _status(
