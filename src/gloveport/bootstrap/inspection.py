@@ -23,7 +23,7 @@ from gloveport.model.egress import Secret
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import can_limit_disks
 from gloveport.sandbox.detection import probe
-from gloveport.sandbox.detection.probe import Check
+from gloveport.sandbox.detection.probe import Check, make_check
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Network, Plan, make_plan
 from gloveport.secrets.sources import Sources
@@ -58,7 +58,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
-        checks.append(Check(name="audit", state="enforced", detail=f"hash-chained log in {directory}"))
+        checks.append(make_check("audit", "enforced", f"hash-chained log in {directory}"))
     except AuditError as error:
         checks.append(_missing("audit", error))
     return checks
@@ -121,11 +121,11 @@ async def _check_secrets(name: str, secrets: Collection[tuple[Secret, _Resolve]]
             faults.append(error)
     if guessable and not faults:
         detail = f"its secrets can be had, and by trying they can be guessed: {', '.join(guessable)}"
-        return Check(name=name, state="weaker", detail=detail, repair="put a random one of 16 characters or more there")
+        return make_check(name, "weaker", detail, "put a random one of 16 characters or more there")
     if not faults:
-        return Check(name=name, state="enforced", detail="its secrets can be had")
+        return make_check(name, "enforced", "its secrets can be had")
     detail = "; ".join(str(fault.args[0]) for fault in faults)
-    return Check(name=name, state="weaker", detail=detail, repair=faults[0].hint)
+    return make_check(name, "weaker", detail, faults[0].hint)
 
 
 def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
@@ -137,7 +137,7 @@ def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
                 program(name, server, environment(server, environ, {}))
             except UpstreamError as error:
                 detail, repair = str(error.args[0]), error.hint
-                checks.append(Check(name=f"servers.{name}", state="weaker", detail=detail, repair=repair))
+                checks.append(make_check(f"servers.{name}", "weaker", detail, repair))
     return checks
 
 
@@ -183,16 +183,14 @@ async def _language_checks(config: Config, host: Host, plan: Callable[[Program],
 
     async def check(language: Language) -> None:
         if language in host.missing:
-            checks[language] = Check(name=language, state="missing", detail=host.missing[language])
+            checks[language] = make_check(language, "missing", host.missing[language])
             return
         program = host.runtimes[language].prepare(_GREETINGS[language], grant)
         try:
             failure = await probe.failure_of(host.backend, plan(program), program)
         except SandboxError as error:
             failure = str(error.args[0])
-        checks[language] = Check(
-            name=language, state="missing" if failure else "enforced", detail=failure or "a program ran"
-        )
+        checks[language] = make_check(language, "missing" if failure else "enforced", failure or "a program ran")
 
     async with anyio.create_task_group() as tasks:
         for language in LANGUAGES:
@@ -208,37 +206,32 @@ async def _data_check(config: Config, host: Host, plan: Callable[[Program], Plan
     if data.modules:
         program = host.init.prepare(f"import {data.modules[0]}\nprint('hello')", grant)
         if failure := await probe.failure_of(host.backend, plan(program), program):
-            return Check(name="data", state="weaker", detail=f"{data.detail}, but {failure}", repair=data.repair)
-    return Check(name="data", state=state, detail=data.detail, repair=data.repair)
+            return make_check("data", "weaker", f"{data.detail}, but {failure}", data.repair)
+    return make_check("data", state, data.detail, data.repair)
 
 
 def _cgroup_checks(tree: cgroup.CgroupTree | None) -> list[Check]:
     if tree is not None:
         detail = f"version {tree.version}: memory, processes and processor time of a whole sandbox"
-        return [Check(name="cgroups", state="enforced", detail=detail), _disk_check(tree)]
+        return [make_check("cgroups", "enforced", detail), _disk_check(tree)]
     try:
         delegation.detect().close()
         reason, repair = "they appeared just now", "run doctor again"
     except SandboxError as error:
         reason, repair = error.args[0], error.hint
     return [
-        Check(
-            name="cgroups",
-            state="weaker",
-            detail=f"each process is limited by itself, a whole sandbox is not: {reason}",
-            repair=repair,
-        )
+        make_check("cgroups", "weaker", f"each process is limited by itself, a whole sandbox is not: {reason}", repair)
     ]
 
 
 def _disk_check(tree: cgroup.CgroupTree) -> Check:
     if can_limit_disks(tree):
-        return Check(name="disks", state="enforced", detail="what all sandboxes read from disks a second is bounded")
-    return Check(
-        name="disks",
-        state="weaker",
-        detail="what sandboxes read from disks is not bounded",
-        repair="mount or delegate the cgroup controller blkio" if tree.version == 1 else "delegate the controller io",
+        return make_check("disks", "enforced", "what all sandboxes read from disks a second is bounded")
+    return make_check(
+        "disks",
+        "weaker",
+        "what sandboxes read from disks is not bounded",
+        "mount or delegate the cgroup controller blkio" if tree.version == 1 else "delegate the controller io",
     )
 
 
@@ -251,14 +244,14 @@ def _descriptor_checks(config: Config, most: int) -> list[Check]:
     if not detail:
         return []
     return [
-        Check(
-            name="descriptors",
-            state="weaker",
-            detail=f"{' and '.join(detail)}, but programs get {most}: this process may have few more",
-            repair="raise the hard limit: `ulimit -Hn 65536`, or LimitNOFILE= of the unit",
+        make_check(
+            "descriptors",
+            "weaker",
+            f"{' and '.join(detail)}, but programs get {most}: this process may have few more",
+            "raise the hard limit: `ulimit -Hn 65536`, or LimitNOFILE= of the unit",
         )
     ]
 
 
 def _missing(name: str, error: GloveportError) -> Check:
-    return Check(name=name, state="missing", detail=error.args[0], repair=error.hint)
+    return make_check(name, "missing", error.args[0], error.hint)

@@ -4,7 +4,7 @@ import contextlib
 import re
 import subprocess
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
@@ -22,16 +22,24 @@ _SYSCTL = Path("/proc/sys")
 _SAID_BYTES = 4096
 
 
+State: TypeAlias = Literal["enforced", "weaker", "missing"]
+
+
 class Check(Value):
     """One layer or part, as found."""
 
     name: str
-    state: Literal["enforced", "weaker", "missing"]
+    state: State
     """``weaker``: the policy accepts what is there. ``missing``: no program is run until it is repaired."""
 
     detail: str
     repair: str = ""
     """The command, or the setting, that repairs it."""
+
+
+def make_check(name: str, state: State, detail: str, repair: str = "") -> Check:
+    """See ``Check``."""
+    return Check(name=name, state=state, detail=detail, repair=repair)
 
 
 def bubblewrap_version(sandbox: Bubblewrap) -> Check:
@@ -41,22 +49,20 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
             [sandbox.program, "--version"], capture_output=True, check=True, text=True, timeout=10, env={}, cwd="/"
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
-        return Check(name="bubblewrap", state="missing", detail=str(error), repair=BUBBLEWRAP_HINT)
+        return make_check("bubblewrap", "missing", str(error), BUBBLEWRAP_HINT)
     if not said.startswith("bubblewrap "):
         detail = f"{sandbox.program} is something else"
-        return Check(name="bubblewrap", state="missing", detail=detail, repair="correct or remove sandbox.bubblewrap")
+        return make_check("bubblewrap", "missing", detail, "correct or remove sandbox.bubblewrap")
     numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
     if numbers < _OLDEST:
-        return Check(
-            name="bubblewrap",
-            state="missing",
-            detail=f"{said} at {sandbox.program}; {_OLDEST[0]}.{_OLDEST[1]} or newer is needed",
-            repair="install a newer bubblewrap and name it in sandbox.bubblewrap",
+        detail = f"{said} at {sandbox.program}; {_OLDEST[0]}.{_OLDEST[1]} or newer is needed"
+        return make_check(
+            "bubblewrap", "missing", detail, "install a newer bubblewrap and name it in sandbox.bubblewrap"
         )
     if repair := apparmor.repair_of_copy(sandbox.program):
         detail = f"{said} at {sandbox.program}, which is a copy of another than the distribution's now"
-        return Check(name="bubblewrap", state="weaker", detail=detail, repair=repair)
-    return Check(name="bubblewrap", state="enforced", detail=f"{said} at {sandbox.program}")
+        return make_check("bubblewrap", "weaker", detail, repair)
+    return make_check("bubblewrap", "enforced", f"{said} at {sandbox.program}")
 
 
 async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
@@ -66,20 +72,18 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
             found = child.walls
     except SandboxError as error:
         repair = error.hint if error.hint != ASK_DOCTOR else _repair(sandbox)
-        return [Check(name="sandbox", state="missing", detail=error.args[0], repair=repair)]
+        return [make_check("sandbox", "missing", error.args[0], repair)]
     checks = [
-        Check(
-            name="namespaces", state="enforced", detail="user, mount, pid, network, ipc, uts, cgroup; no further ones"
-        ),
-        Check(name="seccomp", state="enforced", detail="system call filter in force"),
-        Check(name="capabilities", state="enforced", detail="none, and no new privileges"),
+        make_check("namespaces", "enforced", "user, mount, pid, network, ipc, uts, cgroup; no further ones"),
+        make_check("seccomp", "enforced", "system call filter in force"),
+        make_check("capabilities", "enforced", "none, and no new privileges"),
         _landlock(found.landlock),
+        core_dumps(),
     ]
-    checks.append(core_dumps())
     if sandbox.uids is not None:
         last = sandbox.uids.first + sandbox.uids.count - 1
         detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
-        checks.append(Check(name="uid", state="enforced", detail=detail))
+        checks.append(make_check("uid", "enforced", detail))
     return checks
 
 
@@ -96,13 +100,9 @@ async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check
             pass
     except SandboxError as error:
         without = "a workspace needs that" if needed else "each is built for its program: as strong, but slower"
-        return Check(
-            name=FORK_SERVER,
-            state="missing" if needed else "weaker",
-            detail=f"sandboxes can't be forked; {without}: {error.args[0]}",
-            repair=error.hint,
-        )
-    return Check(name=FORK_SERVER, state="enforced", detail="sandboxes are forked ahead of their programs")
+        detail = f"sandboxes can't be forked; {without}: {error.args[0]}"
+        return make_check(FORK_SERVER, "missing" if needed else "weaker", detail, error.hint)
+    return make_check(FORK_SERVER, "enforced", "sandboxes are forked ahead of their programs")
 
 
 async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
@@ -128,24 +128,16 @@ def core_dumps() -> Check:
     """Whether a crash inside can start a program of the host on what the sandbox's memory holds."""
     pattern = (_SYSCTL / "kernel/core_pattern").read_text().strip()
     if pattern.startswith("@"):
-        return Check(
-            name="core dumps",
-            state="weaker",
-            detail=f"the kernel sends crashes to the socket {pattern}, perhaps whatever the limit; they hold no memory",
-            repair="sysctl -w kernel.core_pattern=core",
-        )
-    return Check(name="core dumps", state="enforced", detail="none is written, and no handler of the host is started")
+        detail = f"the kernel sends crashes to the socket {pattern}, perhaps whatever the limit; they hold no memory"
+        return make_check("core dumps", "weaker", detail, "sysctl -w kernel.core_pattern=core")
+    return make_check("core dumps", "enforced", "none is written, and no handler of the host is started")
 
 
 def _landlock(version: int) -> Check:
     if version >= 6:
-        return Check(name="landlock", state="enforced", detail=f"ABI {version}: files, signals and abstract sockets")
-    return Check(
-        name="landlock",
-        state="weaker",
-        detail=f"ABI {version}: files, but not signals and abstract sockets, which the namespaces close as well",
-        repair="boot Linux 6.12 or newer",
-    )
+        return make_check("landlock", "enforced", f"ABI {version}: files, signals and abstract sockets")
+    detail = f"ABI {version}: files, but not signals and abstract sockets, which the namespaces close as well"
+    return make_check("landlock", "weaker", detail, "boot Linux 6.12 or newer")
 
 
 def _repair(sandbox: Bubblewrap) -> str:
