@@ -23,7 +23,7 @@ from gloveport.errors import GloveportError, SandboxError
 from gloveport.model import Limits, Policy, Request
 from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.detection import host
-from gloveport.sandbox.launch.spawn import is_dead
+from gloveport.sandbox.launch.bubblewrap_process import is_dead
 from gloveport.sandbox.pool import makers, pool
 
 pytestmark = pytest.mark.anyio

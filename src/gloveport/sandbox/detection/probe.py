@@ -10,7 +10,8 @@ from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
 from gloveport.sandbox.detection.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.launch import apparmor
-from gloveport.sandbox.launch.spawn import ASK_DOCTOR, Bubblewrap
+from gloveport.sandbox.launch.bubblewrap_process import ASK_DOCTOR
+from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.pool import zygote_process
 from gloveport.sandbox.run.capture import Capture

@@ -7,10 +7,8 @@ uid free again.
 import contextlib
 import json
 import os
-import select
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -18,26 +16,21 @@ from typing import TypeAlias
 
 import anyio
 
-from gloveport.errors import GuestError, SandboxError
+from gloveport.errors import SandboxError
 from gloveport.model import GUEST
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import bubblewrap, uid_lease
-from gloveport.sandbox.launch.launcher import Launched, Launcher
+from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess
+from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Door, Plan
 from gloveport.sandbox.reaper import launch, reaper
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.confined import Confined, Streams, check_ready, pipe
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
-ASK_DOCTOR = "`gloveport doctor` names the missing layer and the command that repairs it"
-"""The hint where nothing but the words of whoever failed is known."""
-
-_START_SECONDS = 20.0
 _STAGE = "/run"
-_INFORMATION_BYTES = 4096
-_DIAGNOSIS_BYTES = 4096
 
 Options: TypeAlias = Callable[[Plan, bubblewrap.Descriptors, Mapping[str, str]], list[str]]
 
@@ -48,89 +41,6 @@ class UidRange:
 
     first: int
     count: int
-
-
-@dataclass(kw_only=True)
-class Spawned:
-    """Bubblewrap's processes, and the channel to the first process of ours inside.
-
-    Attributes:
-        uid: The host's uid of all of them, where it is not ours.
-        shown: Device and inode of each bind's source, as found before anything was started.
-        network: Socket to the process that prepares the network from outside, where no process inside does.
-        inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
-    """
-
-    process: Launched
-    channel: socket.socket
-    uid: int | None
-    shown: tuple[tuple[int, int], ...]
-    info: FileIO
-    diagnosis: FileIO
-    network: socket.socket | None
-    inner: FileIO | None = None
-    _number: int = 0
-    """Of the same init: its process id, which is another's when it is dead."""
-
-    async def find_inner(self) -> FileIO:
-        """Open the pid namespace's init. To be called when the first process of ours has spoken.
-
-        Raises:
-            GuestError: It has died.
-        """
-        told = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
-        self.inner = open_child(told.get("child-pid"), self.process)
-        self._number = told["child-pid"]
-        return self.inner
-
-    async def prepare_network(self, doors: Sequence[Door], stack: contextlib.ExitStack) -> tuple[socket.socket, ...]:
-        """Have the network namespace of the init that was found set up. ``stack`` closes its doors.
-
-        Raises:
-            GuestError: It can't be set up.
-        """
-        if self.network is None or self.inner is None:
-            return ()
-        self.network.send(b"%d" % self._number)
-        listeners = await frames.receive_listeners(self.network, doors, stack)
-        if is_dead(self.inner):
-            raise GuestError("it died while its network was set up")  # if not, then nobody else had its number
-        await anyio.wait_readable(self.network)  # until the process is gone: a program shall not meet it
-        return listeners
-
-    @contextlib.contextmanager
-    def report_failures(self) -> Iterator[None]:
-        """Turn what goes wrong while a sandbox is built into one error, with the words of whoever it went wrong for.
-
-        Raises:
-            SandboxError: Always, when something goes wrong.
-        """
-        try:
-            with anyio.fail_after(_START_SECONDS):
-                yield
-        except (TimeoutError, GuestError, OSError) as error:
-            data = b"" if self.diagnosis.closed else self.diagnosis.read(_DIAGNOSIS_BYTES) or b""
-            said = data.decode(errors="replace").strip()
-            raise SandboxError(
-                f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
-                hint=ASK_DOCTOR,
-            ) from error
-
-    async def exit_code(self) -> int | None:
-        """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
-        await self.process.wait()
-        code = self.process.code
-        return code if code is not None and code >= 0 else None
-
-    async def end(self) -> None:
-        """Kill all that is left and wait until nothing is."""
-        if self.network is not None:
-            self.network.close()  # which ends that process, wherever it is
-        self.process.kill()  # also a bubblewrap that has not built its namespaces yet
-        if self.inner is not None:
-            await kill(self.inner)
-            self.inner.close()
-        await self.process.wait()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +118,7 @@ class Bubblewrap:
     @contextlib.asynccontextmanager
     async def spawn(
         self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None = None
-    ) -> AsyncIterator[Spawned]:
+    ) -> AsyncIterator[BubblewrapProcess]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
 
         ``doors``: those that are opened from outside, by a process that launch leaves behind and that sets up the
@@ -237,7 +147,7 @@ class Bubblewrap:
         doors: Sequence[Door] | None,
         lease: uid_lease.Lease | None,
         stack: contextlib.ExitStack,
-    ) -> Spawned:
+    ) -> BubblewrapProcess:
         uid = lease.uid if lease else None
         shown = tuple(_identity(mount.source) for mount in plan.mounts)
         channel, theirs = socketpair(stack)
@@ -263,7 +173,7 @@ class Bubblewrap:
                 process = await self.launcher.launch(
                     [stderr.fileno(), specification, *inherited], [lease.lock] if lease else [], stack
                 )
-        return Spawned(
+        return BubblewrapProcess(
             process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis, network=network
         )
 
@@ -307,40 +217,6 @@ def socketpair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socke
     ours.settimeout(0)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before the other end can write
     return ours, theirs
-
-
-async def kill(inner: FileIO) -> None:
-    """Kill a pid namespace by its init and wait until nothing of it is left."""
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(inner.fileno(), signal.SIGKILL)
-    await anyio.wait_readable(inner)
-
-
-def is_dead(inner: FileIO) -> bool:
-    """Whether all of a pid namespace is dead, by its init's process descriptor."""
-    poll = select.poll()
-    poll.register(inner, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def open_child(pid: object, parent: Launched) -> FileIO:
-    """A process descriptor of a process whose number and parent are known.
-
-    Raises:
-        GuestError: There is no such child: it has died, and its number may belong to somebody else by now.
-    """
-    if not isinstance(pid, int):
-        raise GuestError("bubblewrap told no process id")
-    with contextlib.ExitStack() as stack:
-        try:
-            descriptor = stack.enter_context(FileIO(os.pidfd_open(pid)))
-            status = Path(f"/proc/{pid}/stat").read_text()
-        except OSError as error:
-            raise GuestError("it died while it was built") from error
-        if int(status.rpartition(")")[2].split()[1]) != parent.pid:
-            raise GuestError("it died while it was built")
-        stack.pop_all()
-    return descriptor
 
 
 def _identity(source: str) -> tuple[int, int]:

@@ -25,7 +25,8 @@ from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
-from gloveport.sandbox.launch.spawn import Bubblewrap, Spawned, is_dead, kill, new_name, socketpair
+from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, kill
+from gloveport.sandbox.launch.spawn import Bubblewrap, new_name, socketpair
 from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.confined import Confined, Streams, check_ready
@@ -50,7 +51,7 @@ class ZygoteProcess:
 
     backend: Bubblewrap
     plan: Plan
-    spawned: Spawned
+    spawned: BubblewrapProcess
     inner: FileIO
     forks: int = 0
     worn: anyio.Event = field(default_factory=anyio.Event)
