@@ -1,4 +1,4 @@
-"""Hints for a failed program, by what it said: it looked in vain for a package, a host or a tool."""
+"""Finds hints for a failed program in what it said: a package, a host or a tool is missing."""
 
 from gloveport.model import Failure, Grant
 from gloveport.policy.hosts import find

@@ -1,4 +1,4 @@
-"""Output of a run that has no result: so far while it goes on, and as it was in the end where it was cancelled."""
+"""Shows the output of a run that has no result: so far while it goes on, all of it where it was cancelled."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What came of one execution, put together: for the caller, and for the audit log."""
+"""Builds the result of one execution for the caller, and what the audit log says of it."""
 
 import hashlib
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""How often something may be done: a bucket that fills up steadily and that each time takes from."""
+"""Limits how often something may be done: a token bucket, which fills up steadily."""
 
 import time
 from collections.abc import Callable

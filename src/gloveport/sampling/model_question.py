@@ -1,4 +1,4 @@
-"""What a program asks a language model, and what it is answered. A question is taken strictly, or not at all."""
+"""A program's question to a language model, and the answer. A question is read strictly, or refused."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""What an isolation backend offers: a sandbox from a plan, its one run, and what was seen of that."""
+"""The interface of an isolation backend: a sandbox from a plan, one run in it, and the outcome."""
 
 import socket
 from collections.abc import Callable, Mapping

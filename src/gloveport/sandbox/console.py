@@ -1,4 +1,4 @@
-"""What one has in hand of a program that goes on: its standard input or its terminal, and signals."""
+"""Controls a running program: its standard input or its terminal, and signals to it."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Keeps a program that computes without end from making the others wait.
+"""Throttles a program that computes without end, so that the others need not wait.
 
 It gets a small weight: where two such programs keep all processors busy by waking each other, the kernel (seen on 6.18)
 lets everybody of their weight wait for seconds.

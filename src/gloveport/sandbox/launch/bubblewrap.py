@@ -1,4 +1,4 @@
-"""A plan as bubblewrap's arguments. Pure: the same plan gives the same arguments, and tests assert all of them."""
+"""Writes a plan as bubblewrap's arguments. Pure: the same plan gives the same, and tests assert all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

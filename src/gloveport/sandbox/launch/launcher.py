@@ -1,4 +1,4 @@
-"""The server's side of the process that starts bubblewrap and ends with it what is left: see ``reaper.py``."""
+"""The server's side of the reaper, which starts bubblewrap and kills what is left: see ``reaper.py``."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Run as a program of its own, one for each server: starts bubblewrap for it, and outlives it until all is dead.
+"""Starts bubblewrap for one server, and outlives the server until all is dead. Run as a program of its own.
 
     python -I -S reaper.py CONTROL-DESCRIPTOR
 

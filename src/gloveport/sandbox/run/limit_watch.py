@@ -1,4 +1,4 @@
-"""The limits of one run that no kernel setting ends by itself: who exceeds one is killed, and which it was is kept."""
+"""Watches the limits that no kernel setting enforces: kills a run that exceeds one, and keeps which it was."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""One run while it goes on: feeds its program, moves its output to where it is kept, takes its report, ends it in time.
+"""Supervises one run: feeds its program, moves its output to where it is kept, takes its report, ends it in time.
 
 One task and one selector for all of it: a task for each stream would cost a short program more than itself.
 """

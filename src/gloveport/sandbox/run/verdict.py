@@ -1,4 +1,4 @@
-"""From what was seen of a run to what the answer says: status, limits hit, failure, hint. Pure.
+"""Judges the outcome of a run: status, limits hit, failure and hint, as the answer says them. Pure.
 
 What the kernel and the host saw decides. The guest's report only names what it alone can know (the value, the
 exception, an errno), and everything in it is taken as text and numbers of the right shape, or not at all.
