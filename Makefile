@@ -34,7 +34,7 @@ surface: setup ## what a client loads of Gloveport and reads of its answers, in 
 	@$(BIN)/python -m bench.surface
 
 soak: setup ## 20,000 runs, good and bad, after which nothing may be left of them
-	@$(BIN)/python -m bench.soak $(RUNS)
+	@$(BIN)/python -m bench.soak $(RUNS) $(if $(SESSIONS),--sessions $(SESSIONS))
 
 kills: setup ## 500 servers killed at random moments, after which nothing may be left of them
 	@$(BIN)/python -m bench.kills $(ROUNDS)

@@ -1,6 +1,6 @@
-"""``python -m bench.soak [RUNS] [--sessions]``: very many runs, several at once, with crashes, kills and timeouts.
+"""``python -m bench.soak [RUNS | --sessions N]``: very many runs, several at once, with crashes, kills and timeouts.
 
-With ``--sessions``: so many sessions of ten calls instead. Some are cancelled. Each result must be right. What the
+With ``--sessions``: so many sessions of ten calls instead of runs. Some are cancelled. Each result must be right. What the
 server holds of the host is counted after a warm-up of a tenth as many, and again in the end: nothing may have become
 more but memory, and that by a tenth at most. Exits with 1 when it is not so.
 """
@@ -33,7 +33,7 @@ from bench.subjects import WARM, execution, fill_pool
 from gloveport.bootstrap.app import assemble
 from gloveport.engine.execution import Engine
 
-_RUNS, _SESSIONS = 20_000, 2_000
+_RUNS = 20_000
 _SEED = 20_000
 _CALLERS = 8
 _GROWTH = 1.1
@@ -147,13 +147,13 @@ class Soak:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__.partition("\n")[0])
-    parser.add_argument("runs", nargs="?", type=int, help=f"so many after the warm-up ({_RUNS}, sessions {_SESSIONS})")
-    parser.add_argument("--sessions", action="store_true", help="sessions of ten calls instead of runs")
+    parser.add_argument("runs", nargs="?", type=int, default=_RUNS, help="runs after the warm-up (%(default)s)")
+    parser.add_argument("--sessions", type=int, metavar="N", help="so many sessions of ten calls instead of runs")
     parser.add_argument("--seed", type=int, default=_SEED, help="another one is another mix (%(default)s)")
     asked = parser.parse_args()
     kinds = (*KINDS, PANDAS) if importlib.util.find_spec("pandas") else KINDS
     plan: Plan = visits(asked.seed) if asked.sessions else runs(kinds, asked.seed)
-    soak = Soak(total=asked.runs or (_SESSIONS if asked.sessions else _RUNS))
+    soak = Soak(total=asked.sessions or asked.runs)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     started = time.monotonic()
     interrupted = False
