@@ -101,6 +101,22 @@ async def test_a_typescript_program_does_the_same(world):
 
 
 @needs_npm
+async def test_every_language_of_a_session_calls_tools_in_each_of_its_calls(world):
+    """H2, E7: the doors are those of the call that goes on."""
+    codes = {
+        "python": "tools.everything.get_sum(a=2, b=3), await tools.everything.get_sum.aio(a=2, b=3)",
+        "typescript": "const sum: string = await tools.everything.get_sum({ a: 2, b: 3 }); sum",
+        "shell": "tools everything get-sum --a 2 --b 3",
+    }
+    session = "new"
+    for language, code in (*codes.items(), *codes.items()):
+        result = await world.run(language, code, session=session)
+        assert (result.status, result.tool_calls_total) == ("ok", 2 if language == "python" else 1), result
+        assert "The sum of 2 and 3 is 5." in f"{result.value} {result.stdout.text}"
+        session = result.session.id
+
+
+@needs_npm
 async def test_a_shell_program_does_the_same(world):
     """H2, H3: JSON on standard output; what was written wrongly exits with 2, what failed with 1."""
     code = """

@@ -12,6 +12,7 @@ Standard library only; asyncio is imported where it is used.
 
 import json
 import os
+import select
 import socket
 from _queue import SimpleQueue
 from _thread import _local
@@ -63,13 +64,18 @@ class Channel:
             places.put(None)
 
     def take(self):
-        """A connection that nobody uses."""
-        try:
-            return self.idle.pop()
-        except IndexError:
-            connection = socket.create_connection(self.place)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return connection
+        """A connection that nobody uses. Those of an earlier call of a session the host has closed."""
+        while self.idle:
+            try:
+                connection = self.idle.pop()
+            except IndexError:  # another thread has it
+                break
+            if not is_readable(connection):
+                return connection
+            connection.close()
+        connection = socket.create_connection(self.place)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
     async def aio(self, request):
         """As ``ask``, for a coroutine: others go on meanwhile."""
@@ -79,7 +85,7 @@ class Channel:
         if self.pid != os.getpid():
             self.begin()
         link = getattr(self.here, "link", None)
-        if link is None or link.loop is not loop:
+        if link is None or link.loop is not loop or link.is_stale():
             link = self.here.link = LoopConnection(loop, asyncio.Lock())
         if link.transport is None:
             async with link.opening:
@@ -98,6 +104,17 @@ class LoopConnection:
         self.received = bytearray()
         self.waiting = {}
         self.last = 0
+
+    def is_stale(self):
+        """Whether the host has closed it, before the loop has taken notice."""
+        if self.transport is None or self.waiting:
+            return False
+        if self.transport.is_closing():
+            return True
+        is_stale = is_readable(self.transport.get_extra_info("socket"))
+        if is_stale:
+            self.transport.abort()
+        return is_stale
 
     async def ask(self, request):
         """Send a request and wait for its answer's frame."""
@@ -154,6 +171,13 @@ def encode(number, request):
     if len(body) > MAX_FRAME_BYTES:
         raise RequestTooLargeError(f"a request of {len(body)} bytes: the host takes {MAX_FRAME_BYTES}")
     return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def is_readable(connection):
+    """Whether something has come, or nothing more will: to a connection on which no answer is due, the end."""
+    events = select.poll()
+    events.register(connection.fileno(), select.POLLIN)
+    return bool(events.poll(0))
 
 
 def receive(connection):
