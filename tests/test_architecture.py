@@ -122,7 +122,7 @@ SUBPACKAGES = {
     ],
     "policy/shell_text": [
         {"words", "rulebook"},
-        {"directory"},
+        {"directory", "scan"},
         {"facts"},
         {"syntax"},
         {"programs"},

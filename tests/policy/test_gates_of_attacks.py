@@ -38,6 +38,7 @@ def passes(command, root="/srv/project", **asked):
         ("sudo -n env A=1 bash", "rm -rf src"),
         ("(cd src; bash)", "rm -rf *"),
         ("bash -c 'sh'", "git reset --hard"),
+        ("bash", "> src/main.py"),
         ("bash", "sh\ngit reset --hard"),
         ("cat | bash", "git reset --hard"),
         ("python3 -", "import shutil; shutil.rmtree('src')"),
@@ -60,10 +61,7 @@ def test_a_program_on_standard_input_is_looked_at_like_one_in_the_command(comman
         ("bash x.sh", "rm -rf src"),
         ("bash < x.sh", "rm -rf src"),
         ("{ bash; } < x.sh", "rm -rf src"),
-        ("echo ls | bash", "rm -rf src"),
-        ("bash <<X\nls\nX", "rm -rf src"),
         ("python3 x.py", "import shutil; shutil.rmtree('src')"),
-        ("xargs rm -rf", "build dist"),
         ("bash", "pytest -q\n"),
     ],
 )
@@ -171,7 +169,6 @@ def test_a_pattern_that_can_mean_the_workspace_is_asked_about(path):
         "git -C /tmp -C x clean -fdx",
         "rm -rf ${TMPDIR:-/tmp}/foo",
         "rm -rf $TMPDIR/foo /var/x* /tmp/x*",
-        'dirs=(build dist); rm -rf "${dirs[@]}"',
         "mv a.py b.py",
         "mv src/a.py build/",
         "mv /tmp/a.py .",
@@ -208,6 +205,32 @@ def test_a_pattern_that_can_mean_the_workspace_is_asked_about(path):
 def test_daily_work_of_these_kinds_passes(command):
     """CT-G2: a false alarm is a fault."""
     assert passes(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'dirs=(src tests); rm -rf "${dirs[@]}"',
+        "dirs='src tests'; rm -rf $dirs",
+        "for f in a b c d e f g h i j; do git push $f; done",
+        "git submodule foreach 'git clean -f'",
+        "c='git reset --hard'; $c",
+        "echo reset --hard | xargs git",
+        "echo 'r\"\"m -r src' | sh",
+        "bash <<< $'\\x72m -rf src'",
+        "for x in 1 2; do echo 'unlink(\"a\")' | perl; done",
+        "true;" * 1000 + "rm -rf src",
+    ],
+)
+def test_a_rule_counts_for_a_text_that_is_not_read_by_its_words(command):
+    """W5, CT-G1: docs/decisions/0032."""
+    assert not passes(command)
+
+
+def test_a_false_alarm_of_the_scan_can_always_be_permitted():
+    """`privileged_executable` is denied without asking, so that the words alone don't count for it."""
+    assert gates("echo 'echo mount the thing; sudo x' | sh") == ["inline_script"]
+    assert gates("for f in a b; do sudo $f; done") == ["privileged_executable"]
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,35 @@
-"""What the text of a command tells: the commands in it, and the programs and program texts that those start."""
+"""What the text of a command tells: the programs and program texts in it, and which texts were not read."""
 
 from dataclasses import dataclass, field
 
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.words import Word
 
-MOST_CHARACTERS = 4096
-"""Of all shells' texts together, the outermost aside: of each the grammar may take long."""
-MOST_EXPANDED = 8192
+MOST_ROOM = 32_768
+"""Characters of words and of nested texts, and parts of syntax, that are read of one command."""
 
 
 @dataclass(slots=True)
 class ShellState:
-    """What one shell has changed so far: its directory, and the variables that its text sets."""
+    """What one shell has changed so far: its directory, and its variables; None for one that is not one plain word."""
 
     directory: Directory
-    variables: dict[str, tuple[Word, ...]] = field(default_factory=dict)
+    variables: dict[str, Word | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One simple command.
-
-    Attributes:
-        words: Its name and its arguments; never empty.
-        text: What is written.
-        stdin: What it reads, as far as it is known; None where it is not.
-        source: The command whose output it reads.
-    """
+    """A simple command; ``fed``: it reads what the text or the caller gives; ``source``: what writes its input."""
 
     words: tuple[Word, ...]
     text: str
-    stdin: str | None = None
+    fed: bool = False
     source: "SimpleCommand | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """One program that is started.
-
-    Attributes:
-        program: Its name, without directories.
-        arguments: Without its name.
-        text: What is written, wrappers and all.
-        directory: Where it runs.
-        origin: What finds the arguments that the text does not tell: ``find``, or the program that ``xargs`` reads.
-    """
+    """A program that is started; ``origin``: what finds arguments that the text does not tell, as ``find`` does."""
 
     program: str
     arguments: tuple[Word, ...]
@@ -61,7 +45,6 @@ class Script:
     interpreter: str
     source: str
     text: str
-    """The command that it stands in."""
     directory: Directory
 
 
@@ -74,13 +57,24 @@ class Facts:
         scripts: Of shells and interpreters.
         expansions: Substitutions, and expansions of variables that are more than their value.
         unread: Why something of it was not read; empty where all was.
-        room: Characters of texts for shells that may still be read.
-        expandable: Characters that variables may still stand for.
+        scanned: Texts that are not read as commands, in which words are looked for.
+        room: What may still be read.
     """
 
     runs: list[ProgramRun] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
     expansions: list[str] = field(default_factory=list)
     unread: str = ""
-    room: int = MOST_CHARACTERS
-    expandable: int = MOST_EXPANDED
+    scanned: list[str] = field(default_factory=list)
+    room: int = MOST_ROOM
+
+    def take_room(self, amount: int) -> bool:
+        """Whether there is room to read so much more."""
+        self.room -= amount
+        return self.room >= 0
+
+    def skip(self, why: str, text: str) -> None:
+        """Note that a text is not read, so that words are looked for in it."""
+        self.unread = self.unread or why
+        if text not in self.scanned:
+            self.scanned.append(text)

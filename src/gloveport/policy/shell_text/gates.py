@@ -45,7 +45,7 @@ class CommandRequest:
 def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunCommand:
     """Make what was asked for an action: with the gates that it comes to, and why. Raises nothing."""
     directory = Directory(request.root, normpath(request.workdir), rulebook().disposable.union(policy.disposable))
-    facts = read_programs(request.command, directory, request.stdin or None)
+    facts = read_programs(request.command, directory, request.stdin)
     hits = list(find_hits(facts, load_rules()))
     env = request.env or {}
     values = "\0".join(f"{name}={value}" for name, value in sorted(env.items())).encode("utf-8", "surrogatepass")

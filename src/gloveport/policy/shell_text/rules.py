@@ -13,6 +13,7 @@ from gloveport.policy.shell_text.directory import Directory, is_home, list_words
 from gloveport.policy.shell_text.facts import Facts, ProgramRun
 from gloveport.policy.shell_text.programs import read_programs, split_git
 from gloveport.policy.shell_text.rulebook import CommandRule, Hosts, Lost, rulebook
+from gloveport.policy.shell_text.scan import ScannedText
 from gloveport.policy.shell_text.words import Word, operands, options
 from gloveport.policy.wildcards import matches
 
@@ -86,6 +87,27 @@ def find_hits(facts: Facts, rules: Sequence[CommandRule]) -> Iterator[RuleHit]:
             if words:
                 effect = rule.effect.replace("{lost}", list_words(words[:1]))
                 yield RuleHit(rule, f"A {script.interpreter} program", script.text, effect)
+    if facts.scanned:
+        yield from _scan("\n".join(facts.scanned), rules)
+
+
+def _scan(text: str, rules: Sequence[CommandRule]) -> Iterator[RuleHit]:
+    scanned = ScannedText(text)
+    for rule in rules:
+        if rule.source and (found := rule.source.search(text) or rule.source.search(text.replace("\\", ""))):
+            lost = list_words([Word(found[1] or found[2])])
+            yield RuleHit(rule, "A program", "", rule.effect.replace("{lost}", lost))
+        elif scanned.has_hit(rule):
+            hosts = [_host(found[0]) for found in _URL.finditer(text)] if rule.hosts else []
+            if rule.hosts not in {None, "an index", "URLs"}:
+                hosts += scanned.find_hosts()
+            if rule.hosts and rule.hosts != "URLs" and not hosts:
+                hosts = [UNNAMED_HOST]
+            hosts = [host.lower() for host in hosts if not _LOOPBACK.fullmatch(host)]
+            if hosts or not rule.hosts:
+                name = min(rule.command[0] & scanned.words or rule.command[0])
+                effect = rule.effect.replace("{lost}", "what is not read plainly")
+                yield RuleHit(rule, name, "", effect, frozenset(hosts))
 
 
 def has_match(patterns: AbstractSet[str], text: str) -> bool:
