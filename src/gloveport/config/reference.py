@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
+from gloveport.config.docstrings import read_field_docstrings
 from gloveport.config.reference_text import (
     API,
     AUTH,
@@ -56,7 +57,7 @@ def _tables(model: type[Value], base: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         table = field.annotation
         if is_table(table):
-            yield _section(f"[{base}{name}]", table, f"{field.description}\n")
+            yield _section(f"[{base}{name}]", table, f"{read_field_docstrings(model)[name]}\n")
             yield from _tables(table, f"{base}{name}.")
 
 
@@ -72,11 +73,12 @@ def _rows(model: type[Value], *hidden: str) -> Iterator[str]:
     """A table of the keys that are no tables themselves."""
     yield "| Key | Takes | Default | Meaning |"
     yield "|---|---|---|---|"
+    meanings = read_field_docstrings(model)
     for name, field in model.model_fields.items():
         shape = shape_of_field(field)
         if name not in hidden and not is_table(shape.form):
             expected = kind_of(shape).expected.replace("|", "\\|")
-            yield f"| `{name}` | {expected} | {_default(field)} | {_plain(field.description)} |"
+            yield f"| `{name}` | {expected} | {_default(field)} | {_plain(meanings.get(name))} |"
 
 
 def _default(field: FieldInfo) -> str:

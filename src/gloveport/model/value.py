@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Value(BaseModel):
     """A frozen value: no field can be changed, and none that is unknown is taken."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
