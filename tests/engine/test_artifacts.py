@@ -362,6 +362,22 @@ async def test_what_came_and_what_was_left_is_written_down(engine, records):
     assert (ended["artifacts"], ended["artifact_bytes"]) == (1, 5)
 
 
+async def test_files_that_come_into_a_session_are_written_through_no_link_and_over_nothing(opened, tmp_path):
+    (tmp_path / "outside").mkdir(mode=0o777)
+    async with opened() as run:
+        begun = await run(
+            f"import os; os.symlink({str(tmp_path / 'outside')!r}, 'd'); os.symlink('/tmp/kept', 'link')\n"
+            "open('kept', 'w').write('kept')",
+            session="new",
+        )
+        for name in ("d/a", "link", "kept"):
+            refused = await run("1", session=begun.session.id, files={name: b"x"})
+            assert (refused.status, refused.error.type) == ("denied", "files_not_written"), name
+        after = await run("open('kept').read(), open('new').read()", session=begun.session.id, files={"new": b"new"})
+        assert after.value == ["kept", "new"]
+        assert list((tmp_path / "outside").iterdir()) == []
+
+
 async def test_a_session_names_what_is_new_or_another_in_each_call(opened):
     async with opened() as run:
         first = await run("open('/out/a', 'w').write('1'); open('/out/b', 'w').write('1')", session="new")

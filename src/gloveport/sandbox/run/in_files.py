@@ -1,4 +1,8 @@
-"""Writes the files that come with a program into its directory, before it begins and anything hostile is there."""
+"""Writes the files that come with a program into its directory, before it begins.
+
+In a session hostile processes are at work there already: so one name at a time is opened, through no link, and nothing
+that is there is written to. What they move meanwhile stays within the sandbox's own file system.
+"""
 
 import ctypes
 import os
@@ -15,7 +19,7 @@ def write_files(directory: int, files: Mapping[str, bytes], uid: int | None) -> 
     """Write files below a directory of a sandbox. To be called in a thread: as root, its credentials change meanwhile.
 
     Args:
-        directory: Descriptor of an open directory, in which no process of the program's works yet.
+        directory: Descriptor of an open directory.
         files: Contents by paths that are relative and without ``..``; the directories on the way are made.
         uid: The host's uid of the program, where that is not ours: what root makes, a sandbox's file system refuses.
 
