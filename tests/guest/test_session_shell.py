@@ -86,10 +86,8 @@ def test_a_bash_that_could_not_write_its_state_down_is_replaced_by_the_one_befor
 
 
 def test_a_bash_that_dies_between_calls_is_replaced_and_the_next_answer_says_so(session, eventually):
-    session.call("x=1; pid=$$")
-    before = set(descendants(session.process.pid))
+    bash = int(said(session, "x=1; echo $$"))
     session.call("(sleep 0.05; kill -KILL $$) & disown")
-    bash = min(before)
     eventually(lambda: Path(f"/proc/{bash}/stat").read_text().split()[2] == "Z")
     answer = session.call("echo $x; echo 'the end'")
     assert (answer["state"], "SIGKILL" in answer["why"], session.line()) == ("kept", True, "1")
