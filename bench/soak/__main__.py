@@ -1,8 +1,8 @@
 """``python -m bench.soak [RUNS | --sessions N]``: very many runs, several at once, with crashes, kills and timeouts.
 
-With ``--sessions``: so many sessions of ten calls instead of runs. Some are cancelled. Each result must be right. What the
-server holds of the host is counted after a warm-up of a tenth as many, and again in the end: nothing may have become
-more but memory, and that by a tenth at most. Exits with 1 when it is not so.
+With ``--sessions``: so many sessions of ten calls instead of runs. Some are cancelled. Each result must be right. What
+the server holds of the host is counted after a warm-up of a tenth as many, and again in the end: nothing may have
+become more but memory, and that by a tenth at most. Exits with 1 when it is not so.
 """
 
 import argparse
