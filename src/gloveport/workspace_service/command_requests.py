@@ -11,7 +11,7 @@ from gloveport.engine.caller import Caller
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.shell_text.gates import CommandRequest, command_action
-from gloveport.policy.shell_text.variables import inherit_variables
+from gloveport.policy.variables import inherit_variables
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError

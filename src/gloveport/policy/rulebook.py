@@ -1,4 +1,4 @@
-"""The tables and rules of ``rules.toml``, as types. What each field means is said there."""
+"""The rules for commands and variables: the tables of ``rules.toml``, as types. What each field means is said there."""
 
 import re
 import tomllib
