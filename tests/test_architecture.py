@@ -26,7 +26,7 @@ LAYERS = [
     {"guard", "door", "rpc"},
     {"egress", "hub", "sampling", "workspace"},
     {"engine", "config"},
-    {"workspace_service"},
+    {"import_config", "workspace_service"},
     {"bootstrap"},
     {"server"},
     {"cli"},

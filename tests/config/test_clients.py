@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gloveport.config import load
-from gloveport.config.clients import reading
-from gloveport.config.clients.apply import apply, target
-from gloveport.config.clients.places import CLIENTS, ClientFile, named_place, project_places, user_places
-from gloveport.config.clients.plan import Here, plan
-from gloveport.config.clients.reading import MAX_BYTES, MAX_ENTRIES, ClientEntry, read_entries
-from gloveport.config.clients.review import reviewed_command
-from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_harmless_argument
 from gloveport.errors import ConfigError
+from gloveport.import_config import reading
+from gloveport.import_config.apply import apply, target
+from gloveport.import_config.places import CLIENTS, ClientFile, named_place, project_places, user_places
+from gloveport.import_config.plan import Here, plan
+from gloveport.import_config.reading import MAX_BYTES, MAX_ENTRIES, ClientEntry, read_entries
+from gloveport.import_config.review import reviewed_command
+from gloveport.import_config.secrets import is_harmless, is_harmless_address, is_harmless_argument
 
 FILES = Path(__file__).parent / "clients"
 ADA = Path("/home/ada")

@@ -13,9 +13,9 @@ from gloveport.cli.options import ConfigOption
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gloveport.config.clients.places import ClientFile
-    from gloveport.config.clients.plan import Step
-    from gloveport.config.clients.reading import ClientEntry
+    from gloveport.import_config.places import ClientFile
+    from gloveport.import_config.plan import Step
+    from gloveport.import_config.reading import ClientEntry
 
 _SIGNS = {"added": "+", "changed": "~", "same": "=", "skipped": "-"}
 
@@ -36,9 +36,9 @@ def import_servers(
     Clients are claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf and opencode. Literal secrets move
     into files beside the configuration that only you can read.
     """
-    from gloveport.config.clients.apply import apply, target
-    from gloveport.config.clients.plan import plan
     from gloveport.config.wording import printable
+    from gloveport.import_config.apply import apply, target
+    from gloveport.import_config.plan import plan
 
     cwd, home = _directories()
     places = _places(source, cwd, home, with_projects=project)
@@ -74,7 +74,7 @@ def _directories() -> tuple[Path, Path]:
 
 
 def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -> "list[ClientFile]":
-    from gloveport.config.clients.places import CLIENTS, named_place, project_places, user_places
+    from gloveport.import_config.places import CLIENTS, named_place, project_places, user_places
 
     if source is not None and source not in CLIENTS:
         return [named_place(cwd / source)]
@@ -86,8 +86,8 @@ def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -
 
 def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[ClientEntry]":
     """Yield what is in the files, and say what was found where. Only of a file that was asked for a fault is one."""
-    from gloveport.config.clients.reading import read_entries
     from gloveport.config.wording import printable
+    from gloveport.import_config.reading import read_entries
 
     for place in places:
         name = printable(str(place.path))
@@ -123,8 +123,8 @@ def _lines(step: "Step") -> Iterator[str]:
 
 
 def _mask_value(key: str, value: object) -> object:
-    from gloveport.config.clients.review import HIDDEN, reviewed_command
-    from gloveport.config.clients.secrets import is_harmless_address, is_secret_name, is_switch
+    from gloveport.import_config.review import HIDDEN, reviewed_command
+    from gloveport.import_config.secrets import is_harmless_address, is_secret_name, is_switch
 
     match key, value:
         case "command", [*parts]:

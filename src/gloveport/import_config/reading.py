@@ -9,10 +9,10 @@ from typing import Final
 
 import json5
 
-from gloveport.config.clients.places import ClientFile
 from gloveport.config.layers import MAX_DEPTH, Table, walk
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
+from gloveport.import_config.places import ClientFile
 from gloveport.secrets.secret_files import open_safe
 
 MAX_BYTES: Final = 16 << 20

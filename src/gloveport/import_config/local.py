@@ -6,13 +6,13 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.clients.drafts import ServerDraft
-from gloveport.config.clients.loading import loads_code
-from gloveport.config.clients.secrets import is_harmless, is_harmless_argument
-from gloveport.config.clients.variables import Surroundings, VariableReference
 from gloveport.config.files import read_own
 from gloveport.config.layers import Table
 from gloveport.errors import ConfigError
+from gloveport.import_config.drafts import ServerDraft
+from gloveport.import_config.loading import loads_code
+from gloveport.import_config.secrets import is_harmless, is_harmless_argument
+from gloveport.import_config.variables import Surroundings, VariableReference
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 
 GIVEN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})

@@ -5,12 +5,12 @@ import re
 from typing import Final
 from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
-from gloveport.config.clients.drafts import ServerDraft
-from gloveport.config.clients.secrets import is_harmless, is_harmless_address, is_secret_name
-from gloveport.config.clients.variables import Surroundings, VariableReference
 from gloveport.config.layers import Table
 from gloveport.config.servers import is_of_the_protocol
 from gloveport.errors import ConfigError
+from gloveport.import_config.drafts import ServerDraft
+from gloveport.import_config.secrets import is_harmless, is_harmless_address, is_secret_name
+from gloveport.import_config.variables import Surroundings, VariableReference
 
 _ADDRESSES: Final = ("url", "serverUrl", "httpUrl", "uri")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]{0,30}) +(?P<rest>.+)", re.DOTALL)

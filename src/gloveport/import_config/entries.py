@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.clients.drafts import ServerDraft
-from gloveport.config.clients.local import command_of, fill_local, is_ourselves
-from gloveport.config.clients.reading import ClientEntry, require_plain
-from gloveport.config.clients.remote import address_of, fill_remote
-from gloveport.config.clients.variables import Surroundings
 from gloveport.config.faults import validate
 from gloveport.config.layers import Table
 from gloveport.config.servers import server_faults
 from gloveport.config.wording import spell_key
 from gloveport.errors import ConfigError
+from gloveport.import_config.drafts import ServerDraft
+from gloveport.import_config.local import command_of, fill_local, is_ourselves
+from gloveport.import_config.reading import ClientEntry, require_plain
+from gloveport.import_config.remote import address_of, fill_remote
+from gloveport.import_config.variables import Surroundings
 from gloveport.model.hub import Server
 
 _ON: Final = ("enabled_tools", "enabledTools", "includeTools")

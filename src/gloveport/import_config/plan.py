@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gloveport.config.clients.drafts import ServerDraft
-from gloveport.config.clients.entries import draft_of, name_of, require_sound
-from gloveport.config.clients.reading import ClientEntry
 from gloveport.config.layers import Table
 from gloveport.config.wording import printable
 from gloveport.errors import ConfigError
+from gloveport.import_config.drafts import ServerDraft
+from gloveport.import_config.entries import draft_of, name_of, require_sound
+from gloveport.import_config.reading import ClientEntry
 from gloveport.secrets.secret_files import read_text
 
 Outcome: TypeAlias = Literal["added", "changed", "same", "skipped"]

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gloveport.config.clients.plan import Here, Step
 from gloveport.config.edit import Secrets, ServerEdit, Written, edit_text, read_text_of, write
 from gloveport.config.layers import parse_toml
 from gloveport.config.load import load
 from gloveport.config.sources import sources
+from gloveport.import_config.plan import Here, Step
 
 SECRETS = "secrets"
 """Name of the directory of secrets, beside the configuration file."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from gloveport.config.clients.loading import loads_code
-from gloveport.config.clients.secrets import TOKEN, is_secret_name, is_switch
+from gloveport.import_config.loading import loads_code
+from gloveport.import_config.secrets import TOKEN, is_secret_name, is_switch
 
 HIDDEN: Final = "•••"
 """Stands for a secret."""

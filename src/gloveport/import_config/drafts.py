@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from gloveport.config.clients.secrets import find_fault, find_fault_of_variable
-from gloveport.config.clients.variables import Stored, Surroundings, Unknown, VariableReference
 from gloveport.config.layers import Table
+from gloveport.import_config.secrets import find_fault, find_fault_of_variable
+from gloveport.import_config.variables import Stored, Surroundings, Unknown, VariableReference
 
 FindFault: TypeAlias = Callable[[str], str | None]
 
