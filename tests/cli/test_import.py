@@ -11,7 +11,7 @@ import pytest
 
 from gloveport.config import load
 
-FILES = Path(__file__).parent.parent / "import_config/clients"
+FILES = Path(__file__).parent.parent / "config/clients"
 SECRETS = [
     *(
         "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
