@@ -159,8 +159,11 @@ def test_what_is_left_of_a_uid_is_ended_before_somebody_else_gets_it():
         left = subprocess.Popen(["/bin/sleep", "1000"], user=leased.uid, group=leased.uid, extra_groups=[])
         with left:
             become = f"import runpy; runpy.run_path({launch.__file__!r})['become']({leased.uid})"
-            subprocess.run([sys.executable, "-I", "-S", "-c", become], check=True)
-            assert left.wait() == -signal.SIGKILL
+            try:
+                subprocess.run([sys.executable, "-I", "-S", "-c", become], check=True)
+                assert left.wait(10) == -signal.SIGKILL
+            finally:
+                left.kill()
 
 
 def test_several_may_clear_a_server_that_has_died_at_once(tree):

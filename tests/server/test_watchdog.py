@@ -51,8 +51,9 @@ def started(code, *arguments):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("how", ["stand_still_in_c", "stand_still_in_python"])
+@pytest.mark.parametrize(
+    ("how", "number"), [("stand_still_in_c", signal.SIGTERM), ("stand_still_in_python", signal.SIGINT)]
+)
 def test_a_signal_ends_a_server_whose_event_loop_stands_still(how, number):
     with started(STANDS_STILL, how) as server:
         assert server.stdout.readline() == "still\n"

@@ -440,8 +440,11 @@ async def test_who_is_cancelled_while_waiting_leaves_no_connection(far, upstream
             yield bytes(65_536)
 
     for number, (target, body) in enumerate([("/slow", None), ("/half", None), ("/slow", endless())], 1):
-        with anyio.move_on_after(0.05):
-            await fetch(upstreams, route, out(target, "PUT"), body)
+        async with anyio.create_task_group() as tasks:
+            asked = len(server.app.requests)
+            tasks.start_soon(fetch, upstreams, route, out(target, "PUT"), body)
+            await soon(lambda asked=asked: len(server.app.requests) > asked)
+            tasks.cancel_scope.cancel()
         server.app.released.set()
         await soon(lambda ended=number: server.place.ended == ended)
         server.app.released = anyio.Event()
