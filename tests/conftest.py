@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("untimed")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _TESTS = Path(__file__).parent
-_ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "engine", "e2e", "hub", "egress", "server")
+_ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "e2e", "hub", "egress", "server")
 """What takes long comes first, so that at the end no worker is left alone with a long file; and beside the hostile
 programs, which burn what they get, comes what minds it least."""
 

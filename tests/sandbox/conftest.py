@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -76,22 +75,15 @@ def version_2(tree):
 
 @pytest.fixture
 def start():
-    """``start(code)``: a Python that runs the code once it is written a line. It is dead when the test ends, and so are
-    its children.
-    """
-
-    def end(child):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-
+    """``start(code)``: a Python that runs the code once it is written a line, and is dead when the test ends."""
     with contextlib.ExitStack() as stack:
 
         def make(code):
             line = [sys.executable, "-c", WAITS, code]
             child = stack.enter_context(
-                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             )
-            stack.callback(end, child)
+            stack.callback(child.kill)
             return child
 
         yield make
