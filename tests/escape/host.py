@@ -183,7 +183,8 @@ class Witness:
             if not members:
                 self.faults.append("the witness sees nothing of the sandbox")
             for path in groups:  # all but the init, which is bubblewrap's where bubblewrap has built it for one program
-                if outside := members - {init} - set((path / "cgroup.procs").read_text().split()):
+                outside = members - {init} - set((path / "cgroup.procs").read_text().split())
+                if outside & set(_members(os.fstat(namespace).st_ino)):  # who has ended meanwhile is in no group
                     self.faults.append(f"before the program comes, {outside} are not in {path}")
             yield child
 

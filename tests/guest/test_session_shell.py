@@ -145,7 +145,7 @@ def test_nonsense_on_its_pipe_costs_a_program_its_own_shell_alone(session, noise
     "loop", ["while :; do :; done", "sleep 1000", "sleep 1000 | cat", "f() { sleep 1000; }; f; echo no", "wait"]
 )
 def test_an_interrupt_ends_what_runs_in_the_foreground_and_keeps_the_rest(session, loop):
-    session.call("sleep 1000 & background=$!")
+    session.call("sleep 1000 & background=$!; until grep -q sleep /proc/$!/comm; do :; done")
     session.begin(f"x=2\necho running\n{'sleep 1000 & ' if loop == 'wait' else ''}{loop}\necho never")
     session.wait_running()
     answer = session.interrupt()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.model import Limits
-from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups import cgroup, open_files
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory, free_leftovers
 
 MIB = 1 << 20
@@ -98,6 +98,17 @@ def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
             stack.enter_context(socket.create_connection(listener.getsockname()))
         assert memory._count_sockets() - before >= 81
         assert memory.is_exceeded()
+
+
+def test_growth_of_the_host_is_counted_from_the_least_it_has_held():
+    """Or whoever begins while another's objects are freed could hold as many unseen."""
+    memory = KernelMemory(memory_bytes=128 * MIB, group=None, pid=os.getpid(), inner=0)
+    with contextlib.closing(memory):
+        memory._host_bytes = 1 << 60
+        assert memory._choose_search() is None
+        assert memory._host_bytes < 1 << 50
+        memory._host_bytes = -(1 << 30)
+        assert memory._choose_search() is open_files.has_many_locks
 
 
 def test_of_a_process_that_is_gone_nothing_is_counted(start):

@@ -60,7 +60,7 @@ class KernelMemory:
     _next_reclaim: float = 0.0
     _next_search: float = 0.0
     _host_bytes: int | None = None
-    """The kernel's memory on the whole host when it was looked at first."""
+    """The least that the kernel's memory on the whole host was, since it was looked at first."""
 
     _search: concurrent.futures.Future[bool] | None = None
     _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -124,8 +124,7 @@ class KernelMemory:
         if self.group is None and open_files.are_watches_exhausted():
             return open_files.has_many_watches
         now = open_files.read_kernel_bytes()
-        if self._host_bytes is None:
-            self._host_bytes = now
+        self._host_bytes = now if self._host_bytes is None else min(now, self._host_bytes)
         if now < self._host_bytes + _GROWN_BYTES:
             return None
         self._host_bytes = now - _GROWN_BYTES // 2  # it may be somebody else's: look again when there is more
