@@ -4,12 +4,14 @@ import contextlib
 import os
 import signal
 import time
+from asyncio import SelectorEventLoop
 from pathlib import Path
 
 import hypothesis
 import pytest
 from tests import forked
 
+from gloveport import event_loop
 from gloveport.audit import read
 from gloveport.bootstrap import app
 from gloveport.config import Config
@@ -44,8 +46,9 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend():
+    """The event loop of a server: hostile programs of the same user, in other tests, may leave no epoll watch."""
+    return "asyncio", {"loop_factory": lambda: SelectorEventLoop(event_loop.Selector())}
 
 
 @pytest.fixture(scope="session")

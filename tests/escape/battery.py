@@ -20,6 +20,7 @@ from tests.escape import header, host
 from tests.escape.warm import Warm
 from tests.ordinary import reveal
 
+from gloveport import event_loop
 from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
@@ -241,4 +242,4 @@ async def main(report: int, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, int(sys.argv[1]), sys.argv[2:])
+    event_loop.run(main, int(sys.argv[1]), sys.argv[2:])  # as a server does: programs of this user may leave no watch

@@ -25,11 +25,6 @@ from gloveport.sandbox.pool.pool import Pool, Stock
 WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def pytest_collection_modifyitems(config, items):
     """Leave out tests of cgroups that this host does not have: other tests hold what is promised there instead.
 
