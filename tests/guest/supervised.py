@@ -117,9 +117,12 @@ def open_session(tmp_path, python, language):
 def end(process):
     """Kill it with all that it has started."""
     with process.stdout, process.stderr:
-        for pid in [process.pid, *descendants(process.pid)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        process.send_signal(signal.SIGSTOP)  # whoever loses its parent now becomes its child, and starts nothing
+        while alive := [pid for pid in descendants(process.pid) if not is_dead(pid)]:
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        process.kill()
         process.wait()
 
 
@@ -130,3 +133,11 @@ def descendants(pid):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             found += [int(child), *descendants(int(child))]
     return found
+
+
+def is_dead(pid):
+    """Whether nobody but its parent knows of it any more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
