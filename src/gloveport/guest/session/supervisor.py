@@ -103,7 +103,12 @@ class Supervisor:
             if not self.host.has_frame():
                 select.select([self.host, interpreter.source, interpreter.process.descriptor], [], [])
             has_ended = interpreter.process.has_ended()  # before a look at what it has said last
-            answer = self.take_answer(interpreter, number)
+            try:
+                answer = interpreter.take_answer(number)
+            except (OSError, EOFError, ValueError, RecursionError):  # it says nonsense, or nothing ever again
+                interpreter.process.kill()
+                select.select([interpreter.process.descriptor], [], [])
+                return interpreter.recover(number, cause)
             if answer is not None:
                 return answer
             if has_ended:
@@ -111,14 +116,6 @@ class Supervisor:
             while self.host.has_frame() or select.select([self.host], [], [], 0)[0]:
                 if self.take_note(number, interpreter):
                     cause = "the call did not stop, and was killed"
-
-    def take_answer(self, interpreter, number):
-        """What an interpreter has said, if it is an answer. Who says nonsense, or nothing ever again, is killed."""
-        try:
-            return interpreter.take_answer(number)
-        except (OSError, EOFError, ValueError, RecursionError):
-            interpreter.process.kill()
-            return None
 
     def take_note(self, number, interpreter):
         """Do what the host wants of the call that goes on; whether it was killed for it."""
