@@ -21,7 +21,7 @@ _SHOWN: Final = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A kind of call. ``N`` in its code is the number that ``x`` and the file ``x`` hold when it has come through.
+    """A kind of call. ``NUMBER`` in its code is the number that ``x`` and the file ``x`` hold when it has come through.
 
     Attributes:
         share: How often it comes, in relation to the others.
@@ -38,7 +38,7 @@ class Step:
     cancelled: bool = False
 
 
-_SET: Final = "x = N\nwith open('x', 'w') as file: _ = file.write(str(N))\n"
+_SET: Final = "x = NUMBER\nwith open('x', 'w') as file: _ = file.write(str(NUMBER))\n"
 _STEPS: Final = {
     "sets": Step(share=50, code=_SET),
     "starts a child": Step(share=5, code=_SET + "import subprocess; child = subprocess.Popen(['sleep', '1000'])"),
@@ -86,7 +86,7 @@ class Visit:
     async def find_fault(self, engine: Engine) -> str:
         """Go through it, and say what is wrong; nothing where all is right."""
         try:
-            await self._call(engine, _SET.replace("N", "0"))
+            await self._call(engine, _SET.replace("NUMBER", "0"))
             if fault := await self._look(engine, {0}):
                 return fault
             for place, name in enumerate(self.steps):
@@ -102,7 +102,7 @@ class Visit:
     async def _take(self, engine: Engine, step: Step, number: int) -> str:
         value = self.number * 100 + number
         with anyio.move_on_after(_CANCEL_SECONDS if step.cancelled else None):
-            result = await self._call(engine, step.code.replace("N", str(value)), step.limits)
+            result = await self._call(engine, step.code.replace("NUMBER", str(value)), step.limits)
             state = "kept" if step.stays else "rewound"
             if not step.cancelled and (
                 result.status != step.status or result.session is None or result.session.state != state
