@@ -67,6 +67,7 @@ SUBPACKAGES = {
     "workspace_service": [
         {"approval_text", "permissions", "prefetch", "readonly_workers"},
         {"sandboxes", "write_actions"},
+        {"command_sessions"},
         {"service"},
         {"command_requests", "hooks"},
     ],

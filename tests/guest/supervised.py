@@ -30,6 +30,7 @@ host = socket.socket(fileno=int(sys.argv[1]))
 supervisor = init.load("session.supervisor", "session/supervisor.py")
 settings = {{"directory": sys.argv[2], "file_bytes": 1 << 20, "private": sys.argv[3], "rlimits": {{}}}}
 settings |= {{"first": "python"}} | {SETTINGS!r}
+settings["shell"] |= {{"variables": {{}}, "directory": sys.argv[2]}}
 supervisor.serve(host, init.load, settings, init.start_python)
 """
 

@@ -27,6 +27,7 @@ from gloveport.workspace.commands import registry
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.commit import Recovery
 from gloveport.workspace.patch.writer import Writer
+from gloveport.workspace_service.command_sessions import open_command_sessions
 from gloveport.workspace_service.permissions import Permissions
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
@@ -149,11 +150,15 @@ async def open_workspace(
     refuse_as_workspace(root, config, environ, believed)
     # Over stdio a client is there as long as the server is, however long it says nothing.
     grace = config.workspace.orphan_seconds if transport == "http" else math.inf
-    async with _open_sandboxes(engine, config, root, environ, grace) as sandboxes:
+    async with (
+        _open_sandboxes(engine, config, root, environ, grace) as sandboxes,
+        open_command_sessions(sandboxes) as sessions,
+    ):
         writer = Writer(sandboxes.tree, sandboxes.state / "journal")
         _report_recovery(engine, root, await to_thread.run_sync(writer.recover))
         yield WorkspaceService(
             sandboxes=sandboxes,
+            sessions=sessions,
             config=config,
             transport=transport,
             writer=writer,

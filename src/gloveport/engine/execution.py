@@ -143,7 +143,7 @@ class Engine:
         try:
             grant = self._granted.grant(self.reach, request)
             if request.session not in (None, NEW):
-                session = self.sessions.find(request.session or "", share)
+                session = self.sessions.find(request.session or "", share, "programs")
                 grant = session_grant(session, request, grant, self.reach)
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
@@ -172,9 +172,15 @@ class Engine:
         """Ask a session for ``variables``, to ``inspect`` one or to ``rewind``. It reaches nothing meanwhile.
 
         Raises:
-            Denied: It is over, or there is no place.
+            Denied: It is over, there is no place, or it runs commands: to inspect is to run an expression.
             SandboxError, AuditError: As ``execute``.
         """
+        if session.purpose == "commands":
+            raise Denied(
+                "session_of_commands",
+                "This session runs commands: there are no variables of a program to look at, and nothing to rewind.",
+                hint="exec_command with this session tells what the shell has: declare -p",
+            )
         limits = session.grant.limits
         guard = Guard(audit=self.audit, caller=caller, run_id=f"run-{os.urandom(8).hex()}", grant=session.grant)
         text = str(message.get("expression", "")).encode("utf-8", "surrogatepass")
@@ -192,11 +198,22 @@ class Engine:
                 stderr=nowhere,
             )
             report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.gateway.vault)
-            state = self._state_of(session, outcome)
+            state = self.state_of(session, outcome)
             ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
         return outcome.model_copy(update={"report": report}), state
 
-    def _state_of(self, session: Session, outcome: Outcome) -> SessionState:
+    async def close_session(self, session: Session, *, caller: str) -> None:
+        """End a session for its caller, and return when nothing is left of it. Raises AuditError."""
+        self.audit.append("session.closed", {"caller": caller, "session": session.id})
+        session.end("its caller has closed it")
+        await session.wait_over()
+
+    def interrupt_session(self, session: Session, *, caller: str) -> bool:
+        """Interrupt the call that goes on; whether there is one. Raises AuditError."""
+        self.audit.append("session.interrupted", {"caller": caller, "session": session.id})
+        return session.interrupt()
+
+    def state_of(self, session: Session, outcome: Outcome | None = None) -> SessionState:
         """How a session stands, without secrets in what its interpreter says."""
         return SessionState.model_validate(
             self.gateway.vault.clean_fields(session.describe(outcome).model_dump(mode="json"))
@@ -237,7 +254,7 @@ class Engine:
             clean=self.clean,
             packages=self.runtimes[request.language].packages,
         )
-        return result if session is None else result.model_copy(update={"session": self._state_of(session, outcome)})
+        return result if session is None else result.model_copy(update={"session": self.state_of(session, outcome)})
 
     @contextlib.asynccontextmanager
     async def _sandbox(self, plan: Plan, share: str, session: Session | None) -> AsyncIterator[Child]:

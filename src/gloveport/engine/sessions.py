@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -28,6 +28,8 @@ from gloveport.sandbox.run.out_files import FileVersion
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import one_line
 
+Purpose: TypeAlias = Literal["programs", "commands"]
+
 _ID_BYTES: Final = 16
 _MOST_REMEMBERED: Final = 256
 """Sessions that are over, of which it is still said why."""
@@ -39,6 +41,18 @@ _MOST_VARIABLES: Final = 50
 _WHY_CHARACTERS: Final = 300
 _SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 _ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
+_OTHER_PURPOSE: Final[Mapping[Purpose, Denied]] = {
+    "programs": Denied(
+        "session_of_programs",
+        "This session runs programs: commands can't go on in it.",
+        hint="call execute_code with language=shell, which sees the workspace; or begin one of commands",
+    ),
+    "commands": Denied(
+        "session_of_commands",
+        "This session runs commands of the workspace, which may write to it: programs can't go on in it.",
+        hint='call exec_command with it, as for "python3 x.py"; or begin one of programs',
+    ),
+}
 _VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
 _NAMES: Final = TypeAdapter(tuple[str, ...])
 
@@ -99,6 +113,7 @@ class Session:
 
     Attributes:
         owner: For whom it was begun; opaque.
+        purpose: Whether it runs programs of ``execute_code`` or commands of a workspace, which have other rights.
         grant: What it got when it began.
         reach: What there was to reach then.
         out: What there was to take when its last call had ended, by path.
@@ -110,6 +125,7 @@ class Session:
 
     id: str
     owner: str
+    purpose: Purpose
     grant: Grant
     reach: Reach
     limits: SessionLimits
@@ -320,7 +336,15 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
 
     def begin(
-        self, owner: str, grant: Grant, reach: Reach, *, sandbox: Sandbox, plan: Plan, program: Program
+        self,
+        owner: str,
+        grant: Grant,
+        reach: Reach,
+        *,
+        sandbox: Sandbox,
+        plan: Plan,
+        program: Program,
+        purpose: Purpose = "programs",
     ) -> Session:
         """Begin one.
 
@@ -340,7 +364,12 @@ class Sessions:
                     hint="go on with one, or close one: session(action=list) names yours",
                 )
         session = Session(
-            id=f"ses-{os.urandom(_ID_BYTES).hex()}", owner=owner, grant=grant, reach=reach, limits=self.limits
+            id=f"ses-{os.urandom(_ID_BYTES).hex()}",
+            owner=owner,
+            purpose=purpose,
+            grant=grant,
+            reach=reach,
+            limits=self.limits,
         )
         self._sessions[session.id] = session
         for one in [one for one in self._sessions.values() if one.ended][:-_MOST_REMEMBERED]:
@@ -348,11 +377,11 @@ class Sessions:
         self._tasks.start_soon(session.keep, sandbox, plan, program)
         return session
 
-    def find(self, session_id: str, owner: str) -> Session:
+    def find(self, session_id: str, owner: str, purpose: Purpose | None = None) -> Session:
         """The session of this id, which may be over.
 
         Raises:
-            Denied: There is none of this owner's.
+            Denied: There is none of this owner's, or it is for another purpose.
         """
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
@@ -361,6 +390,8 @@ class Sessions:
                 "There is no such session of yours, or no longer: the server may have been started anew.",
                 hint=_ANEW,
             )
+        if purpose not in (None, session.purpose):
+            raise _OTHER_PURPOSE[session.purpose]
         return session
 
     def alive(self) -> Sequence[Session]:

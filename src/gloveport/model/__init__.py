@@ -249,7 +249,8 @@ class SessionSetup(Value):
     """Limits of the processes of Python and of the shell besides those of the sandbox."""
 
     shell: Mapping[str, JsonValue] | None = None
-    """``argv`` of bash, and the path of what it reads first as ``setup``; None where there is no shell."""
+    """``argv`` of bash, the path of what it reads first as ``setup``, its ``variables`` besides those of all, and the
+    ``directory`` where it begins; None where there is no shell."""
 
     deno: Mapping[str, JsonValue] | None = None
     """``argv`` of Deno, its environment as ``variables``, and ``types``; None where there is none."""

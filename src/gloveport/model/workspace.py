@@ -80,6 +80,8 @@ class RunCommand(Value):
     """Names of the variables that the caller sets, sorted."""
     variables_sha256: str = ""
     """Digest of them and their values; empty where there are none."""
+    session: str = ""
+    """Id of the session that it goes on in; empty where it has a sandbox of its own, or begins a session."""
     hosts: tuple[str, ...] = ()
     """Hosts that it names, sorted."""
     needs: tuple[GateHit, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
-from gloveport.model import GUEST, Grant, Program, Symlink, Value
+from gloveport.model import GUEST, SCRATCH, Grant, Program, Symlink, Value
 
 _DESCRIPTOR = 3
 _NAME = "/program.sh"
@@ -37,7 +37,7 @@ class Bash(Value):
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:  # noqa: ARG002 - as above
         """See ``Runtime``: commands come on the descriptor."""
         argv = [self.executable, "--noprofile", "--norc", f"/proc/self/fd/{_DESCRIPTOR}"]
-        return {"argv": [*argv], "setup": f"{GUEST}/shell/session.sh"}
+        return {"argv": [*argv], "setup": f"{GUEST}/shell/session.sh", "variables": {}, "directory": SCRATCH}
 
 
 def find(configured: str | None) -> Bash:

@@ -8,6 +8,7 @@ from anyio import to_thread
 from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Caller
+from gloveport.engine.sessions import Session
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.shell_text.gates import CommandRequest, command_action
@@ -16,6 +17,7 @@ from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.approval_text import measure
+from gloveport.workspace_service.command_sessions import NEW
 from gloveport.workspace_service.sandboxes import PreparedCommand
 from gloveport.workspace_service.service import WorkspaceService
 
@@ -40,6 +42,7 @@ class CommandArguments(AnswerBounds):
     rows: Size = None
     columns: Size = None
     env: Annotated[dict[str, str] | None, Field(max_length=200)] = None
+    session: Annotated[str | None, Field(max_length=64)] = None
 
 
 def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
@@ -55,6 +58,18 @@ async def make_command_action(service: WorkspaceService, asked: CommandArguments
     """
     if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
         raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
+    if asked.session is not None and (asked.tty or asked.stdin or asked.keep_stdin):
+        raise WorkspaceError(
+            "INVALID_ARGUMENT",
+            "a command in a session has no terminal, and nothing to read",
+            hint="leave out tty, stdin and keep_stdin, or session; what it is to read may be a file",
+        )
+    if asked.session not in {None, NEW} and asked.env:
+        raise WorkspaceError(
+            "INVALID_ARGUMENT",
+            "the variables of a session are set when it begins",
+            hint="leave out env, and export them in the command",
+        )
     env = asked.env or {}
     if any("\0" in word for word in (asked.cmd, *env, *env.values())) or any("=" in name for name in env):
         raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
@@ -72,14 +87,14 @@ async def make_command_action(service: WorkspaceService, asked: CommandArguments
     action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
     size, digest = measure(asked.stdin)
     stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
-    return action.model_copy(update=stdin), seconds
+    return action.model_copy(update={**stdin, "session": asked.session or ""}), seconds
 
 
 async def start_command(service: WorkspaceService, caller: Caller, asked: CommandArguments) -> Command:
     """Begin a command that is allowed.
 
     Raises:
-        WorkspaceError: As ``make_command_action`` and ``Commands.begin``; PERMISSION_REQUIRED.
+        WorkspaceError: As ``make_command_action``, ``Commands.begin`` and ``CommandSessions``; PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
     action, seconds = await make_command_action(service, asked)
@@ -92,9 +107,19 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
     terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
     request = PreparedCommand(action=action, variables=variables, seconds=seconds, terminal=terminal)
     execute = functools.partial(service.sandboxes.execute, request, guard)
+    if asked.session is not None:
+        session = _open_session(service, caller, asked.session, request)
+        execute = functools.partial(service.sessions.execute, session, request, guard)
     command = await service.sandboxes.commands.begin(caller.share, execute, is_terminal=asked.tty)
     service.run_ids[command] = run_id
     return command
+
+
+def _open_session(service: WorkspaceService, caller: Caller, session_id: str, request: PreparedCommand) -> Session:
+    """The session that a command is to go on in, or a new one."""
+    if session_id == NEW:
+        return service.sessions.begin(caller.share, request.action.workdir, request.variables)
+    return service.sessions.find(session_id, caller.share)
 
 
 async def feed_command(service: WorkspaceService, caller: Caller, command: Command, text: str, until: float) -> None:

@@ -25,7 +25,7 @@ from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.modes import stance
-from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
@@ -42,7 +42,7 @@ _TRIES: Final = 4
 
 _SHORT_SECONDS: Final = 0.002
 _HOOK_BYTES: Final = 64 << 10
-_VALUE_BYTES: Final = 256
+VALUE_BYTES: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +108,14 @@ class WorkspaceSandboxes:
             program = Program(
                 name="command",
                 argv=(*_SHELL, request.action.command),
-                directory=self._inside(request.action.workdir),
+                directory=self.inside(request.action.workdir),
                 variables=request.variables,
                 terminal=request.terminal,
             )
             limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
             try:
-                async with self._notice_changes(command.warnings) as before:
-                    async with self._sandbox(limits, before) as child, self._open_doors(child, guard):
+                async with self.notice_changes(command.warnings) as before:
+                    async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard):
                         outcome = await self._run(child, program, guard, command)
                     ending.fields |= {
                         "exit_code": outcome.exit_code,
@@ -131,7 +131,7 @@ class WorkspaceSandboxes:
         sinks = {name: ScrubbedSink(output, self.engine.gateway.vault) for name, output in command.outputs.items()}
         outcome = await child.run(
             program,
-            value_bytes=_VALUE_BYTES,
+            value_bytes=VALUE_BYTES,
             stdout=sinks["stdout"],
             stderr=sinks["stderr"],
             clock=guard.clock,
@@ -154,8 +154,8 @@ class WorkspaceSandboxes:
         limits = self.limits.model_copy(update={"wall_seconds": seconds})
         ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
         try:
-            async with self._notice_changes([]) as found, self._sandbox(limits, found) as child:
-                outcome = await child.run(program, value_bytes=_VALUE_BYTES, stdout=stdout, stderr=stderr)
+            async with self.notice_changes([]) as found, self.open_sandbox(limits, found) as child:
+                outcome = await child.run(program, value_bytes=VALUE_BYTES, stdout=stdout, stderr=stderr)
                 ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
         finally:
             self.engine.audit.append("hook.ended", ended)
@@ -168,7 +168,7 @@ class WorkspaceSandboxes:
         )
 
     @contextlib.asynccontextmanager
-    async def _notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
+    async def notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
         """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
         before = await self.look()
         self._running += 1
@@ -188,12 +188,12 @@ class WorkspaceSandboxes:
         kept = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
         return now.model_copy(update={"apis": kept, "yolo": before.yolo and now.yolo})
 
-    def _inside(self, directory: str) -> str:
+    def inside(self, directory: str) -> str:
         """A directory of the workspace as a program names it."""
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, limits: Limits, found: protected_paths.ProtectedPaths) -> AsyncIterator[Confined]:
+    async def open_sandbox(self, limits: Limits, found: protected_paths.ProtectedPaths) -> AsyncIterator[Confined]:
         """A sandbox for one command.
 
         Raises:
@@ -220,7 +220,7 @@ class WorkspaceSandboxes:
         raise AssertionError  # the last try returns or raises
 
     @contextlib.asynccontextmanager
-    async def _open_doors(self, child: Confined, guard: Guard) -> AsyncIterator[None]:
+    async def open_doors(self, child: Child, guard: Guard) -> AsyncIterator[None]:
         """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
         outlet = EgressSession(
             gateway=self.engine.gateway,

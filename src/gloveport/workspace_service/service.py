@@ -26,6 +26,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace.search.engines import Engine as SearchEngine
+from gloveport.workspace_service.command_sessions import CommandSessions
 from gloveport.workspace_service.permissions import Permissions
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
@@ -34,6 +35,11 @@ Fields: TypeAlias = Mapping[str, Any]
 
 _ASK: Final = "request_permissions asks the owner; when they permit it, make the same call again"
 
+_NOBODY: Final = "nobody can permit it here: do it another way"
+_WITHOUT_SESSION: Final = (
+    "make the call without session: in one nobody can permit it, for earlier commands may have given it another meaning"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkspaceService:
@@ -41,10 +47,12 @@ class WorkspaceService:
 
     Attributes:
         search_engine: What searches text on this host.
+        sessions: Those in which commands go on.
         run_ids: Under which run each of its commands is written down.
     """
 
     sandboxes: WorkspaceSandboxes
+    sessions: CommandSessions
     config: Config
     transport: Transport
     writer: Writer
@@ -96,7 +104,11 @@ class WorkspaceService:
         Raises:
             WorkspaceError: PERMISSION_REQUIRED: it is not, or somebody has to say first. That is written down.
         """
-        policy, permits = await self.permissions.apply(self.settings, caller.share, action)
+        is_in_session = isinstance(action, RunCommand) and bool(action.session)
+        policy: WorkspacePolicy = self.settings
+        permits: tuple[str, ...] = ()
+        if not is_in_session:
+            policy, permits = await self.permissions.apply(policy, caller.share, action)
         guard = self._guard(policy, caller, run_id, action, permits)
         if isinstance(decide(guard.grant, action), Allow):
             return guard
@@ -104,12 +116,12 @@ class WorkspaceService:
         gates = [str(gate) for gate in details["permissions"]] if isinstance(details["permissions"], list) else []
         reasons = " ".join(need.why for need in action.needs if need.gate in gates)
         guard.deny(action.kind, Denied("permission_required", reasons), {"gates": [*gates]})
-        can_ask = all(stance(policy, need.gate) != "deny" for need in action.needs if need.gate in gates)
+        can_be_permitted = all(stance(policy, need.gate) != "deny" for need in action.needs if need.gate in gates)
         raise WorkspaceError(
             "PERMISSION_REQUIRED",
             reasons,
-            hint=_ASK if can_ask else "nobody can permit it here: do it another way",
-            retryable=can_ask,
+            hint=_NOBODY if not can_be_permitted else _WITHOUT_SESSION if is_in_session else _ASK,
+            retryable=can_be_permitted,
             details=details,
         )
 

@@ -15,6 +15,7 @@ Standard library only.
 """
 
 import os
+import shlex
 import signal
 
 WHOLE = b"# whole\n"
@@ -33,15 +34,17 @@ class LastingShell:
 
     name = "bash"
 
-    def __init__(self, *, tools, deaths, settings, argv, setup):
+    def __init__(self, *, tools, deaths, settings, argv, setup, variables, directory):
         self.tools = tools
         self.deaths = deaths
         self.settings = settings
         self.argv = argv
         self.setup = setup
+        self.variables = variables
+        self.first_directory = directory
         self.process = None
         self.saved = self.last_words = self.script = self.source = self.answers = None
-        self.directory = os.fsencode(os.getcwd())
+        self.directory = os.fsencode(directory)
         self.text = ""
 
     def close(self):
@@ -73,12 +76,13 @@ class LastingShell:
     def start(self):
         """Start a bash with the state that is saved."""
         reading, self.script = os.pipe2(os.O_CLOEXEC)
-        self.process = self.tools.start(self.argv, {}, self.settings["rlimits"], {3: reading})
+        self.process = self.tools.start(self.argv, self.variables, self.settings["rlimits"], {3: reading})
         self.deaths.expect(self.process)
         os.close(reading)
         self.write(
             "exec 3<&-",
             f"builtin source {self.setup}",
+            f"builtin cd -- {shlex.quote(self.first_directory)}",
             f"builtin trap '__gloveport_save >|{self.path(self.last_words)}' EXIT",
             f"builtin source {self.path(self.saved)} 2>/dev/null",
         )

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gloveport.model import SessionState
+from gloveport.server.rendering.session_text import session_lines
 from gloveport.workspace_service.service import Fields
 
 _MOST_CHARACTERS: Final = 2_000_000
@@ -57,6 +59,8 @@ def command(fields: Fields) -> str:
     elapsed = f" | {fields['elapsed_ms']} ms" if "elapsed_ms" in fields else ""
     signal = f" | {fields['signal']}" if fields.get("signal") else ""
     lines = [f"Status: {fields['status']}{code}{signal}{elapsed}"]
+    if "session" in fields:
+        lines += session_lines(SessionState.model_validate(fields["session"]))
     if "summary" in fields:
         lines.append(fields["summary"])
         lines.append(fields.get("preview", ""))

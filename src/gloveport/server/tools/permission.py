@@ -189,6 +189,12 @@ class PermissionTool:
         arguments, tree = without_nulls(arguments), self.service.tree
         if tool == "exec_command":
             asked = CommandArguments.model_validate(arguments)
+            if asked.session is not None:
+                raise WorkspaceError(
+                    "INVALID_ARGUMENT",
+                    "in a session nobody can permit a command: earlier ones may have given it another meaning",
+                    hint="make the call without session, and ask for that",
+                )
             command, _ = await make_command_action(self.service, asked)
             return _PlannedCall(action=command, detail=partial(command_detail, command, asked.env or {}, asked.stdin))
         if tool == "apply_patch":

@@ -45,13 +45,13 @@ class SessionTool:
                 return _reply(_render_list(self.engine.sessions.list_of(caller.share)))
             session = self.engine.sessions.find(session_id, caller.share)
             if action == "close":
-                session.end("its caller has closed it")
-                await session.wait_over()
+                await self.engine.close_session(session, caller=caller.name)
                 return _reply([f"session {session.id} is closed"])
             if session.ended:
                 raise session.denial()
             if action == "interrupt":
-                return _reply(["its call is interrupted" if session.interrupt() else "no call goes on"])
+                is_interrupted = self.engine.interrupt_session(session, caller=caller.name)
+                return _reply(["its call is interrupted" if is_interrupted else "no call goes on"])
             message: dict[str, JsonValue] = {"do": action}
             if action == "inspect":
                 if not name:

@@ -14,6 +14,7 @@ Verbosity: TypeAlias = Literal["summary", "preview", "full"]
 Answer: TypeAlias = dict[str, JsonValue]
 
 MOST_LINES: Final = 2000
+_SESSION_FIELDS: Final = {"id", "expires_at", "state", "why", "generation"}
 MOST_PAGE_BYTES: Final = 512 << 10
 _TAIL_CHARACTERS: Final = 80
 _OUT_OF_TIME: Final = ("timeout_ms is over", "give it more time, or do less at once")
@@ -60,6 +61,8 @@ def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) 
     }
     truncated: dict[Stream, str] = {}
     texts: dict[Stream, str] = {}
+    if command.session is not None:
+        told["session"] = command.session.model_dump(mode="json", include=_SESSION_FIELDS)
     for stream in STREAMS:
         fields, texts[stream], left_out = _news(command, stream, since[stream], bounds.max_output_bytes)
         if left_out:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from gloveport.background_jobs import Job
+from gloveport.model import SessionState
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
 from gloveport.workspace.commands.retained import Retained
@@ -59,6 +60,8 @@ class Command(Job):
         warnings: What whoever waits for it should know.
         has_all_time: Whether it was given as much time as the operator lets any command have.
         can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
+        session: How the session stands in which it runs; None where it has a sandbox of its own.
+        interrupt: Interrupts it there; None where ``console`` does.
         outputs: What it has said on each stream.
     """
 
@@ -69,6 +72,8 @@ class Command(Job):
     warnings: list[str] = field(default_factory=list)
     has_all_time: bool = False
     can_ask_for_network: bool = False
+    session: SessionState | None = None
+    interrupt: Callable[[], object] | None = None
     _unread: int = 0
 
     def __post_init__(self) -> None:
@@ -112,9 +117,19 @@ class Command(Job):
         """Seconds for which it has run."""
         return (self.ended or time.monotonic()) - self.began
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it runs, or has run."""
+        return self.console is not None or self.interrupt is not None
+
     def begin(self, console: Console) -> None:
-        """It has begun."""
+        """It has begun, in a sandbox of its own."""
         self.console = console
+        self.notify()
+
+    def begin_in_session(self, session: SessionState, interrupt: Callable[[], object]) -> None:
+        """It has begun, in the sandbox of a session."""
+        self.session, self.interrupt = session, interrupt
         self.notify()
 
     async def write(self, text: str) -> None:

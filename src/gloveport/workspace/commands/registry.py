@@ -76,12 +76,12 @@ class Commands(Jobs[Command]):
 
         self.start(command, work)
         try:
-            while command.console is None and not command.is_over:
+            while not command.has_begun and not command.is_over:
                 await command.wait_changed(_LOOK_SECONDS)
         except BaseException:  # whoever asked for it has gone, and nobody else knows of it
             command.scope.cancel()
             raise
-        if command.console is None and command.failure is not None:
+        if not command.has_begun and command.failure is not None:
             self.drop(command)
             raise command.failure
         return command
@@ -142,8 +142,11 @@ class Commands(Jobs[Command]):
         if command.is_over:
             return None
         sent = signal.Signals(number).name
-        if command.console is not None and number != signal.SIGKILL:
-            command.console.signal(number)
+        if command.has_begun and number != signal.SIGKILL:
+            if command.console is not None:
+                command.console.signal(number)
+            elif command.interrupt is not None:
+                command.interrupt()
             await command.wait_over(seconds)
         if not command.is_over:
             command.scope.cancel()

@@ -1,0 +1,204 @@
+"""Sessions of commands: a shell that goes on from one command to the next, in a sandbox as each command has one.
+
+Such a session has the rights of a command for as long as it lives, and no others: each of its commands comes to the
+gates and is written down as if it had a sandbox of its own. What a person would have to permit it does not run: what
+its text means depends on what earlier ones have defined, which nobody is shown.
+
+What is protected was mounted when its sandbox was made. A session ends when its next command finds that anything else
+is to be kept by then.
+"""
+
+import contextlib
+import math
+import shlex
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from gloveport.egress.scrubbed_output import ScrubbedSink
+from gloveport.engine.sessions import Session
+from gloveport.errors import Denied, SandboxError
+from gloveport.guard import Guard
+from gloveport.model import Grant, Program, SessionSetup
+from gloveport.model.workspace import RunCommand
+from gloveport.sandbox.base import Child, Outcome
+from gloveport.sandbox.plan import Plan
+from gloveport.workspace.commands.command import Command
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.protected.protected_paths import ProtectedPaths
+from gloveport.workspace_service.sandboxes import VALUE_BYTES, PreparedCommand, WorkspaceSandboxes
+
+NEW: Final = "new"
+"""In place of a session's id: begin one."""
+
+_CODES: Final = {"too_many_sessions": "COMMAND_LIMIT_REACHED", "session_of_programs": "INVALID_ARGUMENT"}
+
+
+@dataclass(eq=False, kw_only=True)
+class _SessionSandbox:
+    """A ``sandbox.base.Sandbox``: the one of a session, as commands have theirs.
+
+    Attributes:
+        found: What was to be kept from it when it was made.
+    """
+
+    sandboxes: WorkspaceSandboxes
+    found: ProtectedPaths | None = None
+
+    @contextlib.asynccontextmanager
+    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+        """See ``sandbox.base.Sandbox``. Raises SandboxError."""
+        changes: list[str] = []
+        try:
+            async with (
+                self.sandboxes.notice_changes(changes) as self.found,
+                self.sandboxes.open_sandbox(plan.limits, self.found) as child,
+            ):
+                child.narrow(plan)
+                yield child
+        except WorkspaceError as error:
+            raise SandboxError(str(error.args[0]), hint=error.hint) from error
+        finally:
+            if changes:
+                self.sandboxes.engine.audit.append("session.changed", {"appeared": [*changes]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandSessions:
+    """Those of one workspace; the engine's own registry has them, and counts them with the others."""
+
+    sandboxes: WorkspaceSandboxes
+    _made: WeakKeyDictionary[Session, _SessionSandbox] = field(default_factory=WeakKeyDictionary)
+
+    def begin(self, owner: str, directory: str, variables: Mapping[str, str]) -> Session:
+        """Begin a session whose shell begins in this directory of the workspace, with these variables.
+
+        Raises:
+            WorkspaceError: COMMAND_LIMIT_REACHED; COMMAND_SPAWN_FAILED: this host has no shell.
+        """
+        engine, limits = self.sandboxes.engine, self.sandboxes.limits
+        shell = engine.runtimes.get("shell")
+        if shell is None:
+            raise WorkspaceError("COMMAND_SPAWN_FAILED", f"there is no shell here: {engine.missing['shell']}")
+        grant = Grant(limits=limits)
+        setup = {**(shell.setup_session(grant) or {})}
+        setup |= {"variables": {**variables}, "directory": self.sandboxes.inside(directory)}
+        program = Program(name="command", session=SessionSetup(first="shell", file_bytes=0, shell=setup))
+        seconds = math.ceil(engine.sessions.limits.life_seconds * limits.cpus)
+        before = self.sandboxes.prefetch.server.plan
+        plan = before.model_copy(
+            update={"limits": limits, "rlimits": {**before.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}}
+        )
+        sandbox = _SessionSandbox(sandboxes=self.sandboxes)
+        with _as_workspace_error():
+            session = engine.sessions.begin(
+                owner, grant, self.sandboxes.reach, sandbox=sandbox, plan=plan, program=program, purpose="commands"
+            )
+        session.language = "shell"
+        self._made[session] = sandbox
+        return session
+
+    def find(self, session_id: str, owner: str) -> Session:
+        """The session of this id, which may be over.
+
+        Raises:
+            WorkspaceError: NOT_FOUND: there is none of this owner's; INVALID_ARGUMENT: it is one of programs.
+        """
+        with _as_workspace_error():
+            return self.sandboxes.engine.sessions.find(session_id, owner, "commands")
+
+    async def execute(self, session: Session, request: PreparedCommand, guard: Guard, command: Command) -> Outcome:
+        """Run a command in a session to its end; ``command`` is told when it begins, and hears what it says.
+
+        Raises:
+            Denied: It is not allowed.
+            WorkspaceError: NOT_FOUND: the session is over; COMMAND_LIMIT_REACHED, SANDBOX_UNAVAILABLE.
+            AuditError: It can't be written down.
+        """
+        if session.turn.locked():
+            raise WorkspaceError(
+                "COMMAND_LIMIT_REACHED",
+                "another command of this session still runs",
+                hint="wait for it with write_stdin, end it with kill_command, or leave a server behind with &",
+            )
+        engine, action = self.sandboxes.engine, request.action
+        try:
+            async with guard.admit(action) as ending, contextlib.AsyncExitStack() as stack:
+                ending.fields["session"] = session.id
+                with _as_workspace_error():
+                    child = await stack.enter_async_context(session.take_turn())
+                    await self._check_protected(session)
+                command.begin_in_session(session.describe(), session.interrupt)
+                sinks = {name: ScrubbedSink(output, engine.gateway.vault) for name, output in command.outputs.items()}
+                async with self.sandboxes.open_doors(child, guard):
+                    outcome = await session.call(
+                        child,
+                        {"do": "run", "source": self._source_of(action)},
+                        wall_seconds=request.seconds,
+                        value_bytes=VALUE_BYTES,
+                        stdout=sinks["stdout"],
+                        stderr=sinks["stderr"],
+                        clock=guard.clock,
+                    )
+                for sink in sinks.values():
+                    sink.finish()
+                command.session = engine.state_of(session, outcome)
+                ending.fields |= {
+                    "state": command.session.state,
+                    "exit_code": outcome.exit_code,
+                    "killed_by": outcome.killed_by,
+                    "wall_ms": round(outcome.wall_seconds * 1000),
+                    **{f"{name}_bytes": output.retained.total for name, output in command.outputs.items()},
+                }
+        except SandboxError as error:
+            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
+        return outcome
+
+    def _source_of(self, action: RunCommand) -> str:
+        """What its shell runs: where no directory is named, it goes on where it is."""
+        if action.workdir == ".":
+            return action.command
+        return f"builtin cd -- {shlex.quote(self.sandboxes.inside(action.workdir))} || return; {action.command}"
+
+    async def end(self) -> None:
+        """End all of them, and wait until nothing is left of them."""
+        made = [*self._made]
+        for session in made:
+            session.end("the server ended it")
+        for session in made:
+            await session.wait_over()
+
+    async def _check_protected(self, session: Session) -> None:
+        """End a session in which what is protected now could be written.
+
+        Raises:
+            Denied: It was ended.
+        """
+        if await self.sandboxes.look() != self._made[session].found:
+            session.end("what is protected in the workspace has changed since it began, and it could write to that")
+            await session.wait_over()
+            raise session.denial()
+
+
+@contextlib.asynccontextmanager
+async def open_command_sessions(sandboxes: WorkspaceSandboxes) -> AsyncIterator[CommandSessions]:
+    """Room for sessions of commands. On leaving, all of them are ended: their sandboxes are the workspace's."""
+    sessions = CommandSessions(sandboxes=sandboxes)
+    try:
+        yield sessions
+    finally:
+        with anyio.CancelScope(shield=True):
+            await sessions.end()
+
+
+@contextlib.contextmanager
+def _as_workspace_error() -> Iterator[None]:
+    """Say what the sessions refuse as tools of the workspace do."""
+    try:
+        yield
+    except Denied as denial:
+        code = _CODES.get(denial.code, "NOT_FOUND")
+        raise WorkspaceError(code, denial.reason, hint=denial.hint) from denial
