@@ -1,8 +1,9 @@
 """The main job, shown: an MCP client starts Gloveport over stdio and asks for programs.
 
 Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Two call other MCP servers:
-one joins what two of them know, one deletes something, for which it has to be approved. Then a second server opens a
-workspace, in which a failing test is repaired. Prints what was asked, what came back, and what the audit log says.
+one joins what two of them know, one deletes something, for which it has to be approved. Then a second server has
+sessions beside a workspace, and a third a repository, in which a failing test is repaired. Prints what was asked, what
+came back, and what the audit log says.
 Exits non-zero when anything is not as it should be.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 import anyio
 import api
 import repair
+import sessions
 import upstream
 from mcp import Client, StdioServerParameters
 
@@ -126,6 +128,7 @@ async def main() -> int:
             print(f"An MCP client over stdio, protocol {client.protocol_version}; tools: {', '.join(tools)}")
             results = [await show(client, *program, places) for program in PROGRAMS]
             joined = await upstream.shown(client, others, GLOVEPORT, f"{directory}/state") if others else None
+        lasting = await sessions.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         repaired = await repair.shown(GLOVEPORT, Path(directory), f"{directory}/state") if shutil.which("git") else None
         print("\n── What was written down ──")
         for command in (["tail", "-n", "8"], ["verify"]):
@@ -147,6 +150,7 @@ async def main() -> int:
         and key not in json.dumps(results) + written + str(other.seen)
         and any(key in str(headers) for headers in weather.seen)
         and audit.returncode == 0
+        and lasting
         and joined is not False
         and repaired is not False
     )
