@@ -20,7 +20,7 @@ from bench.programs import PYTHON
 from bench.subjects import WARM, engine
 from gloveport.bootstrap.app import assemble
 from gloveport.engine.execution import NEW, Engine
-from gloveport.engine.sessions import Session
+from gloveport.engine.session import Session
 from gloveport.model import Request
 
 _CALLER: Final = "bench"
@@ -51,7 +51,7 @@ class _Session:
 
     async def rewind(self) -> None:
         """Go back to before the last call."""
-        _, state = await self.engine.ask_session(self._found(), {"do": "rewind"}, caller=_CALLER)
+        _, state = await self.engine.session_requests.ask(self._found(), {"do": "rewind"}, caller=_CALLER)
         if state.state != "rewound":
             raise WrongAnswer(state.model_dump_json())
 

@@ -124,7 +124,7 @@ class Visit:
     async def _rewind(self, engine: Engine) -> str:
         """Undo the last call, which was a look."""
         session = engine.sessions.find(self._id, self._owner)
-        _, state = await engine.ask_session(session, {"do": "rewind"}, caller="soak")
+        _, state = await engine.session_requests.ask(session, {"do": "rewind"}, caller="soak")
         return await self._look(engine, {self.held}) if state.state == "rewound" else state.model_dump_json()
 
     async def _call(self, engine: Engine, code: str, limits: Narrowing = _AS_GIVEN) -> Result:

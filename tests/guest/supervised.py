@@ -55,7 +55,7 @@ class Session:
     def begin(self, source="", do="run", language=None, **rest):
         self.number += 1
         language = language or self.language
-        more = {"value_bytes": 4096, "heap_bytes": 64 << 20, "wall_seconds": 20}
+        more = {"branch": 0, "value_bytes": 4096, "heap_bytes": 64 << 20, "wall_seconds": 20}
         more |= {"language": language, "name": f"call-{self.number}.{SUFFIXES[language]}"}
         self.send({"call": self.number, "do": do, "source": source, **more, **rest})
 

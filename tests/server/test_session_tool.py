@@ -44,6 +44,43 @@ async def test_an_answer_says_the_id_the_state_and_what_changed(execute):
     assert ID.search(again).groups() == (session_id, "kept", "1")
 
 
+async def test_a_branch_goes_on_by_itself_and_ends_with_its_session(execute, session):
+    trunk, _ = await begin(execute, "x = 1")
+    said = await session("branch", trunk)
+    branch = ID.search(said)[1]
+    assert branch != trunk
+    assert f"variables of {trunk}" in said
+    await execute("python", "x = 2", session=branch)
+    await execute("python", "x += 10; open('/tmp/shared', 'w').write('x')", session=trunk)
+    assert "value: 2" in text_of(await execute("python", "open('/tmp/shared').close(); x", session=branch))
+    assert "value: 11" in text_of(await execute("python", "x", session=trunk))
+    assert "rewound" in await session("rewind", branch)
+    twig = ID.search(await session("branch", branch))[1]
+    assert await session("close", branch) == f"session {branch} is closed"
+    assert "session_lost" in text_of(await execute("python", "x", session=branch))
+    assert "value: 2" in text_of(await execute("python", "x", session=twig))
+    assert "value: 11" in text_of(await execute("python", "x", session=trunk))
+    await session("close", trunk)
+    lost = text_of(await execute("python", "x", session=twig))
+    assert "session_lost" in lost
+    assert "was a branch of" in lost
+    assert await session("list") == "there are no sessions of yours"
+
+
+async def test_branches_count_as_sessions_and_a_call_is_interrupted_by_its_own_session_alone(execute, session):
+    trunk, _ = await begin(execute, "x = 1")
+    branches = [ID.search(await session("branch", trunk))[1] for _ in range(3)]
+    assert "too_many_sessions" in await session("branch", branches[0])
+    async with open_task_group() as tasks:
+        tasks.start_soon(execute, "python", "import time; print(1); time.sleep(1000)")
+        tasks.start_soon(lambda: execute("python", "import time; time.sleep(1000)", session=branches[1]))
+        while await session("interrupt", branches[1]) == "no call goes on":
+            assert await session("interrupt", trunk) == "no call goes on"
+            await anyio.sleep(0)
+        tasks.cancel_scope.cancel()
+    await session("close", trunk)
+
+
 async def test_what_can_be_done_with_a_session(execute, session):
     session_id, _ = await begin(execute, "x = 1\ndef f(a: int) -> int:\n    'Doubles.'")
     assert session_id in await session("list")

@@ -20,7 +20,8 @@ from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.egress.transport.resolver import Resolver
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import running
-from gloveport.engine.sessions import SessionLimits, open_sessions
+from gloveport.engine.session import SessionLimits
+from gloveport.engine.sessions import open_sessions
 from gloveport.errors import ConfigError
 from gloveport.hub.calls import LookUp
 from gloveport.hub.hub import Hub

@@ -2,15 +2,12 @@
 
 import contextlib
 import functools
-import hashlib
 import math
-import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
 from gloveport.artifacts.store import ArtifactStore, Found
@@ -26,7 +23,9 @@ from gloveport.engine.result import facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext
 from gloveport.engine.run_output import RunOutput
 from gloveport.engine.runs import Runs
-from gloveport.engine.sessions import Discarded, Session, Sessions
+from gloveport.engine.session import Session
+from gloveport.engine.session_requests import SessionRequests
+from gloveport.engine.sessions import Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
@@ -35,14 +34,12 @@ from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
     SCRATCH,
-    Execute,
     Grant,
     Language,
     Policy,
     Program,
     Request,
     Result,
-    SessionState,
 )
 from gloveport.model.artifact import Artifacts
 from gloveport.runtimes import Runtime
@@ -57,8 +54,6 @@ from gloveport.sandbox.run.capture import Archive
 
 NEW = "new"
 """In place of a session's id: begin one."""
-
-_ASK_SECONDS = 10.0
 
 
 @dataclass(kw_only=True)
@@ -166,57 +161,11 @@ class Engine:
         except Denied as denial:
             return refusal(run_id, request, grant, denial)
 
-    async def ask_session(
-        self, session: Session, message: dict[str, JsonValue], *, caller: str
-    ) -> tuple[Outcome, SessionState]:
-        """Ask a session for ``variables``, to ``inspect`` one or to ``rewind``. It reaches nothing meanwhile.
-
-        Raises:
-            Denied: It is over, there is no place, or it runs commands: to inspect is to run an expression.
-            SandboxError, AuditError: As ``execute``.
-        """
-        if session.purpose == "commands":
-            raise Denied(
-                "session_of_commands",
-                "This session runs commands: there are no variables of a program to look at, and nothing to rewind.",
-                hint="exec_command with this session tells what the shell has: declare -p",
-            )
-        limits = session.grant.limits
-        guard = Guard(audit=self.audit, caller=caller, run_id=f"run-{os.urandom(8).hex()}", grant=session.grant)
-        text = str(message.get("expression", "")).encode("utf-8", "surrogatepass")
-        language: Language = "python" if session.language == "shell" else session.language  # which lists nothing
-        action = Execute(language=language, code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
-        message = {"language": language, **message}
-        async with guard.admit(action) as ending, session.take_turn() as child, self.admission.place(session.owner):
-            nowhere = Discarded()
-            outcome = await session.call(
-                child,
-                message,
-                wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),
-                value_bytes=int(limits.output_bytes),
-                stdout=nowhere,
-                stderr=nowhere,
-            )
-            report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.gateway.vault)
-            state = self.state_of(session, outcome)
-            ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
-        return outcome.model_copy(update={"report": report}), state
-
-    async def close_session(self, session: Session, *, caller: str) -> None:
-        """End a session for its caller, and return when nothing is left of it. Raises AuditError."""
-        self.audit.append("session.closed", {"caller": caller, "session": session.id})
-        session.end("its caller has closed it")
-        await session.wait_over()
-
-    def interrupt_session(self, session: Session, *, caller: str) -> bool:
-        """Interrupt the call that goes on; whether there is one. Raises AuditError."""
-        self.audit.append("session.interrupted", {"caller": caller, "session": session.id})
-        return session.interrupt()
-
-    def state_of(self, session: Session, outcome: Outcome | None = None) -> SessionState:
-        """How a session stands, without secrets in what its interpreter says."""
-        return SessionState.model_validate(
-            self.gateway.vault.clean_fields(session.describe(outcome).model_dump(mode="json"))
+    @property
+    def session_requests(self) -> SessionRequests:
+        """What sessions are asked for besides running programs."""
+        return SessionRequests(
+            sessions=self.sessions, audit=self.audit, admission=self.admission, vault=self.gateway.vault
         )
 
     async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
@@ -254,7 +203,11 @@ class Engine:
             clean=self.clean,
             packages=self.runtimes[request.language].packages,
         )
-        return result if session is None else result.model_copy(update={"session": self.state_of(session, outcome)})
+        return (
+            result
+            if session is None
+            else result.model_copy(update={"session": self.session_requests.state_of(session, outcome)})
+        )
 
     @contextlib.asynccontextmanager
     async def _sandbox(self, plan: Plan, share: str, session: Session | None) -> AsyncIterator[Child]:

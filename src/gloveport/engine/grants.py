@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from gloveport.engine.reach import Reach
 from gloveport.engine.run_context import Execution
-from gloveport.engine.sessions import Session
+from gloveport.engine.session import Session
 from gloveport.errors import Denied
 from gloveport.model import Grant, Narrowing, Policy, Program, Request
 from gloveport.model.hub import Sampling

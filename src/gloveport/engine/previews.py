@@ -13,7 +13,7 @@ from anyio import to_thread
 from gloveport.artifacts.store import ArtifactStore, Bundle, Found, Preview
 from gloveport.engine.artifacts import write_inputs
 from gloveport.engine.reach import Reach
-from gloveport.engine.sessions import Discarded
+from gloveport.engine.session import Discarded
 from gloveport.errors import SandboxError
 from gloveport.image_header import find_kind, read_size
 from gloveport.model import GUEST, OUT, SCRATCH, Policy, Request

@@ -1,46 +1,28 @@
-"""Sessions: sandboxes in which interpreters go on from one call to the next, and who may use which.
+"""Sessions: who may use which, how many there may be, and why those that are over have ended.
 
 A session is bound to whom it was begun for: to anybody else it does not exist. What it may reach is decided when it
 begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time
-its id still tells why. One call is made at a time, and the others wait for it.
+its id still tells why.
 """
 
 import contextlib
 import os
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-import anyio
-import anyio.lowlevel
 from anyio.abc import TaskGroup
-from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from gloveport.engine.reach import Reach
-from gloveport.errors import Denied, SandboxError
-from gloveport.model import Grant, Language, Program, SessionState, Variable
-from gloveport.sandbox.base import Child, Outcome, Sandbox, Sink
-from gloveport.sandbox.clock import Clock
+from gloveport.engine.session import ANEW, Purpose, Session, SessionLimits
+from gloveport.errors import Denied
+from gloveport.model import Grant, Program
+from gloveport.sandbox.base import Sandbox
 from gloveport.sandbox.plan import Plan
-from gloveport.sandbox.run.out_files import FileVersion
 from gloveport.task_group import open_task_group
-from gloveport.untrusted_text import one_line
-
-Purpose: TypeAlias = Literal["programs", "commands"]
 
 _ID_BYTES: Final = 16
 _MOST_REMEMBERED: Final = 256
 """Sessions that are over, of which it is still said why."""
-
-_BETWEEN_BYTES: Final = 64 * 1024
-"""Of each stream, what is written between calls and shown with the next: its end."""
-
-_MOST_VARIABLES: Final = 50
-_WHY_CHARACTERS: Final = 300
-_SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
-_ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
 _OTHER_PURPOSE: Final[Mapping[Purpose, Denied]] = {
     "programs": Denied(
         "session_of_programs",
@@ -53,278 +35,6 @@ _OTHER_PURPOSE: Final[Mapping[Purpose, Denied]] = {
         hint='call exec_command with it, as for "python3 x.py"; or begin one of programs',
     ),
 }
-_VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
-_NAMES: Final = TypeAdapter(tuple[str, ...])
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionLimits:
-    """How long sessions live, and how many there may be.
-
-    Attributes:
-        idle_seconds: Without a call, one ends after so long.
-        life_seconds: However it is used, it ends after so long.
-        per_caller: So many of one caller.
-        total: So many of all.
-    """
-
-    idle_seconds: float = 900
-    life_seconds: float = 28_800
-    per_caller: int = 4
-    total: int = 16
-
-
-class Discarded:
-    """A ``Sink`` that keeps nothing."""
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes."""
-
-    def full(self) -> bool:
-        """Never."""
-        return False
-
-
-@dataclass(eq=False)
-class _Tail:
-    """A ``Sink`` that keeps the end of what comes."""
-
-    data: bytearray = field(default_factory=bytearray)
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-        del self.data[:-_BETWEEN_BYTES]
-
-    def full(self) -> bool:
-        return False
-
-
-@dataclass(eq=False)
-class _Turn:
-    """Of one call: given by the task that keeps the sandbox, which then waits until it is over."""
-
-    given: anyio.Event = field(default_factory=anyio.Event)
-    over: anyio.Event = field(default_factory=anyio.Event)
-
-
-@dataclass(eq=False, kw_only=True)
-class Session:
-    """One session.
-
-    Attributes:
-        owner: For whom it was begun; opaque.
-        purpose: Whether it runs programs of ``execute_code`` or commands of a workspace, which have other rights.
-        grant: What it got when it began.
-        reach: What there was to reach then.
-        out: What there was to take when its last call had ended, by path.
-        generation: See ``model.SessionState``.
-        language: Of the last program that it ran.
-        narrowed: What of its grant the configuration has taken back.
-        ended: Why it is over; empty while it is not.
-    """
-
-    id: str
-    owner: str
-    purpose: Purpose
-    grant: Grant
-    reach: Reach
-    limits: SessionLimits
-    out: dict[str, FileVersion] = field(default_factory=dict)
-    generation: int = 1
-    calls: int = 0
-    language: Language = "python"
-    narrowed: tuple[str, ...] = ()
-    ended: str = ""
-    begun: float = field(default_factory=time.monotonic)
-    used: float = field(default_factory=time.monotonic)
-    turn: anyio.Lock = field(default_factory=anyio.Lock)
-    _child: Child | None = None
-    _failure: SandboxError | None = None
-    _ready: anyio.Event = field(default_factory=anyio.Event)
-    _over: anyio.Event = field(default_factory=anyio.Event)
-    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _resting: anyio.CancelScope | None = None
-    """What takes the output between calls."""
-
-    _next: _Turn | None = None
-    _untold: str = ""
-    """What became of a call that was cancelled, and nobody has read."""
-
-    _between: tuple[_Tail, _Tail] = field(default_factory=lambda: (_Tail(), _Tail()))
-
-    @property
-    def seconds_left(self) -> float:
-        """Until it ends, if nobody calls."""
-        now = time.monotonic()
-        return min(self.used + self.limits.idle_seconds, self.begun + self.limits.life_seconds) - now
-
-    @property
-    def expires_at(self) -> str:
-        """The same as a time of day."""
-        return (datetime.now(UTC) + timedelta(seconds=max(0.0, self.seconds_left))).isoformat(timespec="seconds")
-
-    def end(self, why: str) -> None:
-        """End it: all of its sandbox dies."""
-        self.ended = self.ended or why
-        self._scope.cancel()
-
-    async def wait_over(self) -> None:
-        """Return when nothing is left of it."""
-        await self._over.wait()
-
-    @contextlib.asynccontextmanager
-    async def take_turn(self) -> AsyncIterator[Child]:
-        """Its sandbox, for one call.
-
-        Raises:
-            Denied: It is over.
-            SandboxError: It could not be built.
-        """
-        async with self.turn:
-            await self._ready.wait()
-            if self._failure is not None:
-                raise self._failure
-            if self.ended or self._child is None:
-                raise self.denial()
-            turn = self._next = _Turn()
-            try:
-                if self._resting is not None:
-                    self._resting.cancel()
-                await turn.given.wait()
-                if self._child is None:
-                    raise self.denial()
-                yield self._child
-            finally:
-                self.used = time.monotonic()
-                turn.over.set()
-
-    def denial(self) -> Denied:
-        """What whoever calls is told when it is over."""
-        return Denied("session_lost", f"The session {self.id} is over: {self.ended or 'it died'}.", hint=_ANEW)
-
-    async def call(
-        self,
-        child: Child,
-        message: dict[str, JsonValue],
-        *,
-        wall_seconds: float,
-        value_bytes: int,
-        stdout: Sink,
-        stderr: Sink,
-        clock: Clock | None = None,
-    ) -> Outcome:
-        """Make a call in the turn that was taken. What was written since the last one comes first.
-
-        ``message``: what to do, and in which ``language``, if that is not the last one's.
-        """
-        for tail, sink in zip(self._between, (stdout, stderr), strict=True):
-            if tail.data:
-                sink.write(bytes(tail.data))
-                tail.data.clear()
-        self.calls += 1
-        told: dict[str, JsonValue] = {
-            "language": self.language,
-            "name": f"call-{self.calls}.{_SUFFIXES[self.language]}",
-            "heap_bytes": int(self.grant.limits.memory_bytes) // 3,
-            "value_bytes": value_bytes,
-            "wall_seconds": wall_seconds,
-        }
-        answered: list[Mapping[str, JsonValue] | None] = []
-        try:
-            outcome = await child.call(
-                {**told, **message},
-                wall_seconds=wall_seconds,
-                value_bytes=value_bytes,
-                stdout=stdout,
-                stderr=stderr,
-                clock=clock,
-                on_answer=answered.append,
-            )
-            await anyio.lowlevel.checkpoint_if_cancelled()  # whoever has cancelled it reads no result
-        except anyio.get_cancelled_exc_class():
-            self._count(answered, "the call before this one was cancelled")
-            raise
-        self._count(answered, "")
-        if outcome.session is None:
-            limit = f"its call exceeded {outcome.killed_by}, and" if outcome.killed_by else ""
-            self.end(f"{limit} its sandbox died".strip())
-        return outcome
-
-    def _count(self, answered: Sequence[Mapping[str, JsonValue] | None], cause: str) -> None:
-        """Take note of a state that is another than the one that the last call left."""
-        for answer in answered:
-            state = answer.get("state") if answer is not None else None
-            if state in ("rewound", "lost"):
-                self.generation += 1
-                self._untold = f"{cause}, and its state {state}" if cause else ""
-
-    def interrupt(self) -> bool:
-        """Interrupt the call that goes on; whether there is one."""
-        if self._child is None or not self.turn.locked():
-            return False
-        self._child.interrupt()
-        return True
-
-    def describe(self, outcome: Outcome | None = None) -> SessionState:
-        """How it stands, after a call or without one. What the guest says is taken as text, or not at all."""
-        if self.ended:
-            return SessionState(id=self.id, expires_at="", state="lost", why=self.ended, generation=self.generation)
-        said = outcome.session if outcome is not None and isinstance(outcome.session, dict) else {}
-        state = said.get("state")
-        undone = said.get("undone")
-        why, self._untold = self._untold, ""
-        found = said.get("variables")
-        variables = found if isinstance(found, dict) else {}
-        changed, removed = variables.get("changed"), variables.get("removed")
-        return SessionState(
-            id=self.id,
-            expires_at=self.expires_at,
-            state="rewound" if state == "rewound" else "lost" if state == "lost" else "kept",
-            why="; ".join(filter(None, (why, _text(said.get("why"))))),
-            generation=self.generation,
-            undone=len(undone) if isinstance(undone, list) else 0,
-            checkpoint=_text(said.get("checkpoint")),
-            variables=_bound_variables(changed),
-            removed=_names(removed),
-            narrowed=self.narrowed,
-        )
-
-    async def keep(self, sandbox: Sandbox, plan: Plan, program: Program) -> None:
-        """Be its sandbox until it is over."""
-        try:
-            with self._scope:
-                async with sandbox.start(plan) as child:
-                    await child.begin_session(program)
-                    self._child = child
-                    await self._rest(child)
-        except SandboxError as error:
-            self._failure = None if self._child else error
-            self.ended = self.ended or str(error.args[0])
-        finally:
-            self.ended = self.ended or "the server ended it"
-            self._child = None
-            self._ready.set()
-            if self._next is not None:
-                self._next.given.set()
-            self._over.set()
-
-    async def _rest(self, child: Child) -> None:
-        self._ready.set()
-        while True:
-            if self._next is None:
-                with anyio.CancelScope() as self._resting:
-                    with anyio.move_on_after(self.seconds_left):
-                        await child.idle(*self._between)
-                        self.end("it died between two calls")
-                    if self.seconds_left <= 0:
-                        old = time.monotonic() - self.begun >= self.limits.life_seconds
-                        self.end("it was as old as a session may be" if old else "nobody had called it for too long")
-                self._resting = None
-            await anyio.lowlevel.checkpoint()
-            if self._next is not None:
-                turn, self._next = self._next, None
-                turn.given.set()
-                await turn.over.wait()
 
 
 class Sessions:
@@ -351,7 +61,37 @@ class Sessions:
         Raises:
             Denied: There are too many.
         """
-        alive = self.alive()
+        session = Session(id=_new_id(), owner=owner, purpose=purpose, grant=grant, reach=reach, limits=self.limits)
+        self._add(session)
+        self._tasks.start_soon(session.keep, sandbox, plan, program)
+        return session
+
+    def branch(self, session: Session) -> Session:
+        """A session that shares the sandbox of this one. Whoever asks for it has it made there.
+
+        Raises:
+            Denied: There are too many.
+        """
+        trunk = session.trunk or session
+        branch = Session(
+            id=_new_id(),
+            owner=session.owner,
+            purpose=session.purpose,
+            grant=session.grant,
+            reach=session.reach,
+            limits=self.limits,
+            out=trunk.out,
+            narrowed=session.narrowed,
+            trunk=trunk,
+            branch=len(trunk.branches) + 1,
+        )
+        self._add(branch)
+        trunk.branches.append(branch)
+        return branch
+
+    def _add(self, session: Session) -> None:
+        """Count a session, and forget those that were over first. Raises Denied."""
+        owner, alive = session.owner, self.alive()
         own = [session for session in alive if session.owner == owner]
         for count, most, whose in (
             (len(own), self.limits.per_caller, " of yours"),
@@ -363,19 +103,9 @@ class Sessions:
                     f"There are {count} sessions{whose}, and no more than {most} may be.",
                     hint="go on with one, or close one: session(action=list) names yours",
                 )
-        session = Session(
-            id=f"ses-{os.urandom(_ID_BYTES).hex()}",
-            owner=owner,
-            purpose=purpose,
-            grant=grant,
-            reach=reach,
-            limits=self.limits,
-        )
         self._sessions[session.id] = session
         for one in [one for one in self._sessions.values() if one.ended][:-_MOST_REMEMBERED]:
             del self._sessions[one.id]
-        self._tasks.start_soon(session.keep, sandbox, plan, program)
-        return session
 
     def find(self, session_id: str, owner: str, purpose: Purpose | None = None) -> Session:
         """The session of this id, which may be over.
@@ -388,7 +118,7 @@ class Sessions:
             raise Denied(
                 "unknown_session",
                 "There is no such session of yours, or no longer: the server may have been started anew.",
-                hint=_ANEW,
+                hint=ANEW,
             )
         if purpose not in (None, session.purpose):
             raise _OTHER_PURPOSE[session.purpose]
@@ -411,31 +141,12 @@ class Sessions:
             await session.wait_over()
 
 
+def _new_id() -> str:
+    return f"ses-{os.urandom(_ID_BYTES).hex()}"
+
+
 @contextlib.asynccontextmanager
 async def open_sessions(limits: SessionLimits) -> AsyncIterator[Sessions]:
     """Room for sessions. On leaving, all of them are ended."""
     async with open_task_group() as tasks:
         yield Sessions(tasks, limits)
-
-
-def _text(said: JsonValue) -> str:
-    return one_line(said, _WHY_CHARACTERS) if isinstance(said, str) else ""
-
-
-def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
-    try:
-        variables = _VARIABLES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
-    except ValidationError:
-        return ()
-    return tuple(
-        one.model_copy(update={name: one_line(text, _WHY_CHARACTERS) for name, text in one if isinstance(text, str)})
-        for one in variables
-    )
-
-
-def _names(found: JsonValue) -> tuple[str, ...]:
-    try:
-        names = _NAMES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
-    except ValidationError:
-        return ()
-    return tuple(one_line(name, _WHY_CHARACTERS) for name in names)

@@ -8,7 +8,7 @@ from anyio import to_thread
 from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Caller
-from gloveport.engine.sessions import Session
+from gloveport.engine.session import Session
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.shell_text.gates import CommandRequest, command_action

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import anyio
 
 from gloveport.egress.scrubbed_output import ScrubbedSink
-from gloveport.engine.sessions import Session
+from gloveport.engine.session import Session
 from gloveport.errors import Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.model import Grant, Program, SessionSetup
@@ -145,7 +145,7 @@ class CommandSessions:
                     )
                 for sink in sinks.values():
                     sink.finish()
-                command.session = engine.state_of(session, outcome)
+                command.session = engine.session_requests.state_of(session, outcome)
                 ending.fields |= {
                     "state": command.session.state,
                     "exit_code": outcome.exit_code,

@@ -2,7 +2,8 @@
 
 After a call it forks a twin that sleeps, and what lies in the session's directory is copied. The last two are kept: of
 the state as it is, and as it was before the last call. Who kills a call, or loses the interpreter, goes on from the
-former. Standard library only.
+former. A twin that is woken beside the interpreter is a branch, which goes on by itself. From then on files are
+everybody's, and are not brought back. Standard library only.
 """
 
 import os
@@ -41,6 +42,7 @@ class ForkedPython:
         link: To it.
         calls: Numbers of the calls whose effects it has, the latest last.
         checkpoints: The latest last.
+        keeps_files: Whether checkpoints have the files of their moment.
     """
 
     name = "interpreter"
@@ -57,6 +59,7 @@ class ForkedPython:
         self.calls = ()
         self.checkpoints = []
         self.first_files = self.latest_files = None
+        self.keeps_files = True
         self.reapable = []
 
     @property
@@ -140,20 +143,22 @@ class ForkedPython:
             return
         while len(self.checkpoints) >= KEPT:
             self.drop(self.checkpoints.pop(0))
+        made = self.fork_twin()
+        if made is not None:
+            self.checkpoints.append(Checkpoint(*made, self.calls, self.keep_files()))
+
+    def fork_twin(self):
+        """Have the interpreter fork a twin that sleeps: its process and its socket; None where it makes none."""
         self.close_descriptors()  # of a checkpoint that came too late
         try:
             self.link.send({"checkpoint": True, "reap": self.reapable})
             self.reapable = []
             made = self.take_made()
+            if not made or not isinstance(made.get("checkpoint"), int) or not self.link.descriptors:
+                return None
+            return self.tools.Process(made["checkpoint"]), self.take_link()
         except (OSError, ValueError, EOFError, RecursionError):
-            return
-        if not made or not isinstance(made.get("checkpoint"), int) or not self.link.descriptors:
-            return
-        try:
-            twin = self.tools.Process(made["checkpoint"])
-        except OSError:
-            return
-        self.checkpoints.append(Checkpoint(twin, self.take_link(), self.calls, self.keep_files()))
+            return None
 
     def take_made(self):
         """What it says of the checkpoint; None where it says nothing in time."""
@@ -177,7 +182,9 @@ class ForkedPython:
             os.close(self.link.descriptors.pop())
 
     def keep_files(self):
-        """What lies in the session's directory; None where it is too much."""
+        """What lies in the session's directory; None where it is too much, or not kept any more."""
+        if not self.keeps_files:
+            return None
         if self.latest_files is not None and self.files.is_current(self.latest_files):
             return self.latest_files
         former, self.latest_files = self.latest_files, None
@@ -193,6 +200,18 @@ class ForkedPython:
         if self.checkpoints:
             former, self.checkpoints[-1].files = self.checkpoints[-1].files, self.keep_files()
             self.release(former)
+
+    def forget_files(self):
+        """Bring files back no more."""
+        self.keeps_files = False
+        self.first_files, first = None, self.first_files
+        self.latest_files, latest = None, self.latest_files
+        kept = [first, latest]
+        for checkpoint in self.checkpoints:
+            kept.append(checkpoint.files)
+            checkpoint.files = None
+        for files in kept:
+            self.release(files)
 
     def release(self, files):
         """Forget files that nobody would go back to."""
@@ -246,6 +265,33 @@ class ForkedPython:
             return "kept", "no Python ran in it", []
         state, undone = self.go_back()
         return state, "as asked", undone
+
+    # -- Branches ----------------------------------------------------------------------------------------------------
+
+    def wake_twin(self, branch):
+        """Let ``branch``, which has no interpreter yet, go on from where this is; whether it can."""
+        made = None if self.process is None or self.process.has_ended() else self.fork_twin()
+        if made is None:
+            return False
+        branch.process, branch.link = made
+        branch.calls, branch.keeps_files = self.calls, False
+        try:
+            branch.link.connection.sendall(b"W")
+        except OSError:  # somebody has killed it
+            return False
+        branch.deaths.expect(branch.process)
+        branch.make_checkpoint()
+        return True
+
+    def end(self, parent):
+        """End it for good. ``parent``: the one whose interpreter may have forked its own."""
+        while self.checkpoints:
+            self.drop(self.checkpoints.pop())
+        if self.process is not None:
+            self.process.kill()
+            self.deaths.code_of(self.process)
+            parent.reapable.append(self.process.pid)
+        self.close()
 
     def interrupt(self):
         """Interrupt what runs."""

@@ -1,13 +1,15 @@
 """First process of a session's sandbox: keeps the interpreters of its languages, and does what the host asks, in turn.
 
-    host → supervisor   {"call": n, "language", "do": "run", …}   for the interpreter of that language; see there
+    host → supervisor   {"call": n, "branch": b, "language", "do": "run", …}   for the interpreter of that language
                         {"interrupt": n}, {"kill": n}             the call n, if it still goes on
-                        {"call": n, "do": "rewind"}               back to before the last call
+                        {"call": n, "branch": b, "do": "rewind"}  back to before the last call of that branch
+                        {"call": n, "branch": b, "do": "branch", "into": c}, {"call": n, "branch": b, "do": "close"}
     supervisor → host   {"call": n, "report", …, "state": "kept" | "rewound" | "lost", "why", "undone": [m…]}
 
 Each call has one answer, and the next is taken when that is sent and a checkpoint is made. The streams of all
 interpreters, and of whatever they start, are this process's own: they stay when a call ends. The state is that of the
-call's language alone: ``python.py``, ``shell.py`` and ``deno.py`` say what each keeps.
+call's language alone: ``python.py``, ``shell.py`` and ``deno.py`` say what each keeps. There is one shell and one Deno;
+of Python there may be several, each the state of one branch. The session begins with branch 0.
 
 Nothing here is believed by the host, and no interpreter by the supervisor: half an answer keeps nobody waiting, one to
 a call that is over is dropped, and who writes nonsense is killed. Standard library only.
@@ -27,8 +29,9 @@ class Supervisor:
     """Does what the host asks until it is gone.
 
     Attributes:
-        interpreters: By their names.
-        last: Name of the one that has run the last call.
+        interpreters: By their names; of Python that of branch 0.
+        branches: The Python of each branch, by its number.
+        last: Name of the interpreter that has run the last call of each branch.
     """
 
     def __init__(self, host, load, settings, start_python):
@@ -36,16 +39,16 @@ class Supervisor:
         tools = load("session.process", "session/process.py")
         self.host = link_class(host)
         self.deaths = tools.Deaths()
-        self.last = ""
+        self.last = {}
         self.settings = settings
         common = {"tools": tools, "deaths": self.deaths, "settings": settings}
-        self.python = load("session.python", "session/python.py").ForkedPython(
-            **common,
-            link_class=link_class,
-            files=load("session.files", "session/files.py"),
-            start_python=start_python,
-            close_others=self.close,
+        python = load("session.python", "session/python.py").ForkedPython
+        files = load("session.files", "session/files.py")
+        self.make_python = lambda: python(
+            **common, link_class=link_class, files=files, start_python=start_python, close_others=self.close
         )
+        self.python = self.make_python()
+        self.branches = {0: self.python}
         self.interpreters = {"python": self.python}
         if settings["shell"]:
             shell = load("session.shell", "session/shell.py").LastingShell
@@ -58,7 +61,7 @@ class Supervisor:
     def close(self):
         """Close all descriptors, in a fork that has no use for them."""
         self.host.close()
-        for interpreter in self.interpreters.values():
+        for interpreter in {*self.interpreters.values(), *self.branches.values()}:
             interpreter.close()
 
     def serve(self):
@@ -68,26 +71,38 @@ class Supervisor:
         while (message := self.host.receive()) is not None:
             if "call" not in message:  # it was for a call that is over
                 continue
-            if message["do"] == "rewind":
-                self.host.send(self.rewind(message))
-                self.python.make_checkpoint()
-            else:
-                self.call(message)
+            self.take(message)
             self.deaths.reap()
+
+    def take(self, message):
+        """Do what a message asks for, and answer it."""
+        branch, do = message["branch"], message["do"]
+        if branch not in self.branches:
+            gone = {"state": "lost", "why": "there is no such branch", "undone": []}
+            self.host.send({"call": message["call"], **gone})
+        elif do == "rewind":
+            self.host.send(self.rewind(message))
+            self.branches[branch].make_checkpoint()
+        elif do == "branch":
+            self.host.send(self.branch(message))
+        elif do == "close":
+            self.host.send(self.close_branch(message))
+        else:
+            self.call(message)
 
     def call(self, message):
         """Run a call, and answer; then keep the state."""
         name = INTERPRETERS[message["language"]]
-        interpreter = self.interpreters[name]
+        interpreter = self.branches[message["branch"]] if name == "python" else self.interpreters[name]
         state, why, undone = interpreter.prepare()
         answer = {"state": state, "why": why, "undone": undone, **self.attend(interpreter, message)}
-        self.host.send({**answer, "call": message["call"]})
+        self.host.send({**answer, "why": self.explain(answer), "call": message["call"]})
         if not self.host.has_frame():
             select.select([self.host], [], [], BREATH_SECONDS)
         interpreter.settle(answer)
         if message["do"] == "run":
-            self.last = name
-            if interpreter is not self.python:
+            self.last[message["branch"]] = name
+            if name != "python":
                 self.python.keep_files_of_others()
 
     def attend(self, interpreter, message):
@@ -130,11 +145,37 @@ class Supervisor:
 
     def rewind(self, message):
         """Go back to before the last call."""
-        if self.last in ("", "python"):
-            state, why, undone = self.python.rewind()
+        if self.last.get(message["branch"], "python") == "python":
+            state, why, undone = self.branches[message["branch"]].rewind()
         else:
             state, why, undone = "kept", "the last call was not in Python: no other language can be rewound", []
-        return {"call": message["call"], "state": state, "why": why, "undone": undone}
+        answer = {"call": message["call"], "state": state, "why": why, "undone": undone}
+        return {**answer, "why": self.explain(answer)}
+
+    def explain(self, answer):
+        """Why the state is another than it was, and what that does not bring back."""
+        if answer["state"] == "rewound" and not self.python.keeps_files:
+            return f"{answer['why']}; files are everybody's since there were branches, and are as they are"
+        return answer["why"]
+
+    def branch(self, message):
+        """Let another branch go on from where this one is; files are those of all of them from now on."""
+        former = self.branches[message["branch"]]
+        state, why, undone = former.prepare()
+        new = self.make_python()
+        is_made = message["into"] not in self.branches and former.wake_twin(new)
+        if is_made:
+            self.branches[message["into"]] = new
+            for one in self.branches.values():
+                one.forget_files()
+        answer = {"call": message["call"], "state": state, "why": why, "undone": undone}
+        return {**answer, "is_branched": is_made}
+
+    def close_branch(self, message):
+        """End a branch, but for the first, which ends with the sandbox."""
+        if message["branch"]:
+            self.branches.pop(message["branch"]).end(self.python)
+        return {"call": message["call"], "state": "kept", "why": "", "undone": []}
 
 
 def serve(host, load, settings, start_python):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import mcp_types as wire
 from mcp.server.mcpserver import Context
@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.engine.sessions import Session
+from gloveport.engine.session import Session
 from gloveport.errors import Denied, GloveportError
 from gloveport.model import SessionState
 from gloveport.sandbox.base import Outcome
@@ -19,7 +19,12 @@ from gloveport.server.rendering.replies import error_reply
 from gloveport.server.rendering.session_text import session_lines, variables_text
 from gloveport.server.request_caller import caller_of
 
-Action: TypeAlias = Literal["list", "variables", "inspect", "interrupt", "rewind", "close"]
+Action: TypeAlias = Literal["list", "variables", "inspect", "interrupt", "rewind", "branch", "close"]
+
+_SHARED: Final = (
+    "Both have one sandbox, and take turns: files, ports, processes, shell and TypeScript are shared, and closing the "
+    "first closes both. A rewind brings back variables alone from now on."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,27 +42,31 @@ class SessionTool:
         name: Annotated[str, Field(max_length=1000)] = "",
     ) -> wire.CallToolResult:
         """List your sessions, or the variables of one; inspect a variable by `name`; interrupt the call; rewind Python
-        to before the last call (variables, files in /tmp; not threads, sockets, processes); close it.
+        to before the last call (variables, files in /tmp; not threads, sockets, processes); branch it: a second session
+        with its variables; close it.
         """
-        caller = caller_of(ctx, self.transport)
+        caller, requests = caller_of(ctx, self.transport), self.engine.session_requests
         try:
             if action == "list":
                 return _reply(_render_list(self.engine.sessions.list_of(caller.share)))
             session = self.engine.sessions.find(session_id, caller.share)
             if action == "close":
-                await self.engine.close_session(session, caller=caller.name)
+                await requests.close(session, caller=caller.name)
                 return _reply([f"session {session.id} is closed"])
             if session.ended:
                 raise session.denial()
             if action == "interrupt":
-                is_interrupted = self.engine.interrupt_session(session, caller=caller.name)
+                is_interrupted = requests.interrupt(session, caller=caller.name)
                 return _reply(["its call is interrupted" if is_interrupted else "no call goes on"])
+            if action == "branch":
+                branch = await requests.branch(session, caller=caller.name)
+                return _reply([*session_lines(branch.describe()), f"It has the variables of {session.id}.", _SHARED])
             message: dict[str, JsonValue] = {"do": action}
             if action == "inspect":
                 if not name:
                     return error_reply("session was not carried out", "- name: is missing", "hint: name a variable")
                 message |= {"expression": name}
-            outcome, state = await self.engine.ask_session(session, message, caller=caller.name)
+            outcome, state = await requests.ask(session, message, caller=caller.name)
         except Denied as denial:
             return error_reply(f"{denial.code}: {denial.reason}", f"hint: {denial.hint}")
         except GloveportError as error:

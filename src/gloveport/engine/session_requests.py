@@ -1,0 +1,114 @@
+"""What sessions are asked for besides running programs: variables, a rewind, a branch, an interrupt, their end."""
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from gloveport.audit.log import AuditLog
+from gloveport.egress.scrubbed_output import without_secrets
+from gloveport.engine.session import Discarded, Session
+from gloveport.engine.sessions import Sessions
+from gloveport.errors import Denied
+from gloveport.fairness import compute
+from gloveport.guard import Guard
+from gloveport.limits.admission import AdmissionQueue
+from gloveport.model import Execute, Language, SessionState
+from gloveport.sandbox.base import Outcome
+from gloveport.secrets.vault import Vault
+
+_ASK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRequests:
+    """Answers them, and writes them down.
+
+    Attributes:
+        vault: Knows the secrets that no answer may hold.
+    """
+
+    sessions: Sessions
+    audit: AuditLog
+    admission: AdmissionQueue
+    vault: Vault
+
+    async def ask(
+        self, session: Session, message: dict[str, JsonValue], *, caller: str
+    ) -> tuple[Outcome, SessionState]:
+        """Ask a session for ``variables``, to ``inspect`` one, to ``rewind`` and so on. It reaches nothing meanwhile.
+
+        Raises:
+            Denied: It is over, there is no place, or it runs commands: to inspect is to run an expression.
+            SandboxError, AuditError: As ``Engine.execute``.
+        """
+        if session.purpose == "commands":
+            raise Denied(
+                "session_of_commands",
+                "This session runs commands: there are no variables of a program to look at, and nothing to rewind.",
+                hint="exec_command with this session tells what the shell has: declare -p",
+            )
+        limits = session.grant.limits
+        guard = Guard(audit=self.audit, caller=caller, run_id=f"run-{os.urandom(8).hex()}", grant=session.grant)
+        text = str(message.get("expression", "")).encode("utf-8", "surrogatepass")
+        language: Language = "python" if session.language == "shell" else session.language  # which lists nothing
+        action = Execute(language=language, code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
+        message = {"language": language, **message}
+        async with guard.admit(action) as ending, session.take_turn() as child, self.admission.place(session.owner):
+            nowhere = Discarded()
+            outcome = await session.call(
+                child,
+                message,
+                wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),
+                value_bytes=int(limits.output_bytes),
+                stdout=nowhere,
+                stderr=nowhere,
+            )
+            report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.vault)
+            state = self.state_of(session, outcome)
+            ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
+        return outcome.model_copy(update={"report": report}), state
+
+    async def branch(self, session: Session, *, caller: str) -> Session:
+        """A session that goes on by itself from where the Python of this one is, in the same sandbox.
+
+        Raises:
+            Denied: There are too many, it is over, or its Python could not be copied.
+            SandboxError, AuditError: As ``Engine.execute``.
+        """
+        branch = self.sessions.branch(session)
+        try:
+            message: dict[str, JsonValue] = {"do": "branch", "into": branch.branch}
+            outcome, _ = await self.ask(session, message, caller=caller)
+        except BaseException:
+            branch.end("it was never made")
+            raise
+        if not isinstance(outcome.session, dict) or outcome.session.get("is_branched") is not True:
+            branch.end("it was never made")
+            raise Denied(
+                "not_branched",
+                "Its Python could not be copied: it takes no call, or there is no room for another.",
+                hint="try it again, or begin another session",
+            )
+        self.audit.append("session.branched", {"caller": caller, "session": session.id, "branch": branch.id})
+        return branch
+
+    async def close(self, session: Session, *, caller: str) -> None:
+        """End a session for its caller, and return when nothing is left of it. Raises AuditError."""
+        self.audit.append("session.closed", {"caller": caller, "session": session.id})
+        if session.trunk is not None and not session.ended:
+            with contextlib.suppress(Denied):  # its sandbox is gone already
+                await self.ask(session, {"do": "close"}, caller=caller)
+        session.end("its caller has closed it")
+        await session.wait_over()
+
+    def interrupt(self, session: Session, *, caller: str) -> bool:
+        """Interrupt the call that goes on; whether there is one. Raises AuditError."""
+        self.audit.append("session.interrupted", {"caller": caller, "session": session.id})
+        return session.interrupt()
+
+    def state_of(self, session: Session, outcome: Outcome | None = None) -> SessionState:
+        """How a session stands, without secrets in what its interpreter says."""
+        return SessionState.model_validate(self.vault.clean_fields(session.describe(outcome).model_dump(mode="json")))
