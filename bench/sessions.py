@@ -153,10 +153,15 @@ class Idle:
     async def measure(self, scratch: Path) -> Footprint:
         """See ``bench.measure.Case``."""
         async with assemble(WARM, {"GLOVEPORT_STATE": str(scratch / "state")}) as assembled:
+            await settled()
+            before = {pid for pids in sandboxes(os.getpid()) for pid in pids}
             await _Session(engine=assembled).call()
             await settled()
-            held = sorted(pss_bytes(pids) for pids in sandboxes(os.getpid()))
-        mib = (held[-1] - statistics.median(held[:-1])) / _MIB
+            found = sandboxes(os.getpid())
+            # The session's had waited, and has processes now that were not there; all of those that wait now are new.
+            (session,) = [pss_bytes(pids) for pids in found if before.intersection(pids) and {*pids} - before]
+            waiting = statistics.median(pss_bytes(pids) for pids in found if before.isdisjoint(pids))
+        mib = (session - waiting) / _MIB
         return Footprint(name=self.name, mib=round(mib, 2), goal=self.goal, holds=reached(self.goal, mib))
 
 
