@@ -153,7 +153,7 @@ SUBPACKAGES = {
         {"protocol"},
     ],
     "server/transports": [
-        {"disconnect", "jsonrpc_errors", "peers", "session_end"},
+        {"disconnect", "file_transfer", "jsonrpc_errors", "peers", "session_end"},
         {"acceptor", "message_limit", "overload", "stdio"},
         {"http"},
     ],

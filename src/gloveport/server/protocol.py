@@ -24,6 +24,7 @@ from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.code import Tools, describe
+from gloveport.server.transports.file_transfer import FileTransfer
 from gloveport.workspace_service.service import WorkspaceService
 
 NAME = "gloveport"
@@ -54,7 +55,11 @@ def make_server(
     service: WorkspaceService | None = None,
 ) -> MCPServer[Any]:
     """A server that runs programs by this engine, and with a ``service`` offers the tools of its workspace."""
-    tools = Tools(engine=engine, inspect=functools.partial(inspect, config, environ), transport=transport)
+    transfer = None
+    if transport == "http":
+        transfer = FileTransfer(store=engine.artifacts, most_bytes=int(engine.policy.limits.input_bytes))
+    inspecting = functools.partial(inspect, config, environ)
+    tools = Tools(engine=engine, inspect=inspecting, transport=transport, transfer=transfer)
     offers_code = "code" in config.workspace.toolsets or service is None
     code = describe(tools) if offers_code else []
     files = offer.describe_tools(service, version()) if service else []
@@ -75,6 +80,8 @@ def make_server(
         ],
         log_level="WARNING",
     )
+    if transfer is not None:
+        transfer.add_routes(server)
     server.resource(
         "output://{run_id}/{stream}{?offset}",
         name="output",

@@ -8,6 +8,7 @@ import mcp_types as wire
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from pydantic import Field
+from starlette.requests import Request
 
 from gloveport.artifacts.kinds import HEAD_BYTES, is_text
 from gloveport.artifacts.store import PREFIX, Found
@@ -20,6 +21,7 @@ from gloveport.sandbox.run.capture import plain
 from gloveport.server.rendering.artifact_text import describe_artifact, picture_blocks
 from gloveport.server.rendering.replies import error_reply
 from gloveport.server.request_caller import caller_of
+from gloveport.server.transports.file_transfer import LINK_SECONDS, FileTransfer
 
 _PAGE_BYTES: Final = 32 * 1024
 _LONGEST_LINE: Final = 4096
@@ -30,10 +32,15 @@ _RESOURCE_BYTES: Final = 700_000
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactTool:
-    """What the tool works on."""
+    """What the tool works on.
+
+    Attributes:
+        transfer: Makes links to files; None where there is no HTTP.
+    """
 
     engine: Engine
     transport: Transport
+    transfer: FileTransfer | None = None
 
     async def read_artifact(
         self,
@@ -48,14 +55,22 @@ class ArtifactTool:
         if found is None:
             return error_reply(*not_kept(uri))
         one = found.artifact
+        link = self._link(ctx, found)
         if is_picture(one):
-            return await self._show(found, share)
+            return await self._show(found, share, link)
         if not is_text(found.read(0, HEAD_BYTES)):
-            return _reply(f"{describe_artifact(one)}\nno text: {_how_to_get(one.bytes)}")
+            return _reply(f"{describe_artifact(one)}\nno text: {_how_to_get(one.bytes)}{link}")
         text = await compute(one.bytes, read_lines, found, line, limit)
-        return _reply(self.engine.clean(text))
+        return _reply(self.engine.clean(text) + (link if line == 1 else ""))
 
-    async def _show(self, found: Found, share: str) -> wire.CallToolResult:
+    def _link(self, ctx: Context[Any, Any], found: Found) -> str:
+        """A line that says where a person can download it; empty where they can't."""
+        request = ctx.request_context.request
+        if self.transfer is None or not isinstance(request, Request):
+            return ""
+        return f"\n[to download, for {LINK_SECONDS // 60} min: {self.transfer.link(found, request)}]"
+
+    async def _show(self, found: Found, share: str, link: str) -> wire.CallToolResult:
         if picture_of(found) is None:
             try:
                 await self.engine.show_picture(found, share)
@@ -64,7 +79,7 @@ class ArtifactTool:
             except GloveportError as error:
                 return error_reply(str(error))
         picture = picture_of(found)
-        text = wire.TextContent(type="text", text=describe_artifact(found.artifact))
+        text = wire.TextContent(type="text", text=describe_artifact(found.artifact) + link)
         return wire.CallToolResult(content=[text, *picture_blocks([picture] if picture else [])])
 
     async def artifact(self, ctx: Context[Any, Any], bundle: str, number: str) -> str | bytes:

@@ -47,6 +47,7 @@ from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.progress import Progress
 from gloveport.server.tools.session import SessionTool
 from gloveport.server.transports.disconnect import ended_with
+from gloveport.server.transports.file_transfer import FileTransfer
 
 RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
 
@@ -76,11 +77,13 @@ class Tools:
     Attributes:
         inspect: Tries every layer of this host for real.
         transport: How the client is connected, for the audit log.
+        transfer: Files that come and go over HTTP; None where there is none.
     """
 
     engine: Engine
     inspect: Callable[[], Awaitable[list[Check]]]
     transport: Transport
+    transfer: FileTransfer | None = None
     _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def execute_code(  # noqa: PLR0913, PLR0917 - they are the tool's
@@ -97,7 +100,7 @@ class Tools:
         files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None,
         wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
     ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
-        """Run a program in a fresh sealed sandbox and return its status, value, stdout, stderr and error.
+        """Run a program in a fresh sandbox and return its status, value, stdout, stderr and error.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
         Python and TypeScript allow top-level await. Files left in /out come back as artifacts, pictures as images;
@@ -115,7 +118,7 @@ class Tools:
         names = None if apis is None else tuple(apis)
         wanted = None if tools is None else tuple(tools)
         try:
-            given = decode_files(files or {})
+            given = decode_files(files or {}, self.transfer)
         except ValueError as error:
             return error_reply("execute_code was not carried out", f"- files: {error}", "hint: send text, or base64")
         request = Request(
@@ -160,7 +163,7 @@ class Tools:
         return await self._attend(ctx, run, wait_seconds)
 
     async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
-        """End a run: its sandbox is killed; in a session the call is interrupted."""
+        """End a run; in a session, interrupt its call."""
         run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(run_id)
@@ -282,7 +285,7 @@ class Tools:
 def describe(tools: Tools) -> list[Tool]:
     """The tools as a client is told of them."""
     execute = _describe(tools.execute_code, "Run code in a sandbox", _ACTS)
-    artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport)
+    artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport, transfer=tools.transfer)
     offered = [
         execute,
         _describe(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", _ACTS),
@@ -294,6 +297,8 @@ def describe(tools: Tools) -> list[Tool]:
         _describe(tools.list_apis, "APIs", _READS),
         _describe(tools.health, "Health of the sandbox", _READS),
     ]
+    if tools.transfer is not None:
+        execute.description += " Over HTTP, `files` takes the ticket that `PUT /uploads` of this server answers, too."
     policy = tools.engine.policy
     # The operator's numbers: what is asked above them is lowered to them without a word.
     execute.description += (
@@ -322,14 +327,17 @@ def _describe(function: Callable[..., Any], title: str, annotations: wire.ToolAn
     return tool
 
 
-def decode_files(files: Mapping[str, str]) -> dict[str, bytes]:
-    """Contents of files by their paths, as they come in a call: text, or base64 behind ``base64:``.
+def decode_files(files: Mapping[str, str], transfer: FileTransfer | None = None) -> dict[str, bytes]:
+    """Contents of files by their paths, as they come in a call: text, base64 behind ``base64:``, or a ticket.
 
     Raises:
-        ValueError: It is no base64, or no text.
+        ValueError: It is no base64, no text, or no ticket that is still good.
     """
     decoded: dict[str, bytes] = {}
     for name, text in files.items():
+        if transfer is not None and (uploaded := transfer.take(text)) is not None:
+            decoded[name] = uploaded
+            continue
         try:
             is_encoded = text.startswith(_BASE64)
             decoded[name] = base64.b64decode(text[len(_BASE64) :], validate=True) if is_encoded else text.encode()

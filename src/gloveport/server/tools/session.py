@@ -41,9 +41,9 @@ class SessionTool:
         session_id: Annotated[str, Field(max_length=64)] = "",
         name: Annotated[str, Field(max_length=1000)] = "",
     ) -> wire.CallToolResult:
-        """List your sessions, or the variables of one; inspect a variable by `name`; interrupt the call; rewind Python
-        to before the last call (variables, files in /tmp; not threads, sockets, processes); branch it: a second session
-        with its variables; close it.
+        """List your sessions, or variables of one; inspect a variable by `name`; interrupt the call; rewind Python to
+        before the last call (variables, /tmp; not threads, processes); branch: a second session with its variables;
+        close.
         """
         caller, requests = caller_of(ctx, self.transport), self.engine.session_requests
         try:

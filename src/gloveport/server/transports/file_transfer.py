@@ -1,0 +1,160 @@
+"""Files over HTTP beside the protocol: links to what programs have left, and tickets for files that they are to get.
+
+    GET /artifacts/TOKEN   a file, as the link in an answer of ``read_artifact`` names it, for some minutes
+    PUT /uploads           the bytes of a file; answers ``{"ticket": "upload:…", "bytes", "expires_in_seconds"}``
+
+A token has 256 random bits, and is all that one needs: a client's session is not in such a request. A ticket is good
+once. No page of the web learns of either, and a page that guesses is refused by its Host or Origin header.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import anyio.lowlevel
+from mcp.server import MCPServer
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+
+from gloveport.artifacts.store import ArtifactStore, Found
+
+LINK_SECONDS: Final = 300
+_TICKET_SECONDS: Final = 600
+_TOKEN_BYTES: Final = 32
+_MOST_LINKS: Final = 256
+_MOST_TICKETS: Final = 16
+_UPLOAD_SHARES: Final = 4  # so many of the largest files are kept at once
+_CHUNK_BYTES: Final = 1 << 18
+_TICKET: Final = re.compile(r"upload:[\w-]{43}")
+_HOSTS: Final = frozenset({"127.0.0.1", "localhost"})
+_INERT: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Whatever a program has left, no browser shows it, runs it, or keeps it."""
+
+
+@dataclass(frozen=True)
+class _Link:
+    uri: str
+    owner: str
+    expires: float
+
+
+@dataclass(frozen=True)
+class _UploadedFile:
+    data: bytes
+    expires: float
+
+
+@dataclass(eq=False, kw_only=True)
+class FileTransfer:
+    """The links and tickets of one server.
+
+    Attributes:
+        most_bytes: Of one file that is uploaded.
+    """
+
+    store: ArtifactStore
+    most_bytes: int
+    _links: dict[str, _Link] = field(default_factory=dict)
+    _uploads: dict[str, _UploadedFile] = field(default_factory=dict)
+
+    def add_routes(self, server: MCPServer[Any]) -> None:
+        """Have a server answer these requests."""
+        server.custom_route("/artifacts/{token}", ["GET"])(self._send)
+        server.custom_route("/uploads", ["PUT"])(self._receive)
+
+    def link(self, found: Found, request: Request) -> str:
+        """A URL by which a file can be had for ``LINK_SECONDS``, where this request came to."""
+        now = time.monotonic()
+        self._links = {token: link for token, link in self._links.items() if link.expires > now}
+        while len(self._links) >= _MOST_LINKS:
+            del self._links[next(iter(self._links))]
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._links[token] = _Link(found.artifact.uri, found.bundle.owner, now + LINK_SECONDS)
+        host, port = request.scope["server"]
+        return f"http://{host}:{port}/artifacts/{token}"
+
+    def take(self, text: str) -> bytes | None:
+        """The bytes that this text is a ticket for, which is used up by that; None where it is no ticket.
+
+        Raises:
+            ValueError: It is one that is used up, or too old, or was never given.
+        """
+        if not _TICKET.fullmatch(text):
+            return None
+        self._forget_old()
+        upload = self._uploads.pop(text, None)
+        if upload is None:
+            raise ValueError("that ticket was used, or is too old: upload the file again")
+        return upload.data
+
+    async def _send(self, request: Request) -> Response:
+        link = self._links.get(request.path_params["token"])
+        is_good = link is not None and link.expires > time.monotonic()
+        found = self.store.find(link.uri, link.owner) if link is not None and is_good else None
+        if found is None or not _is_ours(request):
+            return PlainTextResponse("no such link, or no longer: read_artifact gives another\n", 404, _INERT)
+        name = quote(found.artifact.path.rpartition("/")[2], safe="")
+        return StreamingResponse(
+            _read(found),
+            media_type="application/octet-stream",
+            headers={
+                **_INERT,
+                "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+                "Content-Length": str(found.artifact.bytes),
+            },
+        )
+
+    async def _receive(self, request: Request) -> Response:
+        if not _is_ours(request):
+            return PlainTextResponse("from a page of the web nothing is taken\n", 403)
+        data = bytearray()
+        async for piece in request.stream():
+            data += piece
+            if len(data) > self.most_bytes:
+                return PlainTextResponse(f"the file is too large: at most {self.most_bytes} bytes\n", 413)
+        self._forget_old()
+        kept = sum(len(upload.data) for upload in self._uploads.values())
+        if len(self._uploads) >= _MOST_TICKETS or kept + len(data) > _UPLOAD_SHARES * self.most_bytes:
+            said = "too many files wait to be used: use one, or wait\n"
+            return PlainTextResponse(said, 503, {"Retry-After": str(_TICKET_SECONDS // 10)})
+        ticket = f"upload:{secrets.token_urlsafe(_TOKEN_BYTES)}"
+        self._uploads[ticket] = _UploadedFile(bytes(data), time.monotonic() + _TICKET_SECONDS)
+        return JSONResponse(
+            {"ticket": ticket, "bytes": len(data), "expires_in_seconds": _TICKET_SECONDS},
+            headers={"Cache-Control": "no-store"},
+        )
+
+    def _forget_old(self) -> None:
+        now = time.monotonic()
+        self._uploads = {ticket: upload for ticket, upload in self._uploads.items() if upload.expires > now}
+
+
+def _is_ours(request: Request) -> bool:
+    """Whether no page of the web sends this: by its own name, or under one that leads here (DNS rebinding)."""
+    origin = request.headers.get("origin")
+    return request.url.hostname in _HOSTS and (origin is None or urlsplit(origin).hostname in _HOSTS)
+
+
+async def _read(found: Found) -> AsyncIterator[bytes]:
+    """A file by pieces, until its end, or until it is forgotten meanwhile."""
+    offset = 0
+    while True:
+        try:
+            data = found.read(offset, _CHUNK_BYTES)
+        except ValueError:  # closed
+            return
+        if not data:
+            return
+        offset += len(data)
+        yield data
+        await anyio.lowlevel.checkpoint()
