@@ -1,5 +1,6 @@
 """Sessions: what a call in one waits for, what beginning, checkpoints and rewinds add, and what an idle one holds."""
 
+import base64
 import contextlib
 import os
 import statistics
@@ -20,6 +21,8 @@ from bench.programs import PYTHON
 from bench.subjects import WARM, engine
 from gloveport.bootstrap.app import assemble
 from gloveport.engine.execution import NEW, Engine
+from gloveport.engine.previews import shown_pictures
+from gloveport.engine.run_context import RunContext
 from gloveport.engine.session import Session
 from gloveport.model import Request
 
@@ -27,6 +30,14 @@ _CALLER: Final = "bench"
 _MIB: Final = 1 << 20
 _HEAP: Final = "held = [bytes(1000) + str(n).encode() for n in range(20_000)]"
 """About 20 MiB of small objects."""
+
+_FIGURE: Final = """
+import random, matplotlib.pyplot as plt
+plt.figure(figsize=(10, 7.5))
+for seed in range(8): plt.plot(random.Random(seed).choices(range(100), k=60))
+plt.show()
+"""
+_FIGURE_BYTES: Final = 200_000
 
 _KERNEL: Final = str(Path(__file__).with_name("jupyter_loop.py"))
 _LINE_BYTES: Final = 1000
@@ -99,6 +110,20 @@ async def calls_at_once(session: _Session) -> float:
     for _ in range(_TOGETHER):
         await session.call()
     return (time.perf_counter() - started) * 1000 / _TOGETHER
+
+
+async def a_figure(session: _Session) -> float:
+    """From the program to its picture, of more than 200 kB."""
+    started = time.perf_counter()
+    request = Request(language="python", code=_FIGURE, session=session.id)
+    context = RunContext(shows_pictures=True)
+    result = await session.engine.execute(request, caller=_CALLER, context=context)
+    shown = shown_pictures(session.engine.artifacts, result.artifacts.files, _CALLER)
+    sizes = [len(base64.b64encode(picture.data)) * 3 // 4 for picture in shown]
+    took = (time.perf_counter() - started) * 1000
+    if len(sizes) != 1 or sizes[0] < _FIGURE_BYTES:
+        raise WrongAnswer(f"pictures of {sizes} bytes: {result.model_dump_json(exclude={'grant'})}")
+    return took
 
 
 async def a_rewind(session: _Session) -> float:
@@ -199,6 +224,13 @@ CASES: Final[list[Case]] = [
         baseline="a call",
         opponent=in_session(one_call, begin=_HEAP),
         goal="<= +30 ms",
+    ),
+    Duel(
+        name="session-figure",
+        subject=in_session(a_figure, begin="import matplotlib.pyplot"),
+        baseline="a call",
+        opponent=in_session(one_call),
+        goal="<= +120 ms",
     ),
     Duel(name="session-jupyter", subject=in_session(one_call), baseline="jupyter_client, ipykernel", opponent=jupyter),
     Idle(name="memory-session", goal="<= 14"),

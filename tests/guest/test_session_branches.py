@@ -88,12 +88,13 @@ def test_a_branch_that_is_closed_is_gone_and_the_others_stay(session):
 
 
 def test_many_branches_one_after_the_other_leave_no_dead_process(session):
-    for number in range(1, 12):
-        assert branch(session, into=number)["is_branched"]
+    branch(session)
+    for number in range(2, 12):
+        assert branch(session, into=number, branch=number % 2)["is_branched"]
         session.call("x", branch=number)
         session.call(do="close", branch=number)
-    session.call("y = 1")
-    session.call("y = 2")
+    for number in (0, 1, 0, 1):
+        session.call("y = 1", branch=number)
     dead = [pid for pid in descendants(session.process.pid) if is_dead(pid)]
     assert len(dead) <= 3
     assert len(list(Path(f"/proc/{session.process.pid}/fd").iterdir())) < 24

@@ -116,7 +116,8 @@ class Session:
         narrowed: What of its grant the configuration has taken back.
         trunk: The session whose sandbox it shares; None where it has one of its own.
         branch: Number of its Python in that sandbox.
-        branches: Those that share its sandbox.
+        branches: Those that share its sandbox, and are not over.
+        branched: How many there have been.
         current: Whose call goes on in its sandbox: its own, or a branch's.
         ended: Why it is over; empty while it is not.
     """
@@ -136,6 +137,7 @@ class Session:
     trunk: "Session | None" = None
     branch: int = 0
     branches: "list[Session]" = field(default_factory=list)
+    branched: int = 0
     current: "Session | None" = None
     begun: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)

@@ -83,10 +83,11 @@ class Sessions:
             out=trunk.out,
             narrowed=session.narrowed,
             trunk=trunk,
-            branch=len(trunk.branches) + 1,
+            branch=trunk.branched + 1,
         )
         self._add(branch)
-        trunk.branches.append(branch)
+        trunk.branched += 1
+        trunk.branches = [one for one in [*trunk.branches, branch] if not one.ended]
         return branch
 
     def _add(self, session: Session) -> None:

@@ -43,6 +43,7 @@ class ForkedPython:
         calls: Numbers of the calls whose effects it has, the latest last.
         checkpoints: The latest last.
         keeps_files: Whether checkpoints have the files of their moment.
+        parent: Of a branch, the one whose interpreter has forked its own.
     """
 
     name = "interpreter"
@@ -60,6 +61,7 @@ class ForkedPython:
         self.checkpoints = []
         self.first_files = self.latest_files = None
         self.keeps_files = True
+        self.parent = None
         self.reapable = []
 
     @property
@@ -274,7 +276,7 @@ class ForkedPython:
         if made is None:
             return False
         branch.process, branch.link = made
-        branch.calls, branch.keeps_files = self.calls, False
+        branch.calls, branch.keeps_files, branch.parent = self.calls, False, self
         try:
             branch.link.connection.sendall(b"W")
         except OSError:  # somebody has killed it
@@ -283,14 +285,14 @@ class ForkedPython:
         branch.make_checkpoint()
         return True
 
-    def end(self, parent):
-        """End it for good. ``parent``: the one whose interpreter may have forked its own."""
+    def end(self):
+        """End a branch for good."""
         while self.checkpoints:
             self.drop(self.checkpoints.pop())
         if self.process is not None:
             self.process.kill()
             self.deaths.code_of(self.process)
-            parent.reapable.append(self.process.pid)
+            self.parent.reapable.append(self.process.pid)
         self.close()
 
     def interrupt(self):

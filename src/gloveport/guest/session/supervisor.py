@@ -174,7 +174,7 @@ class Supervisor:
     def close_branch(self, message):
         """End a branch, but for the first, which ends with the sandbox."""
         if message["branch"]:
-            self.branches.pop(message["branch"]).end(self.python)
+            self.branches.pop(message["branch"]).end()
         return {"call": message["call"], "state": "kept", "why": "", "undone": []}
 
 
