@@ -106,11 +106,17 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
     variables |= asked.env or {}
     terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
     request = PreparedCommand(action=action, variables=variables, seconds=seconds, terminal=terminal)
-    execute = functools.partial(service.sandboxes.execute, request, guard)
-    if asked.session is not None:
+    begin = functools.partial(service.sandboxes.commands.begin, caller.share, is_terminal=asked.tty)
+    if asked.session is None:
+        command = await begin(functools.partial(service.sandboxes.execute, request, guard))
+    else:
         session = _open_session(service, caller, asked.session, request)
-        execute = functools.partial(service.sessions.execute, session, request, guard)
-    command = await service.sandboxes.commands.begin(caller.share, execute, is_terminal=asked.tty)
+        try:
+            command = await begin(functools.partial(service.sessions.execute, session, request, guard))
+        except BaseException:
+            if asked.session == NEW:  # nobody knows of it
+                session.end("its first command did not begin")
+            raise
     service.run_ids[command] = run_id
     return command
 

@@ -20,7 +20,7 @@ import anyio
 
 from gloveport.egress.scrubbed_output import ScrubbedSink
 from gloveport.engine.session import Session
-from gloveport.errors import Denied, SandboxError
+from gloveport.errors import AuditError, Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.model import Grant, Program, SessionSetup
 from gloveport.model.workspace import RunCommand
@@ -62,8 +62,10 @@ class _SessionSandbox:
         except WorkspaceError as error:
             raise SandboxError(str(error.args[0]), hint=error.hint) from error
         finally:
-            if changes:
-                self.sandboxes.engine.audit.append("session.changed", {"appeared": [*changes]})
+            # Where nothing can be written down, the next call is refused, and says so.
+            with contextlib.suppress(AuditError):
+                if changes:
+                    self.sandboxes.engine.audit.append("session.changed", {"appeared": [*changes]})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,6 +155,15 @@ async def test_programs_and_commands_have_sessions_of_their_own(session, served)
     await served.call("session", action="close", session_id=name)
 
 
+async def test_a_session_whose_first_command_does_not_begin_is_none(tmp_path):
+    async with opened(tmp_path, gates={"destructive_command": "deny"}) as served:
+        assert (await served.call("exec_command", cmd="git reset --hard", session="new")).is_error
+        for _ in range(16):
+            await served.told("exec_command", cmd="sleep 1000", yield_time_ms=0)
+        assert (await served.refused("exec_command", cmd="true", session="new"))["code"] == "COMMAND_LIMIT_REACHED"
+        assert served.engine.sessions.alive() == []
+
+
 @pytest.mark.parametrize("arguments", [{"tty": True}, {"stdin": "x"}, {"keep_stdin": True}])
 async def test_what_a_session_has_not_is_refused(session, served, arguments):
     error = await served.refused("exec_command", cmd="cat", session=session.id, **arguments)
