@@ -749,3 +749,16 @@ while True:
         assert codes.count(None) > 2
         assert (served.root / "lib/.git/config").read_bytes() == before
         assert (served.root / "a/.envrc").read_text() == "mine"
+
+
+@pytest.mark.parametrize("tty", [False, True])
+async def test_no_escape_of_a_command_reaches_a_terminal(served, tty):
+    """P14: a clipboard is written by OSC 52, a title by OSC 0; and what overrides the direction of a line hides it."""
+    cmd = r"printf 'a\033]52;c;ZXZpbA==\007b\033[31mc\033[0m\033]0;title\033\\d\xe2\x80\xaee\n'; sleep 0.1"
+    told = await served.told("exec_command", cmd=cmd, tty=tty, yield_time_ms=5000)
+    assert told["stdout"] == "abcde\n"
+    page = await served.told("read_output", output_ref=f"command:{told['command_id']}:stdout")
+    assert page["content"] == "abcde\n"
+    answer = await served.call("exec_command", cmd=cmd, tty=tty, verbosity="preview", yield_time_ms=5000)
+    assert "\033" not in answer.model_dump_json() + answer.content[0].text
+    assert "u001b" not in answer.model_dump_json()

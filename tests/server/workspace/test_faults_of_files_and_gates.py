@@ -305,9 +305,10 @@ async def test_a_command_that_reads_nothing_is_answered_whatever_it_was_to_read(
 
 
 async def test_the_server_has_no_door_of_its_own_for_a_browser(served):
-    """CT-H8: no card tells everybody of the tools: they have the one door that all tools have."""
+    """CT-H8: no card tells everybody of the tools. Files come and go for whoever has a token: test_file_transfer."""
     server = make_server(served.engine, served.service.config, served.environ, "http", served.service)
-    assert [route.path for route in server.streamable_http_app(host="127.0.0.1").routes] == ["/mcp"]
+    paths = [route.path for route in server.streamable_http_app(host="127.0.0.1").routes]
+    assert paths == ["/mcp", "/artifacts/{token}", "/uploads"]
 
 
 async def test_a_command_can_not_call_the_server(served):

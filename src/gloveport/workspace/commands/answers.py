@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from gloveport.sandbox.run.capture import plain
 from gloveport.workspace.commands.command import STREAMS, Command, CommandOutput, Stream
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import whole_characters
@@ -98,7 +99,7 @@ def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
         "offset": start,
         "requested_offset": offset,
         "limit": limit,
-        "content": data.decode(errors="replace"),
+        "content": plain(data.decode(errors="replace")),
         "next_offset": following if more else None,
         "total_retained_bytes": retained.kept,
         "head_retained_bytes": retained.head_bytes,
@@ -147,7 +148,7 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
         offset, data, cut_by, lines = offset + len(data) - len(rest), rest, "lines", lines[-MOST_LINES:]
     output.told = max(output.told, offset + len(data))
     gone = max(0, min(offset, retained.tail_start) - max(since, retained.head_bytes)) if retained.dropped else 0
-    text = data.decode(errors="replace")
+    text = plain(data.decode(errors="replace"))
     fields: Answer = {
         stream: text,
         f"{stream}_truncated": cut_by is not None,
