@@ -7,6 +7,7 @@ It has a secret in its environment, and nothing may come out on its standard out
 
 import contextlib
 import json
+import logging
 import os
 import re
 import sys
@@ -227,6 +228,7 @@ async def main(report: int, words: list[str]) -> None:
     """Run the programs whose names contain one of ``words``, or all; write one JSON document a line."""
     temperatures = ("cold",) if "--cold" in words else ("cold", "warm")
     names = [word for word in words if word != "--cold"]
+    logging.getLogger("gloveport").addHandler(logging.NullHandler())  # what a server logs is no output of a program
     host.adopt_orphans()
     if os.geteuid() == 0:
         reveal([])  # a mount namespace of our own: what other tests mount on this host is no trace of a program

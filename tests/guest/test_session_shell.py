@@ -1,10 +1,13 @@
 """The shell of a session (E7): what stays from call to call, how calls end, and that no program is taken for an end."""
 
+import os
+import signal
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from tests.guest.supervised import descendants, open_session
+from tests.guest.supervised import GUEST, descendants, open_session
 
 
 @pytest.fixture
@@ -151,6 +154,21 @@ def test_an_interrupt_ends_what_runs_in_the_foreground_and_keeps_the_rest(sessio
     answer = session.interrupt()
     assert (answer["state"], answer["report"]["exit_code"]) == ("kept", 130)
     assert said(session, "echo $x; kill -0 $background; echo $?") == "2\n0"
+
+
+def test_a_shell_that_was_only_just_forked_is_killed_all_the_same():
+    """It leads no group of processes yet."""
+    spec = spec_from_file_location("process", GUEST / "session/process.py")
+    tools = module_from_spec(spec)
+    spec.loader.exec_module(tools)
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            signal.pause()
+    process = tools.Process(pid, is_group=True)
+    process.kill()
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    process.close()
 
 
 def test_what_takes_no_interrupt_is_killed_with_its_processes(session, eventually):

@@ -28,13 +28,12 @@ class Process:
 
     def send_signal(self, number):
         """Send it a signal, unless it is dead. Its group has its number as long as it is not reaped, or not alone."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             if self.is_group:
                 os.killpg(self.pid, number)
-            else:
-                signal.pidfd_send_signal(self.descriptor, number)
-        except ProcessLookupError:
-            pass
+                return
+        with contextlib.suppress(ProcessLookupError):  # one that has just been forked leads no group yet
+            signal.pidfd_send_signal(self.descriptor, number)
 
     def kill(self):
         """End it, and wait until it is dead."""
