@@ -83,7 +83,8 @@ class LastingShell:
             "exec 3<&-",
             f"builtin source {self.setup}",
             f"builtin cd -- {shlex.quote(self.first_directory)}",
-            f"builtin trap '__gloveport_save >|{self.path(self.last_words)}' EXIT",
+            # A child that a signal ends before it has begun its program comes here as well.
+            f"builtin trap '((${{BASHPID:-$$}} != $$)) || __gloveport_save >|{self.path(self.last_words)}' EXIT",
             f"builtin source {self.path(self.saved)} 2>/dev/null",
         )
 
