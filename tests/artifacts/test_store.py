@@ -70,6 +70,16 @@ def test_nobody_else_finds_them_and_foreign_is_as_unknown(open_store):
         assert store.find(foreign, owner) is None, foreign
 
 
+def test_a_list_names_the_files_of_its_owner_alone_and_the_newest_run_first(open_store):
+    """A3."""
+    store = open_store()
+    one, _ = left(store, "me", b"a", b"b")
+    left(store, "you", b"c")
+    other, _ = left(store, "me", b"d")
+    assert [file.uri for file in store.list_files("me")] == [*uris(other), *uris(one)]
+    assert store.list_files("nobody") == []
+
+
 def test_an_id_has_128_random_bits(open_store):
     store = open_store()
     ids = {left(store, "me", b"")[0].id for _ in range(50)}

@@ -144,6 +144,17 @@ async def test_what_is_no_text_and_no_picture_says_how_it_can_be_had(agent, exec
     assert base64.b64decode(resource.contents[0].blob) == bytes(1000)
 
 
+async def test_the_files_of_the_newest_run_are_listed_first_among_the_resources(agent, execute):
+    assert (await agent.list_resources()).resources == []
+    first = await execute("open('/out/a.csv', 'w').write('a,b\\n'); None")
+    second = await execute("open('/out/b.bin', 'wb').write(bytes(3)); None")
+    listed = (await agent.list_resources()).resources
+    assert [(one.uri, one.name, one.size) for one in listed] == [
+        (uri_of(second), "/out/b.bin", 3),
+        (uri_of(first), "/out/a.csv", 4),
+    ]
+
+
 @pytest.mark.parametrize("uri", ["artifact://" + "0" * 32 + "/1", "artifact://", "output://x", "/etc/passwd", ""])
 async def test_what_is_not_there_is_an_error_that_says_so(agent, uri):
     answer = await agent.call_tool("read_artifact", {"uri": uri})

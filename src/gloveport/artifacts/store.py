@@ -200,6 +200,11 @@ class ArtifactStore:
             return None
         return Found(bundle, int(match[2]))
 
+    def list_files(self, owner: str) -> list[Artifact]:
+        """This owner's files that are kept: what the newest run has left comes first."""
+        self._forget_old()
+        return [file for bundle in reversed(self._of(owner)) for file in bundle.files]
+
     def end_of(self, owner: str) -> None:
         """Forget all of this owner's, who is gone for good."""
         for bundle in self._of(owner):

@@ -22,7 +22,7 @@ from gloveport.server.rendering.workspace_replies import wrong_arguments
 from gloveport.server.request_caller import share_of
 from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
-from gloveport.server.tools.artifact_tool import ArtifactTool
+from gloveport.server.tools.artifact_tool import ArtifactListing, ArtifactTool
 from gloveport.server.tools.code import Tools, describe
 from gloveport.server.transports.file_transfer import FileTransfer
 from gloveport.workspace_service.service import WorkspaceService
@@ -74,6 +74,7 @@ def make_server(
             StructuredContent(
                 config.clients.structured, frozenset(tool.name for tool in code if tool.fn_metadata.output_schema)
             ),
+            ArtifactListing(store=engine.artifacts, transport=transport),
             *([KeepAlive(service)] if service else ()),
             ArgumentCheck(code),
             ArgumentCheck(files, wrong_arguments),

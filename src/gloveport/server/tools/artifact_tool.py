@@ -1,17 +1,18 @@
-"""The tool ``read_artifact`` and the resource ``artifact://``: files that the caller's programs have left."""
+"""The tool ``read_artifact`` and the resources ``artifact://``: files that the caller's programs have left."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import mcp_types as wire
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from pydantic import Field
 from starlette.requests import Request
 
 from gloveport.artifacts.kinds import HEAD_BYTES, is_text
-from gloveport.artifacts.store import PREFIX, Found
+from gloveport.artifacts.store import PREFIX, ArtifactStore, Found
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.previews import is_picture, picture_of
@@ -20,7 +21,7 @@ from gloveport.fairness import compute
 from gloveport.sandbox.run.capture import plain
 from gloveport.server.rendering.artifact_text import describe_artifact, picture_blocks
 from gloveport.server.rendering.replies import error_reply
-from gloveport.server.request_caller import caller_of
+from gloveport.server.request_caller import caller_of, share_of
 from gloveport.server.transports.file_transfer import LINK_SECONDS, FileTransfer
 
 _PAGE_BYTES: Final = 32 * 1024
@@ -28,6 +29,37 @@ _LONGEST_LINE: Final = 4096
 _SCAN_BYTES: Final = 1 << 18
 _RESOURCE_BYTES: Final = 700_000
 """Most of a file that is given as a resource: as base64 it has a third more."""
+
+_MOST_LISTED: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactListing:
+    """Middleware that lists the caller's files among the resources, of very many the newest.
+
+    They come and go with each run, and nobody is notified: each answer names its own.
+    """
+
+    store: ArtifactStore
+    transport: Transport
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass everything on."""
+        result = await call_next(ctx)
+        if ctx.method != "resources/list" or not isinstance(result, dict):
+            return result
+        files = self.store.list_files(share_of(ctx, self.transport))[:_MOST_LISTED]
+        listed = [
+            wire.Resource(
+                uri=one.uri,
+                name=one.path,
+                description=one.about or None,
+                mime_type="application/octet-stream",  # as the resource has it; the path tells what it is
+                size=one.bytes,
+            ).model_dump(by_alias=True, mode="json", exclude_none=True)
+            for one in files
+        ]
+        return {**result, "resources": [*result["resources"], *listed]}
 
 
 @dataclass(frozen=True, kw_only=True)
