@@ -46,6 +46,16 @@ def test_answers_to_other_calls_are_dropped(session, message):
     assert session.call(do="rewind")["state"] == "rewound"
 
 
+@pytest.mark.parametrize("message", [[], None, 5, "x"])
+def test_what_is_no_object_hides_no_answer_behind_it(session, message):
+    """Both in one piece: nothing comes after it that would have the supervisor look again."""
+    answer = session.call(
+        f"link.sendall(frame({message!r}) + frame({{'call': {session.number + 1}, 'report': {{'value': 'early'}}}}))\n"
+        "while True: pass"
+    )
+    assert answer["report"]["value"] == "early"
+
+
 def test_an_answer_that_is_sent_early_ends_its_call_and_confuses_no_other(session):
     answer = session.call(
         f"link.send(frame({{'call': {session.number + 1}, 'report': {{'value': 'early'}}}})); x = 2; 'late'"

@@ -55,11 +55,12 @@ class Link:
         return bool(data)
 
     def take(self):
-        """The first frame that has come whole. Raises ValueError where it is no JSON."""
+        """The object of the first frame that has come whole; {} for what is none. Raises ValueError for no JSON."""
         end = self.find_end()
         body = bytes(self.received[HEAD_BYTES:end])
         del self.received[:end]
-        return json.loads(body)
+        message = json.loads(body)
+        return message if isinstance(message, dict) else {}  # null would read as no frame
 
     def receive(self):
         """The next frame, however long it takes; None where the other end is gone."""

@@ -114,7 +114,7 @@ class ForkedPython:
     def take_answer(self, number):
         """What a call comes to; None while there is nothing. Raises EOFError, ValueError where nothing will come."""
         answer = self.link.receive_now()
-        while answer is not None and not (isinstance(answer, dict) and answer.get("call") == number):
+        while answer is not None and answer.get("call") != number:
             answer = self.link.receive_now() if self.link.has_frame() else None
         return answer
 
@@ -168,7 +168,7 @@ class ForkedPython:
         while (left := deadline - time.monotonic()) > 0:
             if self.link.has_frame() or select.select([self.link], [], [], left)[0]:
                 made = self.link.receive_now()
-                if isinstance(made, dict) and "call" not in made:
+                if made is not None and "call" not in made:
                     return made
         return None
 
