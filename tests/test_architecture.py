@@ -67,7 +67,8 @@ SUBPACKAGES = {
     "workspace_service": [
         {"approval_text", "permissions", "prefetch", "readonly_workers"},
         {"sandboxes", "write_actions"},
-        {"command_sessions"},
+        {"kept_sandbox"},
+        {"command_sessions", "program_sandboxes"},
         {"service"},
         {"command_requests", "hooks"},
     ],

@@ -1,4 +1,4 @@
-"""Programs of ``execute_code`` see the workspace, and change nothing in it (E11)."""
+"""Programs of ``execute_code`` see the workspace, and change nothing in it, unless the operator lets them (E11)."""
 
 import contextlib
 import os
@@ -103,6 +103,72 @@ async def test_the_operator_keeps_it_from_programs(serve):
         place = await place_of(client)
         seen = await execute(client, "python", f"import os; os.path.exists({place!r})")
         assert seen["value"] is False
+
+
+WRITES = 'programs = "write"'
+
+
+async def test_where_the_operator_lets_them_programs_in_every_language_write_as_its_owner(serve):
+    """T5: ``workspace.programs``."""
+    async with serve(settings=WRITES) as (client, root):
+        place = await place_of(client)
+        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
+        assert f"To read and write: {place}." in described
+        for language, code in (
+            ("python", f"open('{place}/python.txt', 'w').write('made')"),
+            ("typescript", f"await Deno.writeTextFile('{place}/typescript.txt', 'made')"),
+            ("shell", f"echo made > '{place}/shell.txt'"),
+        ):
+            answer = await execute(client, language, code)
+            assert answer["status"] == "ok", answer
+            assert (root / f"{language}.txt").read_text().strip() == "made"
+            assert (root / f"{language}.txt").stat().st_uid == root.stat().st_uid
+        assert (await execute(client, "python", f"PLACE = {place!r}\n{ATTEMPTS}"))["value"] != []
+
+
+async def test_programs_that_may_write_change_nothing_that_runs_later_outside(serve):
+    async with serve(settings=WRITES) as (client, root):
+        place = await place_of(client)
+        await client.call_tool("exec_command", {"cmd": "git init -q .", "yield_time_ms": 30_000})
+        before = (root / ".git/config").read_text()
+        for attempt in (
+            f"open('{place}/.git/config', 'a').write('[core]\\nfsmonitor = x\\n')",
+            f"open('{place}/.git/hooks/pre-commit', 'w').write('x')",
+            f"import os; os.rename('{place}/.git', '{place}/git')",
+            f"import os; os.rename('{place}/.git/config', '{place}/.git/old')",
+        ):
+            answer = await execute(client, "python", attempt)
+            assert answer["error"]["type"] in ("OSError", "PermissionError"), answer
+        assert (root / ".git/config").read_text() == before
+        assert not (root / ".git/hooks/pre-commit").exists()
+
+
+async def test_a_session_that_may_write_ends_when_anything_else_is_protected(serve):
+    async with serve(settings=WRITES) as (client, root):
+        place = await place_of(client)
+
+        async def call(code, session):
+            arguments = {"language": "python", "code": code, "session": session}
+            return (await client.call_tool("execute_code", arguments)).structured_content
+
+        begun = await call(f"open('{place}/a.txt', 'w').write('a')", "new")
+        session = begun["session"]["id"]
+        assert (await call(f"open('{place}/b.txt', 'w').write('b')", session))["status"] == "ok"
+        (root / ".git/hooks").mkdir(parents=True)
+        (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (root / ".git/objects").mkdir()
+        (root / ".git/refs").mkdir()
+        refused = await call(f"open('{place}/.git/hooks/pre-commit', 'w').write('x')", session)
+        assert refused["status"] == "denied", refused
+        assert "session_lost" in str(refused)
+        assert not (root / ".git/hooks/pre-commit").exists()
+
+
+async def test_programs_that_may_write_do_so_also_where_its_own_tools_are_not_offered(serve):
+    async with serve("--toolsets", "code", settings=WRITES) as (client, root):
+        place = root if "/tmp" not in str(root) else "/workspace"
+        assert (await execute(client, "python", f"open('{place}/a.txt', 'w').write('a')"))["status"] == "ok"
+        assert (root / "a.txt").read_text() == "a"
 
 
 async def test_programs_see_it_also_where_its_own_tools_are_not_offered(serve):

@@ -30,6 +30,7 @@ from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.command_sessions import open_command_sessions
 from gloveport.workspace_service.permissions import Permissions
 from gloveport.workspace_service.prefetch import SandboxPrefetch
+from gloveport.workspace_service.program_sandboxes import ProgramSandboxes
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 from gloveport.workspace_service.service import WorkspaceService
@@ -143,8 +144,9 @@ async def open_workspace(
         ConfigError: It is no directory that can be one.
         SandboxError: This host can't build its sandboxes.
     """
-    root = config.workspace.root
-    if root is None or "workspace" not in config.workspace.toolsets:
+    root, toolsets = config.workspace.root, config.workspace.toolsets
+    view = _writable_view(config)
+    if root is None or (view is None and "workspace" not in toolsets):
         yield None
         return
     refuse_as_workspace(root, config, environ, believed)
@@ -154,6 +156,15 @@ async def open_workspace(
         _open_sandboxes(engine, config, root, environ, grace) as sandboxes,
         open_command_sessions(sandboxes) as sessions,
     ):
+        if view is not None:
+            programs = ProgramSandboxes(
+                sandboxes=sandboxes, others=engine.sandbox, forks=config.pool.forks, tasks=sandboxes.prefetch.tasks
+            )
+            programs.restock(())
+            engine.let_write(view, programs)
+        if "workspace" not in toolsets:
+            yield None
+            return
         writer = Writer(sandboxes.tree, sandboxes.state / "journal")
         _report_recovery(engine, root, await to_thread.run_sync(writer.recover))
         yield WorkspaceService(
@@ -165,6 +176,13 @@ async def open_workspace(
             permissions=Permissions(desk=engine.desk, audit=engine.audit),
             search_engine="rg" if shutil.which("rg", path="/usr/bin:/bin") else "python",
         )
+
+
+def _writable_view(config: Config) -> Mount | None:
+    """The mount of ``with_view``, where programs may write to it."""
+    if config.workspace.programs != "write":
+        return None
+    return next((mount for mount in config.policy.mounts if mount.source == str(config.workspace.root)), None)
 
 
 def _report_recovery(engine: Engine, root: Path, recovery: Recovery) -> None:

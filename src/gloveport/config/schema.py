@@ -241,8 +241,9 @@ class Workspace(WorkspacePolicy):
     caches: bool = True
     """Whether what package managers download is kept from command to command, in the state directory."""
 
-    programs: Literal["read", "none"] = "read"
-    """Whether programs of `execute_code` see the directory, read-only, under the path that commands see it at."""
+    programs: Literal["read", "write", "none"] = "read"
+    """Whether programs of `execute_code` see the directory, under the path that commands see it at. With `write` they
+    write to it as commands do: what is protected is kept from them, and no gate is asked what a program means."""
 
     hooks: tuple[Hook, ...] = ()
     """Commands that format or check what was written. What one says when it fails is among the answer's warnings."""

@@ -36,6 +36,7 @@ from gloveport.model import (
     SCRATCH,
     Grant,
     Language,
+    Mount,
     Policy,
     Program,
     Request,
@@ -100,6 +101,16 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._granted = GrantCache(policy=self.policy, system=self.system)
+
+    def let_write(self, mount: Mount, sandbox: StockedSandbox) -> None:
+        """Let programs write to this mount of the policy, in sandboxes that come from here. Before the first run."""
+        self.sandbox = sandbox
+        self._granted = GrantCache(policy=self.policy, system=self.system, writable=mount)
+
+    @property
+    def writable(self) -> Mount | None:
+        """What programs may write to."""
+        return self._granted.writable
 
     async def execute(
         self,

@@ -8,7 +8,7 @@ from gloveport.engine.reach import Reach
 from gloveport.engine.run_context import Execution
 from gloveport.engine.session import Session
 from gloveport.errors import Denied
-from gloveport.model import Grant, Narrowing, Policy, Program, Request
+from gloveport.model import Grant, Mount, Narrowing, Policy, Program, Request
 from gloveport.model.hub import Sampling
 from gloveport.policy.grant import grant_for
 from gloveport.sandbox.plan import Plan, System, make_plan
@@ -26,10 +26,15 @@ _FIXED = Denied(
 
 @dataclass(frozen=True, kw_only=True)
 class GrantCache:
-    """Grants and plans under one policy on one host."""
+    """Grants and plans under one policy on one host.
+
+    Attributes:
+        writable: The mount of the policy that programs may write to; None where it has none.
+    """
 
     policy: Policy
     system: System
+    writable: Mount | None = None
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
     )
@@ -44,8 +49,15 @@ class GrantCache:
         return _get_or_make(
             self._grants,
             (reach, request.limits, request.apis, request.tools),
-            lambda: grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling),
+            lambda: self._make_grant(reach, request),
         )
+
+    def _make_grant(self, reach: Reach, request: Request) -> Grant:
+        grant = grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling)
+        if self.writable is None:
+            return grant
+        mounts = tuple(mount for mount in grant.mounts if mount != self.writable)
+        return grant.model_copy(update={"mounts": mounts, "writable": (self.writable,)})
 
     def plan(self, run: Execution, program: Program) -> Plan:
         """``make_plan``: of a language's programs, a plan depends on nothing but what they import."""

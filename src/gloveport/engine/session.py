@@ -210,6 +210,10 @@ class Session:
                 await turn.given.wait()
                 if self._child is None:
                     raise self.denial()
+                if why := await self._child.why_stale():
+                    self.end(why)
+                    await self.wait_over()
+                    raise self.denial()
                 yield self._child
             finally:
                 self.used = time.monotonic()

@@ -48,7 +48,6 @@ class Deno(Value):
         """
         name = "program.ts" if self.language == "typescript" else "program.js"
         hub = _hub(grant)
-        readable = ",".join((*_WRITABLE, *(mount.target for mount in grant.mounts)))
         job = {
             "source": source,
             "name": name,
@@ -59,8 +58,7 @@ class Deno(Value):
         }
         command = (
             *_OPTIONS,
-            f"--allow-read={readable}",
-            f"--allow-write={','.join(_WRITABLE)},{_REPORT}",
+            *_files(grant, writable=_REPORT),
             *_permissions(grant),
             _heap(grant),
             f"{GUEST}/deno/{'run_with_tools.mjs' if hub else 'run.mjs'}",
@@ -86,12 +84,10 @@ class Deno(Value):
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
         """See ``Runtime``. It may use all of the sandbox's loopback, where servers of the session listen."""
         private = SessionSetup.model_fields["private"].default
-        readable = ",".join((*_WRITABLE, private, *(mount.target for mount in grant.mounts)))
         permissions = [one for one in _permissions(grant) if not one.startswith(("--allow-net", "--allow-sys"))]
         argv = [
             *_OPTIONS,
-            f"--allow-read={readable}",
-            f"--allow-write={','.join((*_WRITABLE, private))}",
+            *_files(grant, private, writable=private),
             "--allow-net",
             "--allow-sys=ca,inspector",  # by which V8 evaluates calls
             *permissions,
@@ -100,6 +96,13 @@ class Deno(Value):
             _hub(grant),
         ]
         return {"argv": [*argv], "variables": dict(_ENV), "types": types if self.language == "typescript" else ""}
+
+
+def _files(grant: Grant, *readable: str, writable: str) -> tuple[str, str]:
+    """Deno's permissions for files: what the grant mounts, and what the program has of its own besides."""
+    written = (*_WRITABLE, *(mount.target for mount in grant.writable))
+    read = (*written, *(mount.target for mount in grant.mounts), *readable)
+    return f"--allow-read={','.join(read)}", f"--allow-write={','.join((*written, writable))}"
 
 
 def _heap(grant: Grant) -> str:

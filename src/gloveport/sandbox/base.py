@@ -117,6 +117,9 @@ class Child(Protocol):
         A cancelled call leaves the killing to the context the child came from.
         """
 
+    async def why_stale(self) -> str:
+        """Why nothing more may run in it, though it lives; empty while something may."""
+
     async def begin_session(self, program: Program) -> None:
         """Have a session's supervisor in it, instead of one program. Called once, by the engine.
 

@@ -14,21 +14,20 @@ import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import anyio
 
 from gloveport.egress.scrubbed_output import ScrubbedSink
 from gloveport.engine.session import Session
-from gloveport.errors import AuditError, Denied, SandboxError
+from gloveport.errors import Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.model import Grant, Program, SessionSetup
 from gloveport.model.workspace import RunCommand
-from gloveport.sandbox.base import Child, Outcome
-from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.protected.protected_paths import ProtectedPaths
+from gloveport.workspace_service.kept_sandbox import KeptSandbox
 from gloveport.workspace_service.sandboxes import VALUE_BYTES, PreparedCommand, WorkspaceSandboxes
 
 NEW: Final = "new"
@@ -37,43 +36,12 @@ NEW: Final = "new"
 _CODES: Final = {"too_many_sessions": "COMMAND_LIMIT_REACHED", "session_of_programs": "INVALID_ARGUMENT"}
 
 
-@dataclass(eq=False, kw_only=True)
-class _SessionSandbox:
-    """A ``sandbox.base.Sandbox``: the one of a session, as commands have theirs.
-
-    Attributes:
-        found: What was to be kept from it when it was made.
-    """
-
-    sandboxes: WorkspaceSandboxes
-    found: ProtectedPaths | None = None
-
-    @contextlib.asynccontextmanager
-    async def start(self, plan: Plan) -> AsyncIterator[Child]:
-        """See ``sandbox.base.Sandbox``. Raises SandboxError."""
-        changes: list[str] = []
-        try:
-            async with (
-                self.sandboxes.notice_changes(changes) as self.found,
-                self.sandboxes.open_sandbox(plan.limits, self.found) as child,
-            ):
-                child.narrow(plan)
-                yield child
-        except WorkspaceError as error:
-            raise SandboxError(str(error.args[0]), hint=error.hint) from error
-        finally:
-            # Where nothing can be written down, the next call is refused, and says so.
-            with contextlib.suppress(AuditError):
-                if changes:
-                    self.sandboxes.engine.audit.append("session.changed", {"appeared": [*changes]})
-
-
 @dataclass(frozen=True, kw_only=True)
 class CommandSessions:
     """Those of one workspace; the engine's own registry has them, and counts them with the others."""
 
     sandboxes: WorkspaceSandboxes
-    _made: WeakKeyDictionary[Session, _SessionSandbox] = field(default_factory=WeakKeyDictionary)
+    _made: WeakSet[Session] = field(default_factory=WeakSet)
 
     def begin(self, owner: str, directory: str, variables: Mapping[str, str]) -> Session:
         """Begin a session whose shell begins in this directory of the workspace, with these variables.
@@ -94,13 +62,13 @@ class CommandSessions:
         plan = before.model_copy(
             update={"limits": limits, "rlimits": {**before.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}}
         )
-        sandbox = _SessionSandbox(sandboxes=self.sandboxes)
+        sandbox = KeptSandbox(sandboxes=self.sandboxes, take=self.sandboxes.prefetch.take)
         with _as_workspace_error():
             session = engine.sessions.begin(
                 owner, grant, self.sandboxes.reach, sandbox=sandbox, plan=plan, program=program, purpose="commands"
             )
         session.language = "shell"
-        self._made[session] = sandbox
+        self._made.add(session)
         return session
 
     def find(self, session_id: str, owner: str) -> Session:
@@ -132,7 +100,6 @@ class CommandSessions:
                 ending.fields["session"] = session.id
                 with _as_workspace_error():
                     child = await stack.enter_async_context(session.take_turn())
-                    await self._check_protected(session)
                 command.begin_in_session(session.describe(), session.interrupt)
                 sinks = {name: ScrubbedSink(output, engine.gateway.vault) for name, output in command.outputs.items()}
                 async with self.sandboxes.open_doors(child, guard):
@@ -172,17 +139,6 @@ class CommandSessions:
             session.end("the server ended it")
         for session in made:
             await session.wait_over()
-
-    async def _check_protected(self, session: Session) -> None:
-        """End a session in which what is protected now could be written.
-
-        Raises:
-            Denied: It was ended.
-        """
-        if await self.sandboxes.look() != self._made[session].found:
-            session.end("what is protected in the workspace has changed since it began, and it could write to that")
-            await session.wait_over()
-            raise session.denial()
 
 
 @contextlib.asynccontextmanager

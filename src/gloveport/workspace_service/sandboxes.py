@@ -4,10 +4,11 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -35,6 +36,9 @@ from gloveport.workspace.program import ProgramOutput
 from gloveport.workspace.protected import protected_paths, protected_state
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
+
+Take: TypeAlias = Callable[[protected_paths.ProtectedPaths], AbstractAsyncContextManager[Confined]]
+"""Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
 
 _SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
@@ -193,24 +197,28 @@ class WorkspaceSandboxes:
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
-    async def open_sandbox(self, limits: Limits, found: protected_paths.ProtectedPaths) -> AsyncIterator[Confined]:
-        """A sandbox for one command.
+    async def open_sandbox(
+        self, limits: Limits, found: protected_paths.ProtectedPaths, take: Take | None = None
+    ) -> AsyncIterator[Confined]:
+        """A sandbox for one command, or one that ``take`` gives.
 
         Raises:
             WorkspaceError: SANDBOX_UNAVAILABLE, also where it dies before the command begins.
         """
         try:
             async with contextlib.AsyncExitStack() as stack:
-                child = await self._take_sandbox(stack, found)
+                child = await self._take_sandbox(stack, found, take or self.prefetch.take)
                 child.narrow(child.plan.model_copy(update={"limits": limits}))
                 yield child
         except SandboxError as error:
             raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
 
-    async def _take_sandbox(self, stack: contextlib.AsyncExitStack, found: protected_paths.ProtectedPaths) -> Confined:
+    async def _take_sandbox(
+        self, stack: contextlib.AsyncExitStack, found: protected_paths.ProtectedPaths, take: Take
+    ) -> Confined:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return await stack.enter_async_context(self.prefetch.take(found))
+                return await stack.enter_async_context(take(found))
             except SandboxError:
                 if not tries_left:
                     raise

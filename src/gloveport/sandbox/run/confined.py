@@ -88,6 +88,7 @@ class Confined:
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
         exit_code: Tells the program's exit code when it is over, or the negative signal that ended it; None if nobody
             knows.
+        look_stale: What ``why_stale`` asks; set by whoever hands it out.
     """
 
     plan: Plan
@@ -104,6 +105,7 @@ class Confined:
     over: FileIO | socket.socket
     ends_with_report: bool
     exit_code: Callable[[], Awaitable[int | None]]
+    look_stale: Callable[[], Awaitable[str]] | None = None
     _stdin: FileIO | None = None
     """Where an interpreter waits for its program."""
 
@@ -167,6 +169,10 @@ class Confined:
         self.ends_with_report = True
         if self.group is not None:
             self._spent = self.group.counters().cpu_seconds
+
+    async def why_stale(self) -> str:
+        """See ``sandbox.base.Child``."""
+        return "" if self.look_stale is None else await self.look_stale()
 
     def is_over(self) -> bool:
         """Whether it has ended, or some of it has."""

@@ -312,8 +312,11 @@ def describe(tools: Tools) -> list[Tool]:
     )
     if "python" in policy.languages:
         execute.description += f" {tools.engine.runtimes['python'].packages}."
-    if policy.mounts:
-        execute.description += f" Files of the owner to read: {', '.join(mount.target for mount in policy.mounts)}."
+    writable = tools.engine.writable
+    if read := [mount.target for mount in policy.mounts if mount != writable]:
+        execute.description += f" Files of the owner to read: {', '.join(read)}."
+    if writable is not None:
+        execute.description += f" To read and write: {writable.target}."
     return offered
 
 

@@ -1,0 +1,54 @@
+"""A sandbox that may write to a workspace for longer than one command: what is protected is kept from it all the time.
+
+What is protected was mounted when it was made. So nothing more may run in it when anything else is protected by then,
+and what has come into being meanwhile is written down when it ends.
+"""
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from gloveport.errors import AuditError, SandboxError
+from gloveport.sandbox.base import Child
+from gloveport.sandbox.plan import Plan
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.protected.protected_paths import ProtectedPaths
+from gloveport.workspace_service.sandboxes import Take, WorkspaceSandboxes
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSandbox:
+    """A ``sandbox.base.Sandbox``.
+
+    Attributes:
+        take: Where it comes from.
+    """
+
+    sandboxes: WorkspaceSandboxes
+    take: Take
+
+    @contextlib.asynccontextmanager
+    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+        """See ``sandbox.base.Sandbox``. Raises SandboxError."""
+        changes: list[str] = []
+        try:
+            async with (
+                self.sandboxes.notice_changes(changes) as found,
+                self.sandboxes.open_sandbox(plan.limits, found, self.take) as child,
+            ):
+                child.narrow(plan)
+                child.look_stale = functools.partial(self._look_stale, found)
+                yield child
+        except WorkspaceError as error:
+            raise SandboxError(str(error.args[0]), hint=error.hint) from error
+        finally:
+            # Where nothing can be written down, the next call is refused, and says so.
+            with contextlib.suppress(AuditError):
+                if changes:
+                    self.sandboxes.engine.audit.append("session.changed", {"appeared": [*changes]})
+
+    async def _look_stale(self, found: ProtectedPaths) -> str:
+        if await self.sandboxes.look() == found:
+            return ""
+        return "what is protected in the workspace has changed since it began, and it could write to that"
