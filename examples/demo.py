@@ -25,6 +25,7 @@ import api
 import repair
 import sessions
 import upstream
+import watch
 from mcp import Client, StdioServerParameters
 
 from gloveport.egress.transport.ca import CertificateAuthority
@@ -128,6 +129,7 @@ async def main() -> int:
             print(f"An MCP client over stdio, protocol {client.protocol_version}; tools: {', '.join(tools)}")
             results = [await show(client, *program, places) for program in PROGRAMS]
             joined = await upstream.shown(client, others, GLOVEPORT, f"{directory}/state") if others else None
+        watched = await watch.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         lasting = await sessions.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         repaired = await repair.shown(GLOVEPORT, Path(directory), f"{directory}/state") if shutil.which("git") else None
         print("\n── What was written down ──")
@@ -151,6 +153,7 @@ async def main() -> int:
         and any(key in str(headers) for headers in weather.seen)
         and audit.returncode == 0
         and lasting
+        and watched is not False
         and joined is not False
         and repaired is not False
     )
@@ -163,6 +166,8 @@ async def main() -> int:
             print("What destroys has waited for its owner.")
         else:
             print("The part with other MCP servers was left out: it needs npm.\nhint: sudo apt-get install npm")
+        if not watched:
+            print("The part with a watch mode was left out: it needs Node.\nhint: sudo apt-get install nodejs")
         if not repaired:
             print("The part with a repository was left out: it needs git.\nhint: sudo apt-get install git")
     else:

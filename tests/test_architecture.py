@@ -18,6 +18,7 @@ LAYERS = [
         "event_loop",
         "fairness",
         "image_header",
+        "openat2",
         "task_group",
         "untrusted_text",
     },

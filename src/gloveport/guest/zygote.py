@@ -1,6 +1,6 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
-    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "sysctls", "filter"}}
+    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "sysctls", "filter", "watches"}}
                              a profile of all children
     host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
     zygote → host   {"kept": true}            it does
@@ -9,6 +9,7 @@
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
     child → host    descriptors               on channel, of its doors where there are some: it keeps none of them
+    child → host    a descriptor              on channel, of the listener of its filter where it may watch files
     child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
     host → child    {"program": …}            and so on as ``init.py``
     zygote → host   a wait status, on status: a native int, when the child has ended
@@ -62,6 +63,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 22, 24, 47, 4
 SECCOMP_MODE_FILTER = 2
+SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER = 317, 1, 8
 CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version 3, of this process: none
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
@@ -180,11 +182,11 @@ def wall_calls(host, profile, landlock, keep):
         *mount_calls(profile, first),
         *protect_calls(keep, first + 1),
         *door_calls(host, profile["doors"], first + 1),
-        *user_namespace_calls(first),
+        *user_namespace_calls(first, profile["watches"]),
         # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
         *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
         *drop_capabilities_calls(),
-        (_libc.prctl, (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, profile["filter"][0], 0, 0)),
+        *filter_calls(host, profile, first),
         *landlock,
         *(call for group in range(GROUPS, first) for call in ((os.write, (group, b"0")), (os.close, (group,)))),
     ]
@@ -282,16 +284,18 @@ def write_calls(directory, settings):
     ]
 
 
-def user_namespace_calls(first):
+def user_namespace_calls(first, watches):
     """Enter a user namespace that owns none of the other namespaces and can have none below it.
 
     One of its own, since processes and pending signals are counted per user namespace: children use up their own alone.
+    So are watches of files, which are bounded here, where there are any.
     """
     settings = [
         (b"/proc/self/setgroups", b"deny"),
         (b"/proc/self/uid_map", b"%d 0 1" % INSIDE),
         (b"/proc/self/gid_map", b"%d 0 1" % INSIDE),
         (b"user/max_user_namespaces", b"0"),  # below /proc/sys
+        *((b"user/max_inotify_%s" % name.encode(), b"%d" % most) for name, most in (watches or {}).items()),
     ]
     return [(_libc.unshare, (CLONE_NEWUSER,)), *write_calls(first, settings), (os.close, (first,))]
 
@@ -304,6 +308,19 @@ def drop_capabilities_calls():
         *((_libc.prctl, (PR_CAPBSET_DROP, capability, 0, 0, 0)) for capability in range(last + 1)),
         (_libc.prctl, (PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)),
         (_libc.capset, (CAPABILITIES, NO_CAPABILITIES)),
+    ]
+
+
+def filter_calls(host, profile, first):
+    """Load the filter, and give the host its listener, where it has one. ``first``: the next free descriptor."""
+    packed = profile["filter"][0]
+    if not profile["watches"]:
+        return [(_libc.prctl, (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, packed, 0, 0))]
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", first))
+    return [
+        (_libc.syscall, (SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, packed)),
+        (host.sendmsg, ([b"\0"], [rights])),
+        (os.close, (first,)),
     ]
 
 

@@ -145,6 +145,11 @@ class Plan(Value):
         """All that is shown of the host, in the order in which it is told of."""
         return (*self.binds, *self.writable)
 
+    @property
+    def watches(self) -> bool:
+        """Whether programs may watch files: beneath what they may write."""
+        return bool(self.writable)
+
     @cached_property
     def walls(self) -> str:
         """Digest of all but the limits of processes and cgroups, which can be lowered in a sandbox that stands."""

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from gloveport.sandbox.seccomp.tables import load_socket_options
 
 ALLOW = 0x7FFF_0000  # SECCOMP_RET_ALLOW
+ASK = 0x7FC0_0000  # SECCOMP_RET_USER_NOTIF: whoever listens to the filter answers; ENOSYS where nobody does
 _ERRNO = 0x0005_0000  # SECCOMP_RET_ERRNO: the call is not run and fails with the error in the low bits
 IGNORE = _ERRNO  # it is not run, and succeeds
 EPERM, ENOSYS, EAFNOSUPPORT = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS, _ERRNO | errno.EAFNOSUPPORT
@@ -305,14 +306,30 @@ _RULES = (
 )
 
 
-def rules(families: frozenset[int]) -> tuple[ArgumentRule, ...]:
+_COUNTED = "counted for each sandbox, which has a few of them"
+_WATCH_RULES = (
+    *(ArgumentRule(name, _COUNTED, (), ALLOW) for name in ("inotify_init", "inotify_init1")),
+    ArgumentRule(
+        "inotify_add_watch",
+        "made for the program by the server, beneath its workspace and its own directories: elsewhere it would tell of"
+        " the host's use of shared files and devices, and slow it",
+        (),
+        ASK,
+    ),
+    ArgumentRule("inotify_rm_watch", "of its own watches", (), ALLOW),
+)
+
+
+def rules(families: frozenset[int], *, watches: bool = False) -> tuple[ArgumentRule, ...]:
     """The rules on arguments.
 
     Args:
         families: Address families that ``socket()`` may use.
+        watches: Whether file notifications are there.
     """
     return (
         *_RULES,
+        *(_WATCH_RULES if watches else ()),
         *_socket_option_rules(),
         ArgumentRule(
             "socket",

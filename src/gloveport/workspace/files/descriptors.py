@@ -1,21 +1,18 @@
-"""System calls on open directories and files: open beneath one, clone its mount, read all of one, close it."""
+"""System calls on open directories and files: clone the mount of one, read all of one, tell where it lies."""
 
 import ctypes
 import os
 import stat
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
+from gloveport.openat2 import check
 
 LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """What waits for nobody: neither for a FIFO, nor for a file on which a program holds a lease; and is no terminal's."""
 
-_OPENAT2, _OPEN_TREE = 437, 428
+_OPEN_TREE = 428
 _THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
 
 _PIECE: Final = 1 << 18
@@ -24,24 +21,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
-def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH | NO_MAGICLINKS | NO_SYMLINKS) -> int:
-    """Open what lies at a path below a directory, by default through no link.
-
-    Raises:
-        OSError: It can't be opened, or does not lie there.
-    """
-    how = struct.pack("=QQQ", flags, 0, resolve)
-    # The path is a C string: who calls this has seen to it that there is no NUL, with which it would be another path.
-    return _check(_libc.syscall(_OPENAT2, directory, path, how, ctypes.c_size_t(len(how))))
-
-
 def clone_mount(directory: int) -> int:
     """The same directory without what is mounted below it.
 
     Raises:
         OSError: The kernel does not let us.
     """
-    return _check(_libc.syscall(_OPEN_TREE, directory, b"", _THIS_MOUNT))
+    return check(_libc.syscall(_OPEN_TREE, directory, b"", _THIS_MOUNT))
 
 
 def path_of(descriptor: int) -> bytes:
@@ -60,15 +46,6 @@ def let_owner_in(directory: int) -> None:
         Path(f"/proc/self/fd/{directory}").chmod(mode | stat.S_IRWXU)
 
 
-@contextmanager
-def closing(descriptor: int) -> Iterator[int]:
-    """The descriptor, closed when the context ends."""
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def read_all(descriptor: int, most_bytes: int) -> bytes | None:
     """All of a file from here on; None where that is more, perhaps because somebody writes to it meanwhile."""
     pieces, size = [], 0
@@ -78,10 +55,3 @@ def read_all(descriptor: int, most_bytes: int) -> bytes | None:
             return None
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _check(result: int) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result

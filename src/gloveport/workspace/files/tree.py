@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.errors import ConfigError, SandboxError
+from gloveport.openat2 import BENEATH, NO_MAGICLINKS, NO_SYMLINKS, NO_XDEV, closing, open_beneath
 from gloveport.policy.protected import protected_part
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import descriptors
-from gloveport.workspace.files.descriptors import NO_SYMLINKS, closing, open_beneath, path_of
+from gloveport.workspace.files.descriptors import path_of
 from gloveport.workspace.files.spelling import check_path, native_name, parent_of, raw, shorten, spell_path
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
@@ -89,7 +90,7 @@ class Tree:
     root: Path
     exempt: AbstractSet[str]
     _descriptor: int
-    _resolve: int = descriptors.BENEATH | descriptors.NO_MAGICLINKS
+    _resolve: int = BENEATH | NO_MAGICLINKS
 
     @classmethod
     @contextmanager
@@ -116,7 +117,7 @@ class Tree:
         What lies there is refused as if it lay outside: as PATH_OUTSIDE_WORKSPACE or SYMLINK_ESCAPE. It is to be used
         no longer than this one.
         """
-        return replace(self, _resolve=self._resolve | descriptors.NO_XDEV)
+        return replace(self, _resolve=self._resolve | NO_XDEV)
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[Opened]:

@@ -22,7 +22,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from gloveport.workspace.files.descriptors import READ, closing, read_all
+from gloveport.openat2 import closing
+from gloveport.workspace.files.descriptors import READ, read_all
 from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.text import revision
 

@@ -6,7 +6,8 @@ import stat
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from gloveport.workspace.files.descriptors import LIST, closing, open_beneath
+from gloveport.openat2 import closing, open_beneath
+from gloveport.workspace.files.descriptors import LIST
 
 _LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
 

@@ -1,0 +1,46 @@
+"""Opens what lies below an open directory, by the kernel's own bounds on how it gets there (``openat2``)."""
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
+
+_OPENAT2 = 437
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH | NO_MAGICLINKS | NO_SYMLINKS) -> int:
+    """Open what lies at a path below a directory, by default through no link.
+
+    Raises:
+        OSError: It can't be opened, or does not lie there.
+    """
+    how = struct.pack("=QQQ", flags, 0, resolve)
+    # The path is a C string: who calls this has seen to it that there is no NUL, with which it would be another path.
+    return check(_libc.syscall(_OPENAT2, directory, path, how, ctypes.c_size_t(len(how))))
+
+
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """The descriptor, closed when the context ends."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def check(result: int) -> int:
+    """What a call of the C library has returned.
+
+    Raises:
+        OSError: It is negative: the call has failed.
+    """
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
