@@ -1,68 +1,31 @@
 """A workspace on this host, as configured: its tree, its sandboxes, its caches."""
 
 import contextlib
-import hashlib
 import logging
 import math
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
-import anyio
 from anyio import to_thread
 from pydantic import ValidationError
 
 from gloveport.bootstrap.build import whole_grant
-from gloveport.config import Config, refuse_as_workspace, state_directory
+from gloveport.bootstrap.workspace_sandboxes import ELSEWHERE, open_sandboxes
+from gloveport.config import Config, refuse_as_workspace
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
-from gloveport.model import SCRATCH, Mount, Program, Symlink
-from gloveport.sandbox.plan import Kept, Plan, System, make_plan
-from gloveport.sandbox.pool.makers import ForkServer
-from gloveport.task_group import open_task_group
-from gloveport.workspace.commands import registry
-from gloveport.workspace.files.tree import Tree
+from gloveport.model import Mount, Program
+from gloveport.sandbox.plan import System, make_plan
 from gloveport.workspace.patch.commit import Recovery
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.command_sessions import open_command_sessions
 from gloveport.workspace_service.permissions import Permissions
-from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.program_sandboxes import ProgramSandboxes
-from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
-from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 from gloveport.workspace_service.service import WorkspaceService
 
 _log = logging.getLogger(__name__)
-
-_ELSEWHERE: Final = "/workspace"
-_CACHE: Final = "/cache"
-_CACHES: Final = {
-    "CARGO_HOME": "cargo",
-    "GOCACHE": "go/build",
-    "GOMODCACHE": "go/mod",
-    "PIP_CACHE_DIR": "pip",
-    "UV_CACHE_DIR": "uv",
-    "YARN_CACHE_FOLDER": "yarn",
-    "npm_config_cache": "npm",
-}
-_PILLOW: Final = frozenset({"PIL", "pillow.libs"})
-_OS_RELEASE: Final = "/usr/lib/os-release"
-
-# The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
-_GITCONFIG: Final = """\
-[user]
-	name = agent
-	email = agent@localhost
-[init]
-	defaultBranch = main
-[safe]
-	directory = *
-[gc]
-	autoDetach = false
-"""
 
 
 def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
@@ -111,7 +74,7 @@ def with_view(config: Config, system: System, environ: Mapping[str, str], believ
     try:
         return show(str(root))
     except SandboxError:
-        return show(_ELSEWHERE)
+        return show(ELSEWHERE)
 
 
 def _real(root: str) -> Path:
@@ -153,7 +116,7 @@ async def open_workspace(
     # Over stdio a client is there as long as the server is, however long it says nothing.
     grace = config.workspace.orphan_seconds if transport == "http" else math.inf
     async with (
-        _open_sandboxes(engine, config, root, environ, grace) as sandboxes,
+        open_sandboxes(engine, config, root, environ, grace) as sandboxes,
         open_command_sessions(sandboxes) as sessions,
     ):
         if view is not None:
@@ -198,90 +161,3 @@ def _report_recovery(engine: Engine, root: Path, recovery: Recovery) -> None:
     _log.warning("a change of %s was interrupted: %s", root, came)
     if recovery.left:
         _log.warning("left as somebody has made it since: %s", ", ".join(map(repr, recovery.left)))
-
-
-@contextlib.asynccontextmanager
-async def _open_sandboxes(
-    engine: Engine, config: Config, root: Path, environ: Mapping[str, str], grace: float
-) -> AsyncIterator[WorkspaceSandboxes]:
-    """The workspace in this directory. Commands go on for ``grace`` seconds when nothing is heard of their clients.
-
-    Raises:
-        ConfigError: It is no directory that can be one.
-        SandboxError: This host can't build its sandboxes.
-    """
-    settings = config.workspace
-    state = state_directory(environ) / "workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
-        reach = engine.reach
-        plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None)
-        server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
-        target = plan.writable[0].target
-        everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
-        async with open_task_group() as tasks, registry.open_commands(grace, engine.spool) as commands:
-            tasks.start_soon(server.maintain)
-            try:
-                await server.check()
-                yield WorkspaceSandboxes(
-                    engine=engine,
-                    tree=tree,
-                    target=target,
-                    prefetch=SandboxPrefetch(server=server, tasks=tasks, target=target),
-                    workers=ReadonlyWorkers(make=server.make, kept=everything, tasks=tasks, target=target),
-                    commands=commands,
-                    limits=settings.limits,
-                    reach=reach,
-                    state=state,
-                )
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await commands.end()
-
-
-def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None) -> Plan:
-    """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
-    # A project brings its own packages, and no command has ours on its path; one of our tools finds Pillow there.
-    pillow = tuple(one for one in engine.system.packages if Path(one.target).name in _PILLOW)
-    system = engine.system.model_copy(update={"packages": pillow, "env": {}})
-    toolchains = {str(path): _target(number, path) for number, path in enumerate(config.workspace.toolchains)}
-    headers = {path: path for path in _headers()}
-    program = Program(
-        name="command",
-        binds=tuple(Mount(source=source, target=target) for source, target in (headers | toolchains).items()),
-        symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
-        files={"gitconfig": _GITCONFIG},
-        path=tuple(f"{to}/bin" if Path(path, "bin").is_dir() else to for path, to in toolchains.items()),
-        env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},
-    )
-    caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
-
-    def plan(target: str) -> Plan:
-        shares = (Mount(source=str(root), target=target), *caches)
-        mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
-        changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
-        grant = whole_grant(config).model_copy(update=changes)
-        return make_plan(program, grant, system, reach.way_out)
-
-    try:
-        return plan(str(root))
-    except SandboxError:  # it lies where sandboxes have something of their own
-        return plan(_ELSEWHERE)
-
-
-def _target(number: int, toolchain: Path) -> str:
-    """Where commands see a toolchain: where it lies, but for what would lie in their scratch directory."""
-    if toolchain.is_relative_to(SCRATCH):
-        return f"/opt/toolchains/{number}/{toolchain.name}"
-    return str(toolchain)
-
-
-def _headers() -> list[str]:
-    """What compilers of the system need besides what every sandbox shows."""
-    return [path for path in ("/usr/include",) if Path(path).is_dir()]
-
-
-def _cache(state: Path) -> Path:
-    cache = state / "cache"
-    cache.mkdir(mode=0o700, exist_ok=True)
-    return cache

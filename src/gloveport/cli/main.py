@@ -8,6 +8,7 @@ import typer
 
 from gloveport.cli import approvals, audit, config, logs, servers
 from gloveport.cli.doctor import doctor
+from gloveport.cli.exec import execute
 from gloveport.cli.imports import import_servers
 from gloveport.cli.run import run
 from gloveport.cli.serve import serve
@@ -17,6 +18,7 @@ from gloveport.untrusted_text import printable_lines
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(serve)
 app.command()(run)
+app.command("exec", context_settings={"allow_interspersed_args": False})(execute)
 app.command()(doctor)
 app.command("import")(import_servers)
 app.add_typer(config.app, name="config")

@@ -261,6 +261,29 @@ class Workspace(WorkspacePolicy):
     """What each command may use at most."""
 
 
+class ExecLimits(CommandLimits):
+    """What one program of `gloveport exec` may use at most. A person may sit before it all day."""
+
+    wall_seconds: Seconds = 86_400
+    """Time from its start to its end."""
+    cpu_seconds: Seconds = 86_400
+    """Processor time of all of its processes together."""
+    memory_bytes: Annotated[ByteSize, Field(ge=32 * MIB)] = ByteSize(4096 * MIB)
+    """Memory of all of its processes, its temporary files included."""
+    processes: Annotated[int, Field(ge=8, le=4096)] = 1024
+    """Processes and threads that may exist at the same time."""
+
+
+class Exec(Value):
+    """Programs that a person runs in the sandbox by `gloveport exec`."""
+
+    clipboard: bool = False
+    """Whether they may write into the clipboard of the terminal. They never read it."""
+
+    limits: ExecLimits = ExecLimits()
+    """What each may use at most."""
+
+
 class Clients(Value):
     """What clients get beside what a model reads."""
 
@@ -332,6 +355,9 @@ class Config(Value):
 
     workspace: Workspace = Workspace()
     """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
+
+    exec: Exec = Exec()
+    """Programs that a person runs in the sandbox by `gloveport exec`."""
 
     clients: Clients = Clients()
     """What clients get beside what a model reads."""

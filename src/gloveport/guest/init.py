@@ -6,6 +6,8 @@
     host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
                                        shall wait for its program; by now we are in a cgroup
     init → host   a descriptor         where the interpreter is one that reports: from which its reports are read
+    init → host   a descriptor         where the program has a terminal: its other side
+    init → host   a descriptor         where it is a person's: a byte can be read from it each time that it is stopped
     init → host   {"report": …}        the outcome, where there is one to tell; the host believes none of it
 
 A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
@@ -30,6 +32,7 @@ F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2,
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
 ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
+IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIRECTORIES = ("/out", "/tmp")  # where the host reads what a program has left, and writes what comes in with it
@@ -206,6 +209,9 @@ def open_terminal(host, rows, columns):
     """Give the program a terminal, which controls its session, as its streams. The host is sent its other side."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    modes = termios.tcgetattr(theirs)
+    modes[0] |= IUTF8  # what erases a character erases all of its bytes
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
     socket.send_fds(host, [b"\0"], [ours])
     os.close(ours)
     if os.getsid(0) != os.getpid():
@@ -239,6 +245,14 @@ def send_reports(host, path):
     os.close(reports)
 
 
+def open_notices(host):
+    """A pipe whose reading end the host gets."""
+    reading, writing = os.pipe()
+    socket.send_fds(host, [b"\0"], [reading])
+    os.close(reading)
+    return writing
+
+
 def run_child(program, inputs):
     """Run an interpreter as a child until it has ended."""
     child = os.fork()
@@ -248,6 +262,19 @@ def run_child(program, inputs):
         os.close(descriptor)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return {"exit_code": code, "signal": None} if code >= 0 else {"exit_code": 128 - code, "signal": -code}
+
+
+def run_interpreter(program, ahead, notices):
+    """Become the program's interpreter; come back only where it is to report. ``ahead``: its inputs, if they came."""
+    inputs = {}
+    if not program["terminal"]:
+        inputs = dict(zip(program["inputs"], ahead, strict=True))
+        inputs = inputs or {program["descriptor"]: write_sealed(program["text"])}
+    if notices is not None:
+        load("foreground", "foreground.py").lead(execute, program, inputs, notices)
+    if not program["report"]:
+        execute(program, inputs)
+    return run_child(program, inputs)
 
 
 def rehearse():
@@ -274,20 +301,12 @@ def run(host):
         send_reports(host, program["report"])
     if program["terminal"]:
         open_terminal(host, *program["terminal"])
+    notices = open_notices(host) if program["foreground"] else None
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if program["session"]:  # many calls, none of which is this process
         load("session.supervisor", SESSION["session.supervisor"]).serve(host, load, program["session"], start_python)
-    if not program["argv"]:
-        report = run_here(program)
-    else:
-        inputs = {}
-        if not program["terminal"]:
-            inputs = dict(zip(program["inputs"], ahead, strict=True))
-            inputs = inputs or {program["descriptor"]: write_sealed(program["text"])}
-        if not program["report"]:
-            execute(program, inputs)
-        report = run_child(program, inputs)
+    report = run_here(program) if not program["argv"] else run_interpreter(program, ahead, notices)
     if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})
     code = report.get("exit_code")  # an interpreter's last report may be its program's own work

@@ -299,6 +299,9 @@ class Program(Value):
     terminal: tuple[int, int] | None = None
     """Rows and columns of the terminal that its streams are; None for pipes."""
 
+    foreground: bool = False
+    """Whether a person has started it: it is a job that gets their signals, and the host is told when it is stopped."""
+
     reserved_bytes: int = 0
     """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
 

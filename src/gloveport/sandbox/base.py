@@ -104,12 +104,14 @@ class Child(Protocol):
         program: Program,
         *,
         value_bytes: int,
-        stdout: Sink,
-        stderr: Sink,
+        stdout: Sink | None,
+        stderr: Sink | None,
         clock: Clock | None = None,
         on_console: Callable[[Console], None] | None = None,
     ) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.
+
+        ``stdout``, ``stderr``: None where whoever has the console reads them, also after this has returned.
 
         ``clock``: what the wall-clock limit is counted by, from now; whoever has it may stop it for a while.
         ``on_console``: gets what one has in hand of the program when it has begun; without it, it reads nothing.

@@ -20,11 +20,17 @@ class Console:
 
     Attributes:
         input: What it reads comes from here. It does not block.
+        output: What it writes comes here, for whoever runs it without a sink. It does not block.
+        errors: The same of what it writes to standard error; nothing where it has a terminal.
+        stops: Readable when the program was stopped, where it is a person's.
         process: Process descriptor of its first process.
         is_terminal: Whether ``input`` is its terminal, by which it is read as well.
     """
 
     input: FileIO
+    output: FileIO
+    errors: FileIO
+    stops: FileIO | None
     process: FileIO
     is_terminal: bool
     _turn: anyio.Lock = field(default_factory=anyio.Lock)

@@ -18,7 +18,7 @@ from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.approval_text import measure
 from gloveport.workspace_service.command_sessions import NEW
-from gloveport.workspace_service.sandboxes import PreparedCommand
+from gloveport.workspace_service.command_types import PreparedCommand
 from gloveport.workspace_service.service import WorkspaceService
 
 Wait: TypeAlias = Annotated[int, Field(ge=0, le=30_000)]

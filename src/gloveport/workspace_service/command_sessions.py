@@ -27,8 +27,9 @@ from gloveport.model.workspace import RunCommand
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.command_types import PreparedCommand
 from gloveport.workspace_service.kept_sandbox import KeptSandbox
-from gloveport.workspace_service.sandboxes import VALUE_BYTES, PreparedCommand, WorkspaceSandboxes
+from gloveport.workspace_service.sandboxes import VALUE_BYTES, WorkspaceSandboxes
 
 NEW: Final = "new"
 """In place of a session's id: begin one."""

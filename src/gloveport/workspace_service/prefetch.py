@@ -49,11 +49,13 @@ class SandboxPrefetch:
 
     Attributes:
         target: Where programs see the workspace.
+        ahead: How many are made ahead: one, or none where there is one command.
     """
 
     server: ForkServer
     target: str
     tasks: TaskGroup
+    ahead: int = 1
     _next: _Next | None = None
 
     @contextlib.asynccontextmanager
@@ -73,7 +75,8 @@ class SandboxPrefetch:
             await taken.settled.wait()
             if taken.child is None:
                 raise taken.failure or SandboxError("the sandbox was ended before it was used")
-            self.tasks.start_soon(self._prepare, taken.found, taken.over)
+            if self.ahead:
+                self.tasks.start_soon(self._prepare, taken.found, taken.over)
             yield taken.child
         finally:
             if taken.child is not None:

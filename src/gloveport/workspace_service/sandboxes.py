@@ -4,7 +4,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,9 @@ from gloveport.egress.session import EgressSession, RequestJournal
 from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
-from gloveport.guard import Guard
+from gloveport.guard import Ending, Guard
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
-from gloveport.model.workspace import RunCommand
 from gloveport.policy.modes import stance
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.run.confined import Confined
@@ -34,6 +33,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput
 from gloveport.workspace.protected import protected_paths, protected_state
+from gloveport.workspace_service.command_types import Attachment, PreparedCommand
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 
@@ -47,23 +47,6 @@ _TRIES: Final = 4
 _SHORT_SECONDS: Final = 0.002
 _HOOK_BYTES: Final = 64 << 10
 VALUE_BYTES: Final = 256
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedCommand:
-    """A command whose gates were read, ready to be decided and run.
-
-    Attributes:
-        action: What is decided about.
-        variables: The caller's environment.
-        seconds: It is ended after so long.
-        terminal: Rows and columns; None for pipes.
-    """
-
-    action: RunCommand
-    variables: Mapping[str, str]
-    seconds: float
-    terminal: tuple[int, int] | None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -108,27 +91,71 @@ class WorkspaceSandboxes:
         policy = guard.grant.workspace
         command.has_all_time = request.seconds >= self.limits.wall_seconds
         command.can_ask_for_network = policy is not None and stance(policy, "network") == "ask"
+        program = self._program_of(request, (*_SHELL, request.action.command))
+
+        async def run(child: Confined) -> Outcome:
+            return await self._run(child, program, guard, command)
+
         async with guard.admit(request.action) as ending:
-            program = Program(
-                name="command",
-                argv=(*_SHELL, request.action.command),
-                directory=self.inside(request.action.workdir),
-                variables=request.variables,
-                terminal=request.terminal,
-            )
-            limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
             try:
-                async with self.notice_changes(command.warnings) as before:
-                    async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard):
-                        outcome = await self._run(child, program, guard, command)
-                    ending.fields |= {
-                        "exit_code": outcome.exit_code,
-                        "killed_by": outcome.killed_by,
-                        "wall_ms": round(outcome.wall_seconds * 1000),
-                    }
+                return await self._run_admitted(request, guard, ending, command.warnings, run)
             finally:  # also where it was ended by whoever began it
                 ending.fields |= {f"{name}_bytes": output.retained.total for name, output in command.outputs.items()}
-                ending.fields["appeared"] = [*command.warnings]
+
+    async def execute_attached(
+        self, request: PreparedCommand, argv: Sequence[str], guard: Guard, attachment: Attachment
+    ) -> Outcome:
+        """Run a program to its end as a person's own, who has its input and output at hand.
+
+        Raises:
+            Denied, WorkspaceError, AuditError: As ``execute``.
+        """
+        program = self._program_of(request, argv).model_copy(update={"foreground": True})
+
+        async def run(child: Confined) -> Outcome:
+            outcome = await child.run(
+                program,
+                value_bytes=VALUE_BYTES,
+                stdout=None,
+                stderr=None,
+                clock=guard.clock,
+                on_console=attachment.begin,
+            )
+            await attachment.finish()
+            return outcome
+
+        async with guard.admit(request.action) as ending:
+            return await self._run_admitted(request, guard, ending, attachment.warnings, run)
+
+    def _program_of(self, request: PreparedCommand, argv: Sequence[str]) -> Program:
+        return Program(
+            name="command",
+            argv=tuple(argv),
+            directory=self.inside(request.action.workdir),
+            variables=request.variables,
+            terminal=request.terminal,
+        )
+
+    async def _run_admitted(
+        self,
+        request: PreparedCommand,
+        guard: Guard,
+        ending: Ending,
+        warnings: list[str],
+        run: Callable[[Confined], Awaitable[Outcome]],
+    ) -> Outcome:
+        limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
+        try:
+            async with self.notice_changes(warnings) as before:
+                async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard):
+                    outcome = await run(child)
+                ending.fields |= {
+                    "exit_code": outcome.exit_code,
+                    "killed_by": outcome.killed_by,
+                    "wall_ms": round(outcome.wall_seconds * 1000),
+                }
+        finally:
+            ending.fields["appeared"] = [*warnings]
         return outcome
 
     async def _run(self, child: Confined, program: Program, guard: Guard, command: Command) -> Outcome:

@@ -40,7 +40,7 @@ _BOOT_SECONDS = 20.0
 _IDLE_LOOK_SECONDS = 1.0
 _PLACEHOLDER_BYTES = 24  # 32 characters
 # What the guest is told of a program.
-_JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal")
+_JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal", "foreground")
 
 
 @dataclass(kw_only=True)
@@ -121,6 +121,9 @@ class Confined:
     _input: FileIO | None = None
     """What it reads, where that is a pipe which stays open."""
 
+    _stops: FileIO | None = None
+    """Where it is told that the program is stopped, where somebody wants to know."""
+
     _process: FileIO | None = None
     """Its process descriptor."""
 
@@ -196,8 +199,8 @@ class Confined:
         program: Program,
         *,
         value_bytes: int,
-        stdout: Sink,
-        stderr: Sink,
+        stdout: Sink | None,
+        stderr: Sink | None,
         clock: Clock | None = None,
         on_console: Callable[[Console], None] | None = None,
     ) -> Outcome:
@@ -226,10 +229,7 @@ class Confined:
         )
         if self._stdin is not None:
             supervisor.feed(self._stdin, program.text if self._text is None else "\n")
-        supervisor.collect(self._terminal or self.streams.stdout, stdout)
-        supervisor.collect(self.streams.stderr, stderr)
-        if self._notes is not None:
-            supervisor.note(self._notes)
+        self._collect(supervisor, stdout, stderr)
         with contextlib.closing(held):
             await supervisor.run()
         report = _bound_value(supervisor.report, value_bytes)
@@ -252,6 +252,13 @@ class Confined:
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
             refused_forks=counters.refused_forks if counters else None,
         )
+
+    def _collect(self, supervisor: Supervisor, stdout: Sink | None, stderr: Sink | None) -> None:
+        for stream, sink in ((self._terminal or self.streams.stdout, stdout), (self.streams.stderr, stderr)):
+            if sink is not None:
+                supervisor.collect(stream, sink)
+        if self._notes is not None:
+            supervisor.note(self._notes)
 
     async def begin_session(self, program: Program) -> None:
         """See ``sandbox.base.Child``."""
@@ -375,7 +382,7 @@ class Confined:
         for file in (self._stdin, self._text, self._notes, self._process):
             if file is not None:
                 file.close()
-        for file in (self._terminal, self._input):
+        for file in (self._terminal, self._input, self._stops):
             if file is not None:
                 close(file)
 
@@ -395,13 +402,27 @@ class Confined:
             except GuestError as error:
                 raise GuestError("no terminal is to be had, perhaps on all of this host") from error
             os.set_blocking(self._terminal.fileno(), False)
-            return Console(input=self._terminal, process=self._process, is_terminal=True)
+            return await self._console(program, self._terminal, self._terminal)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         self._input = FileIO(writing, "w")
         with FileIO(reading) as far:
             await self._hand_over(program, value_bytes, {0: far})
-        return Console(input=self._input, process=self._process, is_terminal=False)
+        return await self._console(program, self._input, self.streams.stdout)
+
+    async def _console(self, program: Program, input_: FileIO, output: FileIO) -> Console:
+        assert self._process is not None  # noqa: S101 - it has begun
+        if program.foreground:
+            self._stops = await frames.receive_descriptor(self.channel)
+            os.set_blocking(self._stops.fileno(), False)
+        return Console(
+            input=input_,
+            output=output,
+            errors=self.streams.stderr,
+            stops=self._stops,
+            process=self._process,
+            is_terminal=input_ is output,
+        )
 
     async def _hand_over(self, program: Program, value_bytes: int, inputs: Mapping[int, FileIO]) -> None:
         """Send the program, the far ends of its streams, and what else its interpreter finds under which number.

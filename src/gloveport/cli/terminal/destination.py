@@ -1,0 +1,110 @@
+"""One of our own streams, which the output of a program in a sandbox goes to."""
+
+import contextlib
+import os
+import select
+import stat
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from gloveport.cli.terminal.output_filter import OutputFilter
+from gloveport.secrets.scrub import Scrubber
+from gloveport.secrets.vault import Vault
+
+_RETURN: Final = b"\r\n"
+_BELL: Final = b"\x07"
+
+
+@dataclass(eq=False, kw_only=True)
+class Destination:
+    """Where output goes, without the secrets that we know of.
+
+    Attributes:
+        descriptor: Its number.
+        filter: What may reach it; None where it is no terminal.
+        vault: Knows the secrets.
+        is_holding: Whether some of what was written is held back, since it may go on with the rest of a secret.
+    """
+
+    descriptor: int
+    filter: OutputFilter | None
+    vault: Vault
+    is_holding: bool = False
+    _scrubber: Scrubber | None = None
+    _own: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._own = reopen(self.descriptor, os.O_WRONLY)
+
+    async def write(self, data: bytes) -> None:
+        """Write what may be written. Waits where nobody takes it. To a person nothing is held back.
+
+        Raises:
+            OSError: Nobody will.
+        """
+        if needles := self.vault.needles:
+            self._scrubber = self._scrubber or Scrubber(needles)
+            self._scrubber.renew(needles)
+            data, self.is_holding = self._scrubber.feed(data), True
+        await self._pass(data)
+        if self.filter is not None:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what was held back.
+
+        Raises:
+            OSError: As ``write``.
+        """
+        if self._scrubber is not None:
+            rest, self._scrubber, self.is_holding = self._scrubber.finish(), None, False
+            await self._pass(rest)
+
+    async def say(self, line: str) -> None:
+        """Write a line of ours; where the program has the screen for itself, ring the bell instead.
+
+        Raises:
+            OSError: As ``write``.
+        """
+        if self.filter is None:
+            await self._write(line.encode() + b"\n")
+        else:
+            await self._write(_BELL if self.filter.is_full_screen else _RETURN + line.encode() + _RETURN)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self.filter is not None:
+            with contextlib.suppress(OSError):  # nobody is there, or takes it
+                os.write(self._own, self.filter.finish())
+        if self._own != self.descriptor:
+            os.close(self._own)
+
+    async def _pass(self, data: bytes) -> None:
+        await self._write(data if self.filter is None else self.filter.feed(data))
+
+    async def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            # What could not be opened anew would block us when it is given more than it has room for.
+            is_shared = self._own == self.descriptor
+            if is_shared:
+                with contextlib.suppress(PermissionError):  # a plain file, which never makes anybody wait
+                    await anyio.wait_writable(self._own)
+            try:
+                left = left[os.write(self._own, left[: select.PIPE_BUF] if is_shared else left) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._own)
+
+
+def reopen(descriptor: int, how: int) -> int:
+    """A descriptor of our own for the same terminal or pipe, which does not block; else the very same.
+
+    To make theirs so would make it so for everybody who has it.
+    """
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode) or os.isatty(descriptor):
+        with contextlib.suppress(OSError):
+            return os.open(f"/proc/self/fd/{descriptor}", how | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return descriptor

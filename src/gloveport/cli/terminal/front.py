@@ -1,0 +1,193 @@
+"""A small process between the shell and the engine, which runs a sandbox: the one that the shell knows, and may stop.
+
+Whoever watches the limits of a sandbox must go on while the program is stopped by Ctrl-Z: else a program would only
+have to stop itself. And the settings of the terminal come back though the other process is killed.
+
+    engine → front   STARTED    the terminal is the program's from now on
+                     STOPPED    the program is stopped, and so shall we be
+                     ENDED      the terminal is the caller's again; answered by the same byte
+    front → engine   a byte     the number of each signal that has come
+
+When either ends, the other one sees it: the front by SIGCHLD, the engine by the end of the socket.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import termios
+import time
+import tty
+from types import FrameType
+from typing import Any, Final, TypeAlias
+
+STARTED, STOPPED, ENDED = b"r", b"s", b"e"
+
+Settings: TypeAlias = list[Any]
+"""What ``termios.tcgetattr`` tells of a terminal."""
+
+_PASSED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGWINCH)
+_HEARD: Final = (*_PASSED, signal.SIGCONT, signal.SIGCHLD)
+_ENDING: Final = frozenset({signal.SIGTERM, signal.SIGHUP})
+_PATIENCE_SECONDS: Final = 10.0
+"""After a signal to end, the engine is killed when it has not ended by then."""
+
+_MOMENT_SECONDS: Final = 0.01
+_BYTES: Final = 4096
+_LEAVE: Final = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[m\r\n"
+"""For a terminal whose program nobody could clear up after."""
+
+
+def fork_engine(terminal: int | None) -> socket.socket:
+    """Fork. The new process returns, with its socket to the front. This one becomes the front, and exits as that does.
+
+    Args:
+        terminal: Descriptor of the terminal that the program will have, if it will.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    numbers, wake = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    numbers.setblocking(False)
+    wake.setblocking(False)
+    # Before the fork, for both: what a terminal sends goes to both of them, and the front alone acts on it. No signal
+    # is ignored, or the programs that are started would ignore it too.
+    for number in _HEARD:
+        signal.signal(number, _note)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    engine = os.fork()
+    if engine == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (ours, numbers, wake):
+            end.close()
+        return theirs
+    theirs.close()
+    front = _Front(engine, ours, numbers, terminal)
+    raise SystemExit(front.stand())
+
+
+def restore(terminal: int, settings: Settings, how: int = termios.TCSADRAIN) -> None:
+    """Give a terminal its settings back, also where it is another job's by now."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    with contextlib.suppress(termios.error):
+        termios.tcsetattr(terminal, how, settings)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTTOU})
+
+
+class _Front:
+    def __init__(self, engine: int, channel: socket.socket, numbers: socket.socket, terminal: int | None) -> None:
+        self._engine = engine
+        self._channel = channel
+        self._numbers = numbers
+        self._terminal = terminal
+        self._settings: Settings = [] if terminal is None else termios.tcgetattr(terminal)
+        self._is_started = False
+        self._deadline: float | None = None
+
+    def stand(self) -> int:
+        """Pass on signals until the engine has ended; tell its exit code."""
+        sources: list[socket.socket] = [self._numbers, self._channel]
+        while (code := self._find_end()) is None:
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                os.kill(self._engine, signal.SIGKILL)
+            ready, _, _ = select.select(sources, [], [], None if self._deadline is None else 0.2)
+            if self._numbers in ready:
+                for number in self._numbers.recv(_BYTES):
+                    self._take_signal(number)
+            if self._channel in ready and not self._hear():
+                sources.remove(self._channel)
+        if self._is_started and self._terminal is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._terminal, _LEAVE)
+            self._end()
+        return code
+
+    def _find_end(self) -> int | None:
+        pid, status = os.waitpid(self._engine, os.WNOHANG)
+        if pid == 0:
+            return None
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            os.write(2, f"gloveport: was ended by signal {-code}\n".encode())
+        return code if code >= 0 else 128 - code
+
+    def _take_signal(self, number: int) -> None:
+        if number == signal.SIGCONT:
+            self._go_on()
+        elif number in _PASSED:
+            self._tell(number)
+            if number in _ENDING and self._deadline is None:
+                self._deadline = time.monotonic() + _PATIENCE_SECONDS
+
+    def _hear(self) -> bool:
+        """Do what the engine wants; tell whether it may want more."""
+        try:
+            said = self._channel.recv(_BYTES)
+        except OSError:
+            said = b""
+        for word in (said[at : at + 1] for at in range(len(said))):
+            if word == STARTED and self._terminal is not None:
+                self._is_started = True
+                if self._is_in_front():
+                    tty.setraw(self._terminal, termios.TCSADRAIN)
+                else:
+                    self._stop()
+            elif word == STOPPED:
+                self._stop()
+            elif word == ENDED:
+                self._end()
+                self._tell(ENDED[0])
+        return bool(said)
+
+    def _stop(self) -> None:
+        """Be stopped, with all of our job but the engine, as by Ctrl-Z; and go on when the shell says so."""
+        if self._terminal is not None:
+            restore(self._terminal, self._settings)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.killpg(0, signal.SIGTSTP)
+        # Here we are stopped; where there is no shell that could let us go on, the kernel lets us go on at once.
+        signal.signal(signal.SIGTSTP, _note)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._terminal is not None and self._is_started:
+            if not self._is_in_front():
+                self._go_on_behind()
+                return
+            if not self._is_raw():  # the shell may have changed some
+                self._settings = termios.tcgetattr(self._terminal)
+            tty.setraw(self._terminal, termios.TCSADRAIN)
+        self._tell(signal.SIGCONT)
+
+    def _go_on_behind(self) -> None:
+        """Continued in the background: a program that has a terminal waits there until it is in front."""
+        began = time.monotonic()
+        signal.signal(signal.SIGTTIN, signal.SIG_DFL)
+        os.killpg(0, signal.SIGTTIN)
+        if time.monotonic() - began < _MOMENT_SECONDS:  # it has lost its shell, and will never be in front again
+            self._tell(signal.SIGHUP)
+
+    def _end(self) -> None:
+        """Give the terminal back, and forget what was typed: answers to a program's questions may be among it."""
+        if self._is_started and self._terminal is not None:
+            restore(self._terminal, self._settings, termios.TCSAFLUSH)
+        self._is_started = False
+
+    def _is_raw(self) -> bool:
+        assert self._terminal is not None  # noqa: S101 - whoever asks has one
+        return not termios.tcgetattr(self._terminal)[tty.LFLAG] & termios.ICANON
+
+    def _is_in_front(self) -> bool:
+        assert self._terminal is not None  # noqa: S101
+        try:
+            return os.tcgetpgrp(self._terminal) == os.getpgrp()
+        except OSError:  # it is nobody's terminal: whoever has made it so wants it used
+            return True
+
+    def _tell(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.send(bytes([number]), socket.MSG_DONTWAIT)
+
+
+def _note(_number: int, _frame: FrameType | None) -> None:
+    """The front reads the number from a socket; the engine is told by the front."""

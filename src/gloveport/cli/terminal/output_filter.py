@@ -1,0 +1,255 @@
+"""Lets a program draw on a terminal, and do nothing else with it.
+
+A terminal obeys whoever writes to it, in more than how it looks: it writes into the clipboard, prints, moves files,
+changes what its keys send, and answers questions by typing. What draws passes; of all else a short list does. What the
+program has switched on, such as the mouse or the other screen, is switched off when it has ended, however that was.
+"""
+
+import codecs
+import re
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["pass", "drop", "more"]
+
+# What is text: all but escapes, the question for the answerback, and the eight-bit forms of escapes.
+_TEXT: Final = re.compile(r"[^\x1b\x05\x80-\x9f]+")
+_CONTROL: Final = re.compile(r"\x1b\[([0-?]*)([ -/]*)([@-~])")
+_ESCAPE: Final = re.compile(r"\x1b([ -/]*)([0-~])")
+_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\Z")
+_STRING: Final = re.compile(r"\x1b([\]PX^_k])")
+_STRING_TEXT: Final = re.compile(r"[^\x00-\x1f\x80-\x9f]+")
+_LONGEST: Final = 256
+_LONGEST_HEAD: Final = 512
+_LONGEST_STRING: Final = 8192
+
+_END: Final = "\x1b\\"
+_PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"
+
+# Designations of character sets, alignment, keypad, cursor, tabs, reset. Not ESC % and ESC blank: they change how bytes
+# are read, and what we take for a letter would be an escape.
+_ESCAPES: Final = re.compile(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
+_WINDOW: Final = frozenset({14, 16, 18, 19, 22, 23})
+"""Of CSI t: how large it is, and to keep and restore its title. Not to move it, nor to type its title."""
+
+_TITLES: Final = frozenset({"0", "1", "2"})
+_COLOURS: Final = frozenset(map(str, (4, 5, *range(10, 20), 104, 105, *range(110, 120))))
+_MARKS: Final = frozenset({"8", "133", "633"})  # links, and where prompts and commands begin
+_CLIPBOARD: Final = "52"
+_DEVICE: Final = re.compile(r"\+q|[0-9;]*q|=[12]s")  # what terminfo says, sixel pictures, one screen at a time
+_DEVICE_HEAD: Final = re.compile(r"[0-9;]*|\+|=[12]?")
+_GRAPHICS_FROM_FILES: Final = re.compile(r"(?:^G|,)t=[^d]")
+
+_USUAL: Final = {
+    **{("?", number): True for number in (7, 8, 25)},
+    **{("?", number): False for number in (1, 5, 6, 9, 45, 47, 66, 69, *range(1000, 1008), 1015, 1016, 1047, 1049)},
+    **{("?", number): False for number in (2004, 2026, 2031, 2048)},
+    ("", 2): False,
+    ("", 4): False,
+    ("", 12): True,
+    ("", 20): False,
+}
+"""Modes, private or not, and whether each is on in a terminal of which nobody has asked anything."""
+_UNDO: Final = {
+    ("=", "", "u"): "\x1b[=0u",  # what keys send
+    (">", "", "m"): "\x1b[>4m",
+    ("", "", "m"): "\x1b[m",  # colours
+    ("", "", "r"): "\x1b7\x1b[r\x1b8",  # the region that scrolls
+    ("", " ", "q"): "\x1b[0 q",  # the cursor's shape
+}
+"""What brings back what a control sequence changes, by its private mark, what stands before its end, and that."""
+_VT52: Final = 2
+"""The private mode in which all sequences are others."""
+
+
+@dataclass(kw_only=True)
+class OutputFilter:
+    """What one program writes to one terminal.
+
+    Attributes:
+        may_copy: Whether it may write into the clipboard. It reads it never.
+    """
+
+    may_copy: bool = False
+    _held: str = ""
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
+    )
+    _string: str = ""
+    """The letter that began the command string in which we are; empty outside of one."""
+    _head: str = ""
+    _verdict: Verdict = "more"
+    _string_characters: int = 0
+    _modes: dict[tuple[str, int], bool] = field(default_factory=dict)
+    """What was switched: private or not, and number → whether it is on."""
+    _has_title: bool = False
+    _key_levels: int = 0
+    _others: dict[str, None] = field(default_factory=dict)
+    """What brings back what it was, of other things that were changed, in order."""
+
+    @property
+    def is_full_screen(self) -> bool:
+        """Whether the program draws on the other screen."""
+        return any(self._modes.get(("?", number), False) for number in (47, 1047, 1049))
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; return what may reach the terminal of all that has come."""
+        text, self._held = self._held + self._decoder.decode(data), ""
+        out: list[str] = []
+        at = 0
+        while at < len(text):
+            at = self._take_string(text, at, out) if self._string else self._take(text, at, out)
+        return "".join(out).encode()
+
+    def finish(self) -> bytes:
+        """What makes the terminal as it was before. Nothing more comes of the program."""
+        out = [_END] if self._string and self._verdict == "pass" else []
+        if self._key_levels:  # each screen has its own
+            out.append(f"\x1b[<{self._key_levels}u")
+        for (private, number), on in self._modes.items():
+            if on != _USUAL[private, number]:
+                out.append(f"\x1b[{private}{number}{'l' if on else 'h'}")
+        out += [*self._others]
+        if self._has_title:
+            out.append(_POP_TITLE)
+        return "".join(out).encode()
+
+    def _take(self, text: str, at: int, out: list[str]) -> int:
+        """Take one piece outside of strings; tell where the next one begins."""
+        if plain := _TEXT.match(text, at):
+            out.append(plain.group())
+            if "\x0e" in plain.group():
+                self._others["\x0f"] = None
+            return plain.end()
+        if text[at] == "\x1b":
+            return self._take_escape(text, at, out)
+        return at + 1  # an escape in eight bits, or the question for the answerback
+
+    def _take_escape(self, text: str, at: int, out: list[str]) -> int:
+        if begun := _STRING.match(text, at):
+            self._string, self._head, self._verdict, self._string_characters = begun.group(1), "", "more", 0
+            return begun.end()
+        if control := _CONTROL.match(text, at, at + _LONGEST):
+            self._control(control, out)
+            return control.end()
+        if _UNFINISHED.match(text, at) and len(text) - at < _LONGEST:
+            self._held = text[at:]
+            return len(text)
+        if (escape := _ESCAPE.match(text, at)) and escape.group(2) != "[":
+            if _ESCAPES.fullmatch(escape.group()[1:]):
+                out.append(escape.group())
+                self._note_escape(escape.group()[1:])
+            return escape.end()
+        return at + 1  # no sequence: what follows is shown as text
+
+    def _control(self, found: "re.Match[str]", out: list[str]) -> None:
+        parameters, between, final = found.groups()
+        private = parameters[:1] if parameters[:1] in {"<", "=", ">", "?"} else ""
+        numbers = [int(number) if number.isdecimal() else 0 for number in parameters[len(private) :].split(";")]
+        if final == "i" or (between, final) == ("*", "y"):  # prints, or tells what stands on the screen
+            return
+        if final == "t" and (private or between or numbers[0] not in _WINDOW):
+            return
+        if final in {"h", "l"} and not between:
+            if private and _VT52 in numbers:
+                return
+            self._modes |= {(private, one): final == "h" for one in numbers if (private, one) in _USUAL}
+        self._note_control(private, between, final, numbers)
+        out.append(found.group())
+
+    def _note_control(self, private: str, between: str, final: str, numbers: list[int]) -> None:
+        """Remember what brings back what this changes."""
+        if (private, between, final) == (">", "", "u"):
+            self._key_levels += 1
+        elif (private, between, final) == ("<", "", "u"):
+            self._key_levels = max(0, self._key_levels - max(1, numbers[0]))
+        elif undo := _UNDO.get((private, between, final)):
+            self._others[undo] = None
+
+    def _note_escape(self, sequence: str) -> None:
+        if sequence[0] == "(" and sequence != "(B":
+            self._others["\x1b(B"] = None
+        elif sequence == "=":
+            self._others["\x1b>"] = None
+
+    def _take_string(self, text: str, at: int, out: list[str]) -> int:
+        """Take one piece of a command string; tell where the next one begins."""
+        if plain := _STRING_TEXT.match(text, at):
+            self._take_string_text(plain.group(), out)
+            return plain.end()
+        character = text[at]
+        if character == "\x1b" and at + 1 == len(text):
+            self._held = character
+            return at + 1
+        if character not in "\x07\x18\x1a\x1b\x9c":  # what has no place in a string
+            return at + 1
+        if self._verdict == "more":
+            self._decide(out, is_whole=True)
+        if self._verdict == "pass":
+            out.append("\x07" if character == "\x07" else _END)
+        self._string = ""
+        return at + 2 if text.startswith(_END, at) else at if character == "\x1b" else at + 1
+
+    def _take_string_text(self, text: str, out: list[str]) -> None:
+        if self._verdict == "more":
+            self._head += text
+            self._decide(out, is_whole=False)
+        elif self._verdict == "pass":
+            self._pass_string(text, out)
+
+    def _pass_string(self, text: str, out: list[str]) -> None:
+        """Pass on some of a string, which ends where it is too long for a title, a colour or a link."""
+        self._string_characters += len(text)
+        is_bounded = self._string == "]" and not self._head.startswith(f"{_CLIPBOARD};")
+        if is_bounded and self._string_characters > _LONGEST_STRING:
+            out.append(_END)
+            self._verdict = "drop"
+        else:
+            out.append(text)
+
+    def _decide(self, out: list[str], *, is_whole: bool) -> None:
+        """Decide about the string whose head has come, as far as that is enough to know."""
+        self._verdict = self._judge(self._head)
+        if self._verdict == "more" and (is_whole or len(self._head) > _LONGEST_HEAD):
+            is_harmless = self._string == "_" or (self._string == "]" and self._head in _COLOURS)
+            self._verdict = "pass" if is_whole and is_harmless else "drop"
+        if self._verdict == "pass":
+            if self._string == "]" and self._head.partition(";")[0] in _TITLES and not self._has_title:
+                self._has_title = True
+                out.append(_PUSH_TITLE)
+            out.append(f"\x1b{self._string}")
+            self._pass_string(self._head, out)
+
+    def _judge(self, head: str) -> Verdict:
+        match self._string:
+            case "]":
+                return self._judge_command(head)
+            case "P":
+                if _DEVICE.match(head):
+                    return "pass"
+                return "more" if _DEVICE_HEAD.fullmatch(head) else "drop"
+            case "_":
+                return _judge_graphics(head)
+            case _:
+                return "drop"
+
+    def _judge_command(self, head: str) -> Verdict:
+        number, semicolon, rest = head.partition(";")
+        if not semicolon:
+            return "more"
+        if number == "9":  # notes, and more: only how far something has come
+            return "more" if not rest else "pass" if rest[0] == "4" and rest[1:2] in {"", ";"} else "drop"
+        if number == _CLIPBOARD and self.may_copy:
+            _, second, content = rest.partition(";")
+            return "more" if not second or not content else "drop" if content.startswith("?") else "pass"
+        return "pass" if number in _TITLES | _COLOURS | _MARKS else "drop"
+
+
+def _judge_graphics(head: str) -> Verdict:
+    """Pictures that the program sends itself; not one that the terminal would read from a file."""
+    if not head.startswith("G"):
+        return "drop"
+    keys, semicolon, _ = head.partition(";")
+    if _GRAPHICS_FROM_FILES.search(keys):
+        return "drop"
+    return "pass" if semicolon else "more"

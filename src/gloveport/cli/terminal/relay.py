@@ -1,0 +1,202 @@
+"""Moves what a person types to a program in a sandbox, and what it writes to them, as fast as either takes it."""
+
+import contextlib
+import fcntl
+import math
+import os
+import signal
+import socket
+import struct
+import termios
+from dataclasses import dataclass, field
+from io import FileIO
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gloveport.cli.terminal.destination import Destination, reopen
+from gloveport.cli.terminal.front import ENDED, STARTED, STOPPED
+from gloveport.sandbox.console import Console, close
+
+_BYTES: Final = 1 << 16
+_HELD_SECONDS: Final = 0.05
+"""What is held back of output, since a secret may go on behind it, is written when nothing has come for so long."""
+_GRACE_SECONDS: Final = 2.0
+"""A program that was told to end is killed after so long."""
+_RELEASE_SECONDS: Final = 2.0
+_SIZE: Final = struct.Struct("HHHH")
+
+
+def terminal_size(terminal: int) -> tuple[int, int]:
+    """Rows and columns; those of a usual one where it does not know."""
+    rows, columns, _, _ = _SIZE.unpack(fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(_SIZE.size)))
+    return rows or 24, columns or 80
+
+
+@dataclass(eq=False, kw_only=True)
+class Relay:
+    """An ``Attachment`` of ``workspace_service.command_types``: our own streams, for one program.
+
+    Attributes:
+        tasks: Where it works; cancelled when we are told to end.
+        front: The socket to the process that stands for us.
+        outputs: Where standard output and standard error go. Where there is a terminal, all goes to the first.
+        terminal: Descriptor of the terminal that the program has one for; None without.
+        signals: Those that were sent to us, in order.
+    """
+
+    tasks: TaskGroup
+    front: socket.socket
+    terminal: int | None
+    outputs: tuple[Destination, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    signals: list[int] = field(default_factory=list)
+    _console: Console | None = None
+    _goes_on: anyio.Event = field(default_factory=anyio.Event)
+    _pumps: int = 0
+    _pumped: anyio.Event = field(default_factory=anyio.Event)
+    _waits: set[anyio.CancelScope] = field(default_factory=set)
+    _has_ended: bool = False
+    _released: anyio.Event = field(default_factory=anyio.Event)
+
+    def begin(self, console: Console) -> None:
+        """See ``Attachment``."""
+        self._console = console
+        self._goes_on.set()
+        if self.terminal is not None:
+            console.resize(*terminal_size(self.terminal))
+            self._tell(STARTED)
+        streams = [console.output] if console.is_terminal else [console.output, console.errors]
+        self._pumps = len(streams)
+        for stream, output in zip(streams, self.outputs, strict=False):
+            self.tasks.start_soon(self._pump, stream, output)
+        self.tasks.start_soon(self._type, console)
+        if console.stops is not None:
+            self.tasks.start_soon(self._watch_stops, console.stops)
+
+    async def finish(self) -> None:
+        """See ``Attachment``. Waits for whoever reads the output, as long as they take."""
+        self._has_ended = True
+        self._goes_on.set()
+        for wait in self._waits:
+            wait.cancel()
+        await self._pumped.wait()
+
+    async def release(self) -> None:
+        """Have the terminal given back; what is written from now on is ours."""
+        for output in self.outputs:
+            output.close()
+        if self._console is not None and self.terminal is not None:
+            self._tell(ENDED)
+            with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
+                await self._released.wait()
+
+    async def hear(self) -> None:
+        """Do what signals say that the front passes on."""
+        while True:
+            await anyio.wait_readable(self.front)
+            numbers = self.front.recv(_BYTES)
+            for number in numbers or bytes([signal.SIGHUP]):
+                self._take(number)
+            if not numbers:  # the front was killed
+                return
+
+    def _take(self, number: int) -> None:
+        console = self._console
+        if number == ENDED[0]:
+            self._released.set()
+        elif number == signal.SIGCONT:
+            self._goes_on.set()
+            self._resize()
+            if console is not None:
+                console.signal(number)
+        elif number == signal.SIGWINCH:
+            self._resize()
+        elif console is None and number == signal.SIGTSTP:
+            self._tell(STOPPED)
+        elif console is None or number == signal.SIGHUP or number in self.signals:
+            self.signals.append(number)
+            self.tasks.cancel_scope.cancel()
+        else:
+            console.signal(number)
+            if number == signal.SIGTERM:
+                self.signals.append(number)
+                self.tasks.start_soon(self._end_late)
+
+    async def _end_late(self) -> None:
+        await anyio.sleep(_GRACE_SECONDS)
+        self.tasks.cancel_scope.cancel()
+
+    def _resize(self) -> None:
+        if self._console is not None and self.terminal is not None and not self._has_ended:
+            self._console.resize(*terminal_size(self.terminal))
+
+    def _tell(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.front.send(word)
+
+    async def _watch_stops(self, stops: FileIO) -> None:
+        """Be stopped when the program is."""
+        while not self._has_ended:
+            await anyio.wait_readable(stops)
+            if not stops.read(_BYTES):
+                return
+            if self.terminal is not None:  # which is another's meanwhile
+                self._goes_on = anyio.Event()
+            self._tell(STOPPED)
+
+    async def _type(self, console: Console) -> None:
+        """Move our input to the program, until either ends."""
+        own = reopen(0, os.O_RDONLY)
+        try:
+            while data := await self._read_input(own):
+                await console.write(data)
+        except OSError:  # it reads nothing more, or our terminal is gone
+            pass
+        finally:
+            console.close_input()
+            if own:
+                os.close(own)
+
+    async def _read_input(self, own: int) -> bytes:
+        while True:
+            await self._goes_on.wait()
+            with contextlib.suppress(PermissionError):  # a plain file: it never makes anybody wait
+                await anyio.wait_readable(own)
+            if self._goes_on.is_set():
+                with contextlib.suppress(BlockingIOError):
+                    return os.read(own, _BYTES)
+
+    async def _pump(self, stream: FileIO, output: Destination) -> None:
+        try:
+            while data := await self._read_output(stream, output):
+                await output.write(data)
+            await output.flush()
+        except OSError:  # nobody takes what it writes: it is to know
+            if self.terminal is None:
+                close(stream)
+        finally:
+            self._pumps -= 1
+            if not self._pumps:
+                self._pumped.set()
+
+    async def _read_output(self, stream: FileIO, output: Destination) -> bytes:
+        """The next bytes; none when no more come. What a dead program has left behind is there at once."""
+        while True:
+            await self._goes_on.wait()
+            try:
+                data = stream.read(_BYTES)
+            except OSError:  # of a terminal that nobody has open
+                return b""
+            if data is not None:
+                return data
+            if self._has_ended:
+                return b""
+            with anyio.CancelScope() as wait:
+                self._waits.add(wait)
+                with anyio.move_on_after(_HELD_SECONDS if output.is_holding else math.inf) as held:
+                    await anyio.wait_readable(stream)
+                if held.cancelled_caught:
+                    await output.flush()
+            self._waits.discard(wait)
