@@ -19,6 +19,7 @@ _ESCAPE: Final = re.compile(r"\x1b([ -/]*)([0-~])")
 _UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\Z")
 _STRING: Final = re.compile(r"\x1b([\]PX^_k])")
 _STRING_TEXT: Final = re.compile(r"[^\x00-\x1f\x80-\x9f]+")
+_NUMBERS: Final = re.compile(r"[0-9;:]*")
 _LONGEST: Final = 256
 _LONGEST_HEAD: Final = 512
 _LONGEST_STRING: Final = 8192
@@ -145,6 +146,8 @@ class OutputFilter:
     def _control(self, found: "re.Match[str]", out: list[str]) -> None:
         parameters, between, final = found.groups()
         private = parameters[:1] if parameters[:1] in {"<", "=", ">", "?"} else ""
+        if not _NUMBERS.fullmatch(parameters, len(private)):
+            return
         numbers = [int(number) if number.isdecimal() else 0 for number in parameters[len(private) :].split(";")]
         if final == "i" or (between, final) == ("*", "y"):  # prints, or tells what stands on the screen
             return

@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gloveport.cli.terminal.destination import Destination, reopen
-from gloveport.cli.terminal.front import ENDED, STARTED, STOPPED
+from gloveport.cli.terminal.front import ENDED, STARTED, STOPPED, Settings, restore
 from gloveport.sandbox.console import Console, close
 
 _BYTES: Final = 1 << 16
@@ -59,6 +59,14 @@ class Relay:
     _waits: set[anyio.CancelScope] = field(default_factory=set)
     _has_ended: bool = False
     _released: anyio.Event = field(default_factory=anyio.Event)
+    _hearing: anyio.CancelScope = field(default_factory=lambda: anyio.CancelScope(shield=True))
+    _is_alone: bool = False
+    """Whether the front was killed."""
+    _settings: Settings = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.terminal is not None:
+            self._settings = termios.tcgetattr(self.terminal)
 
     def begin(self, console: Console) -> None:
         """See ``Attachment``."""
@@ -76,9 +84,8 @@ class Relay:
             self.tasks.start_soon(self._watch_stops, console.stops)
 
     async def finish(self) -> None:
-        """See ``Attachment``. Waits for whoever reads the output, as long as they take."""
+        """See ``Attachment``. Waits for whoever reads the output, as long as they take, and while we are stopped."""
         self._has_ended = True
-        self._goes_on.set()
         for wait in self._waits:
             wait.cancel()
         await self._pumped.wait()
@@ -87,42 +94,47 @@ class Relay:
         """Have the terminal given back; what is written from now on is ours."""
         for output in self.outputs:
             output.close()
-        if self._console is not None and self.terminal is not None:
+        if self._console is not None and self.terminal is not None and not self._is_alone:
             self._tell(ENDED)
             with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                 await self._released.wait()
+        if self.terminal is not None and self._is_alone:  # nobody else does it any more
+            restore(self.terminal, self._settings)
+        self._hearing.cancel()
 
     async def hear(self) -> None:
-        """Do what signals say that the front passes on."""
-        while True:
-            await anyio.wait_readable(self.front)
-            numbers = self.front.recv(_BYTES)
-            for number in numbers or bytes([signal.SIGHUP]):
-                self._take(number)
-            if not numbers:  # the front was killed
-                return
+        """Do what the front says, until ``release``: also when all else was cancelled."""
+        with self._hearing:
+            while not self._is_alone:
+                await anyio.wait_readable(self.front)
+                said = self.front.recv(_BYTES)
+                self._is_alone = not said
+                for number in said or bytes([signal.SIGHUP]):
+                    self._take(number)
 
     def _take(self, number: int) -> None:
-        console = self._console
         if number == ENDED[0]:
             self._released.set()
         elif number == signal.SIGCONT:
             self._goes_on.set()
             self._resize()
-            if console is not None:
-                console.signal(number)
+            self._send(number)
         elif number == signal.SIGWINCH:
             self._resize()
-        elif console is None and number == signal.SIGTSTP:
+        elif self._console is None and number == signal.SIGTSTP:
             self._tell(STOPPED)
-        elif console is None or number == signal.SIGHUP or number in self.signals:
+        elif self._console is None or number == signal.SIGHUP or number in self.signals:
             self.signals.append(number)
             self.tasks.cancel_scope.cancel()
         else:
-            console.signal(number)
+            self._send(number)
             if number == signal.SIGTERM:
                 self.signals.append(number)
                 self.tasks.start_soon(self._end_late)
+
+    def _send(self, number: int) -> None:
+        if self._console is not None and not self._console.process.closed:
+            self._console.signal(number)
 
     async def _end_late(self) -> None:
         await anyio.sleep(_GRACE_SECONDS)

@@ -1,0 +1,186 @@
+"""``gloveport exec`` without a terminal, as scripts and other programs use it."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def work(tmp_path):
+    """The directory of a project."""
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def told(environ, tmp_path):
+    """The environment of the command."""
+    return {**os.environ, **environ, "GLOVEPORT_CONFIG": str(config_file(tmp_path, ""))}
+
+
+def config_file(tmp_path, text):
+    file = tmp_path / "gloveport.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def run(gloveport, told, work):
+    """Run ``gloveport exec`` in the project's directory, to its end."""
+    return lambda *arguments, **options: gloveport.run("exec", *arguments, env=told, cwd=work, **options)
+
+
+@pytest.fixture
+def start(gloveport, told, work):
+    """Start ``gloveport exec`` in the project's directory."""
+    started = []
+
+    def call(*arguments, **options):
+        pipe = subprocess.PIPE
+        options = {"stdin": pipe, "stdout": pipe, "stderr": pipe} | options
+        started.append(gloveport.start("exec", *arguments, env=told, cwd=work, **options))
+        return started[-1]
+
+    yield call
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_without_a_configuration_a_program_has_this_directory_and_nothing_else(run, work, records):
+    """E12, P1, P2, P13: what it may write, what it finds of the host, and what is written down."""
+    (work / "file").write_text("inside\n")
+    (work.parent / "beside").write_text("outside\n")
+    (work / ".git/hooks").mkdir(parents=True)
+    (work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    script = (
+        "cat file; echo made > made; ls ..; cat ../beside; cat /etc/shadow; echo x > .git/hooks/pre-commit;"
+        "exec 3<>/dev/tcp/1.1.1.1/80"
+    )
+    ended = run("--", "bash", "-c", script)
+    assert ended.stdout.startswith("inside\n")
+    assert "outside" not in ended.stdout
+    assert ended.stderr.count("No such file") == 2
+    assert "Read-only file system" in ended.stderr
+    assert "Network is unreachable" in ended.stderr
+    assert ended.returncode == 1
+    assert (work / "made").read_text() == "made\n"
+    assert (work / "made").stat().st_uid == work.stat().st_uid
+    written = {record.kind: record for record in records()}
+    admitted, over = written["command.admitted"], written["command.ended"]
+    assert admitted.fields["command"].startswith("bash -c 'cat file; ")
+    assert (over.fields["exit_code"], over.fields["of"]) == (1, admitted.seq)
+
+
+def test_input_output_and_errors_are_the_callers_and_come_as_they_are(start):
+    every = bytes(range(256)) * 1000 + b"no end of line"
+    process = start("--", "bash", "-c", "tee /dev/stderr")
+    assert process.communicate(every, timeout=30) == (every, every)
+
+
+def test_a_line_comes_as_soon_as_it_was_written(start):
+    """So that a server over standard streams can be one of these programs."""
+    process = start("cat")
+    for line in (b"one\n", b"two\n", b"no line end yet"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert os.read(process.stdout.fileno(), 100) == line
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("exec nix", 127)],
+)
+def test_it_ends_as_the_program_has_ended(run, script, code):
+    assert run("bash", "-c", script).returncode == code
+
+
+def test_options_of_the_program_are_its_own(run):
+    assert run("--no-network", "bash", "-c", 'echo "$@"', "--", "--workspace", "--api").stdout == "--workspace --api\n"
+
+
+def test_it_begins_where_the_caller_is_in_the_workspace_that_was_named(gloveport, told, work):
+    (work / "below").mkdir()
+    script = ("--workspace", work, "--", "bash", "-c", "basename $PWD; ls ..")
+    ended = gloveport.run("exec", *script, env=told, cwd=work / "below")
+    assert ended.stdout == "below\nbelow\n"
+    assert gloveport.run("exec", *script, env=told, cwd="/").stdout.startswith("work")
+
+
+def test_who_wants_only_a_line_of_endless_output_gets_it_and_ends_it(start):
+    """A program waits for a slow reader, as it would in a pipe; and is told when nobody reads any more."""
+    process = start("yes")
+    assert process.stdout.read(4) == b"y\ny\n"
+    process.stdout.close()
+    assert process.wait(30) == 128 + signal.SIGPIPE
+
+
+def test_a_reader_who_takes_nothing_makes_the_program_wait_and_not_us_grow(start, eventually):
+    """P8: what nobody reads is held in no memory of ours."""
+    process = start("bash", "-c", "while :; do echo $SECONDS$RANDOM$RANDOM$RANDOM$RANDOM; done")
+    process.stdout.read(100_000)
+    (engine,) = children(process.pid)
+    before = resident(engine)
+
+    def is_still():
+        used = cpu_ticks(engine)
+        return cpu_ticks(engine) == used
+
+    eventually(is_still)
+    assert resident(engine) - before < 8 << 20
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def resident(pid):
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_ticks(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_with_its_caller_the_program_ends_and_leaves_nothing(start, is_running, eventually, number):
+    """P9: though it takes no notice, and has started others that have left its session."""
+    word = f"{os.getpid()}9{int(number)}"
+    process = start("bash", "-c", f"trap '' TERM HUP INT; setsid sleep {word} & echo there; sleep {word}; sleep {word}")
+    assert process.stdout.readline() == b"there\n"
+    eventually(lambda: is_running(word))
+    os.kill(process.pid, number)
+    assert process.wait(30) in {128 + number, -number}
+    eventually(lambda: not is_running(word))
+
+
+def test_a_program_may_end_in_its_own_way_when_its_caller_is_told_to(start):
+    process = start("bash", "-c", "trap 'echo tidy; exit 9' TERM; echo there; while :; do sleep 0.1; done")
+    assert process.stdout.readline() == b"there\n"
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.communicate(timeout=30)[0] == b"tidy\n"
+    assert process.returncode == 9
+
+
+def test_a_signal_before_the_program_begins_ends_all(start):
+    process = start("bash", "-c", "echo began")
+    os.kill(process.pid, signal.SIGINT)
+    stdout, _ = process.communicate(timeout=30)
+    assert process.returncode in {128 + signal.SIGINT, 0} | {-signal.SIGINT}
+    assert (process.returncode == 0) == (stdout == b"began\n")
+
+
+def test_its_limits_end_it_and_are_named(run, told, tmp_path):
+    """E4, T5: ``exec.limits``."""
+    config_file(tmp_path, "[exec.limits]\nwall_seconds = 0.5\nmemory_bytes = '64MiB'\n")
+    slow = run("sleep", "60")
+    assert (slow.returncode, slow.stderr) == (124, "gloveport: killed (wall_seconds)\n")
+
+
+def test_a_home_is_no_workspace(run, tmp_path, gloveport, told):
+    ended = gloveport.run("exec", "true", env=told, cwd="/")
+    assert ended.returncode == 2
+    assert "hint:" in ended.stderr
