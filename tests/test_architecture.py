@@ -66,9 +66,9 @@ SUBPACKAGES = {
     ],
     "workspace/commands": [{"retained"}, {"command"}, {"registry", "answers"}],
     "workspace_service": [
-        {"approval_text", "permissions", "prefetch", "readonly_workers"},
+        {"approval_text", "command_types", "permissions", "prefetch", "readonly_workers"},
         {"sandboxes", "write_actions"},
-        {"kept_sandbox"},
+        {"foreground", "kept_sandbox"},
         {"command_sessions", "program_sandboxes"},
         {"service"},
         {"command_requests", "hooks"},

@@ -81,7 +81,7 @@ def test_ctrl_c_is_the_programs(start, terminal):
 
 
 def test_a_program_may_draw_on_the_whole_screen_and_do_nothing_else_with_the_terminal(start, terminal):
-    r"""P14: not write into the clipboard, print, or ask what the terminal would answer by typing."""
+    r"""P14, P41: not write into the clipboard, print, or ask what the terminal would answer by typing."""
     usual = terminal.settings
     hostile = r"\e]52;c;ZXZpbA==\a\e[5i\e[21t\eP$qm\e\\\e]1337;File=name=eA==:eA==\a\e[?1000;2004h\e[>1u"
     process = start(rf"stty raw -echo; printf '\e[?1049h\e[H\e[7mdrawn\e[0m{hostile}'; sleep 0.01; kill -KILL $$")
@@ -105,7 +105,7 @@ def test_the_clipboard_is_written_where_the_operator_lets_it(start, terminal, to
 
 
 def test_the_callers_terminal_is_not_inside(start, terminal):
-    """P7, P14: neither as a descriptor nor as a controlling terminal, and nothing is typed into it."""
+    """P7, P41: neither as a descriptor nor as a controlling terminal, and nothing is typed into it."""
     inject = "import fcntl,termios;[fcntl.ioctl(n,termios.TIOCSTI,b'x') for n in (0,)]"
     process = start(
         f'for n in /proc/self/fd/*; do readlink $n; done; python3 -c "{inject}"; ls /dev/pts; tty < /dev/tty; echo over'
@@ -121,7 +121,7 @@ def test_the_callers_terminal_is_not_inside(start, terminal):
 def test_the_terminal_is_as_before_though_one_of_our_processes_is_killed(
     start, terminal, killed, eventually, is_running
 ):
-    """P9: and nothing is left."""
+    """P9, P41: and nothing is left."""
     usual, word = terminal.settings, f"{os.getpid()}7{len(killed)}"
     process = start(rf"printf '\e[?1049hready'; sleep {word}")
     terminal.see("ready")

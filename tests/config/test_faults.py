@@ -291,6 +291,17 @@ max_record_bytes = 5000
 refusals_per_run = 7
 [clients]
 structured = ["my-*"]
+[exec]
+clipboard = true
+[exec.limits]
+wall_seconds = 5
+cpu_seconds = 6
+cpus = 1.5
+memory_bytes = "64MiB"
+processes = 9
+open_files = 77
+file_bytes = "2MiB"
+scratch_bytes = "3MiB"
 [egress]
 yolo = true
 user_agent = "x/1"
@@ -362,6 +373,19 @@ prefix = "Token "
             "refusals_per_run": 7,
         },
         "clients": {"structured": ["my-*"]},
+        "exec": {
+            "clipboard": True,
+            "limits": {
+                "wall_seconds": 5.0,
+                "cpu_seconds": 6.0,
+                "cpus": 1.5,
+                "memory_bytes": 64 << 20,
+                "processes": 9,
+                "open_files": 77,
+                "file_bytes": 2 << 20,
+                "scratch_bytes": 3 << 20,
+            },
+        },
         "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
         "api": {
             "here": {

@@ -68,6 +68,7 @@ async def _execute(
 
     config, workdir = with_directory(loaded.config, workspace, Path.cwd())
     program = ForegroundProgram(
+        run_id=f"exec-{os.urandom(8).hex()}",
         argv=argv,
         workdir=workdir,
         variables=inherit_variables(config.workspace, os.environ),
@@ -106,8 +107,16 @@ async def _run(sandboxes: "WorkspaceSandboxes", program: "ForegroundProgram", re
     from gloveport.workspace.errors import WorkspaceError
     from gloveport.workspace_service.foreground import run_foreground
 
+    desk, shown = sandboxes.engine.desk, set[str]()
+
+    def tell() -> None:
+        for question in desk.pending(program.run_id):
+            if question.id not in shown:
+                shown.add(question.id)
+                relay.say(f"gloveport: {question.text} To say yes: gloveport approvals approve {question.id}")
+
     try:
-        return await run_foreground(sandboxes, program, relay, None)
+        return await run_foreground(sandboxes, program, relay, desk.asker(tell))
     except WorkspaceError as error:
         raise SandboxError(str(error.args[0]), hint=error.hint) from error
 

@@ -21,6 +21,7 @@ class ForegroundProgram:
     """What a person has typed.
 
     Attributes:
+        run_id: Under which all of it is written down.
         argv: The command line; its first word is looked for along the sandbox's PATH where it is no path.
         workdir: Where it begins, relative to the workspace.
         variables: Its environment besides that of the sandbox.
@@ -28,6 +29,7 @@ class ForegroundProgram:
         terminal: Rows and columns; None where its streams are pipes.
     """
 
+    run_id: str
     argv: tuple[str, ...]
     workdir: str
     variables: Mapping[str, str]
@@ -36,7 +38,7 @@ class ForegroundProgram:
 
 
 async def run_foreground(
-    sandboxes: WorkspaceSandboxes, program: ForegroundProgram, attachment: Attachment, asker: Asker | None
+    sandboxes: WorkspaceSandboxes, program: ForegroundProgram, attachment: Attachment, asker: Asker
 ) -> Outcome:
     """Run it to its end. ``asker``: who asks about requests that a rule lets nobody decide but a person.
 
@@ -61,7 +63,7 @@ async def run_foreground(
         ),
         audit=sandboxes.engine.audit,
         caller=f"cli (uid {os.getuid()})",
-        run_id=f"exec-{os.urandom(8).hex()}",
+        run_id=program.run_id,
         asker=asker,
     )
     request = PreparedCommand(

@@ -33,6 +33,7 @@ class Destination:
     vault: Vault
     is_holding: bool = False
     _scrubber: Scrubber | None = None
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
     _own: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,16 +87,21 @@ class Destination:
 
     async def _write(self, data: bytes) -> None:
         left = memoryview(data)
-        while left:
-            # What could not be opened anew would block us when it is given more than it has room for.
-            is_shared = self._own == self.descriptor
-            if is_shared:
-                with contextlib.suppress(PermissionError):  # a plain file, which never makes anybody wait
-                    await anyio.wait_writable(self._own)
-            try:
-                left = left[os.write(self._own, left[: select.PIPE_BUF] if is_shared else left) :]
-            except BlockingIOError:
+        async with self._turn:
+            while left:
+                left = left[await self._write_some(left) :]
+
+    async def _write_some(self, data: memoryview) -> int:
+        if self._own == self.descriptor:
+            with contextlib.suppress(PermissionError):  # a plain file, which never makes anybody wait
                 await anyio.wait_writable(self._own)
+            # What could not be opened anew would block us when it is given more than it has room for.
+            return os.write(self._own, data[: select.PIPE_BUF])
+        try:
+            return os.write(self._own, data)
+        except BlockingIOError:
+            await anyio.wait_writable(self._own)
+            return 0
 
 
 def reopen(descriptor: int, how: int) -> int:

@@ -90,6 +90,14 @@ class Relay:
             wait.cancel()
         await self._pumped.wait()
 
+    def say(self, line: str) -> None:
+        """Show the person a line of ours, while the program runs."""
+        self.tasks.start_soon(self._say, line)
+
+    async def _say(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it
+            await self.outputs[-1].say(line)
+
     async def release(self) -> None:
         """Have the terminal given back; what is written from now on is ours."""
         for output in self.outputs:
