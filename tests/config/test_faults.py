@@ -302,6 +302,7 @@ processes = 9
 open_files = 77
 file_bytes = "2MiB"
 scratch_bytes = "3MiB"
+requests = 8
 [egress]
 yolo = true
 user_agent = "x/1"
@@ -384,6 +385,7 @@ prefix = "Token "
                 "open_files": 77,
                 "file_bytes": 2 << 20,
                 "scratch_bytes": 3 << 20,
+                "requests": 8,
             },
         },
         "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
