@@ -97,8 +97,8 @@ REFUSALS = [  # each does nothing, or fails with another error, where there is n
     ("mincore", [1, 0, 0], errno.EPERM),
     ("openat", [-100, 0, os.O_DIRECT], errno.EINVAL),
     ("fcntl", [-1, 1026, 0], errno.EPERM),
-    ("setrlimit", [4, 0], errno.EPERM),
-    ("prlimit64", [0, 4, 1, 0], errno.EPERM),
+    ("setrlimit", [4, 0], 0),
+    ("prlimit64", [0, 4, 1, 0], 0),
     ("prlimit64", [0, 4, 1 << 32, 0], errno.EPERM),
     ("mknod", [0, stat.S_IFSOCK, 0], errno.EPERM),
     ("mknod", [0, stat.S_IFIFO | 0o4755, 0], errno.EPERM),
@@ -247,15 +247,12 @@ def test_the_core_limit_stays_one_byte() -> None:
     program = """
 import resource
 for wish in (0, 0), (0, 1), (1, 1):
-    try:
-        resource.setrlimit(resource.RLIMIT_CORE, wish)
-    except ValueError:  # what Python makes of EPERM
-        print("refused")
+    resource.setrlimit(resource.RLIMIT_CORE, wish)  # sanitizers end where that fails
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_NOFILE))
 """
     run = python(program)
-    assert run.stdout.splitlines() == ["refused", "refused", "refused", "(1, 1) (64, 64)"], run.stderr
+    assert run.stdout.splitlines() == ["(1, 1) (64, 64)"], run.stderr
 
 
 def test_git_works(tmp_path: Path) -> None:

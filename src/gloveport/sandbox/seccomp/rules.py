@@ -280,15 +280,18 @@ _RULES = (
     ),
     ArgumentRule(
         "prlimit64",
-        "no new RLIMIT_CORE: it is 1, which stops even a core handler of the host that reads a pipe; 0 does not",
+        "no new RLIMIT_CORE: it is 1, which stops even a core handler of the host that reads a pipe; 0 does not. To set"
+        " it succeeds and does nothing: sanitizers end where they can't lower it",
         (
             Unless(_low(1), (_RLIMIT_CORE,), ALLOW),
-            Unless(_low(2), (0,), EPERM),  # a pointer: null, that is a question, only if both words are zero
-            Unless(_high(2), (0,), EPERM),
+            # Two pointers, null only if both words are zero: without a new limit it is a question.
+            When(_low(2), 0, (Unless(_high(2), (0,), EPERM),), ALLOW),
+            Unless(_low(3), (0,), EPERM),  # who asks for the old one as well would read what nobody has written
+            Unless(_high(3), (0,), EPERM),
         ),
-        ALLOW,
+        IGNORE,
     ),
-    ArgumentRule("setrlimit", "as prlimit64", (Unless(_low(0), (_RLIMIT_CORE,), ALLOW),), EPERM),
+    ArgumentRule("setrlimit", "as prlimit64", (Unless(_low(0), (_RLIMIT_CORE,), ALLOW),), IGNORE),
     *(_scheduling(name) for name in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr")),
     _scheduling("setpriority", kinds=(_PRIO_PROCESS,)),
     _scheduling("ioprio_set", kinds=(_IOPRIO_WHO_PROCESS,)),
