@@ -22,6 +22,7 @@ FULL = {
     "inherit": ("LANG", "MY_*"),
     "exempt": (".envrc",),
     "toolchains": (Path("/opt/go"),),
+    "auto_toolchains": False,
     "caches": False,
     "hooks": ({"files": ("*.py",), "command": "ruff format", "seconds": 5.0},),
     "programs": "none",

@@ -3,13 +3,13 @@
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import anyio
 
 from gloveport.bootstrap.build import whole_grant
-from gloveport.config import Config, state_directory
+from gloveport.config import Config, find_toolchains, state_directory
 from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
@@ -76,7 +76,7 @@ async def open_sandboxes(
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
-        plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None)
+        plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None, environ)
         server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
         target = plan.writable[0].target
         everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
@@ -94,25 +94,31 @@ async def open_sandboxes(
                     limits=settings.limits,
                     reach=reach,
                     state=state,
+                    owners_path=environ.get("PATH", ""),
                 )
             finally:
                 with anyio.CancelScope(shield=True):
                     await commands.end()
 
 
-def _plan(engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None) -> Plan:
+def _plan(
+    engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None, environ: Mapping[str, str]
+) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
     # A project brings its own packages, and no command has ours on its path; one of our tools finds Pillow there.
     pillow = tuple(one for one in engine.system.packages if Path(one.target).name in _PILLOW)
     system = engine.system.model_copy(update={"packages": pillow, "env": {}})
-    toolchains = {str(path): _target(number, path) for number, path in enumerate(config.workspace.toolchains)}
+    taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
+    toolchains = find_toolchains(config, environ, taken)
+    targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
     headers = {path: path for path in _headers()}
+    binds = {**headers, **{str(path): target for path, target in targets.items()}}
     program = Program(
         name="command",
-        binds=tuple(Mount(source=source, target=target) for source, target in (headers | toolchains).items()),
+        binds=tuple(Mount(source=source, target=target) for source, target in binds.items()),
         symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
         files={"gitconfig": _GITCONFIG},
-        path=tuple(f"{to}/bin" if Path(path, "bin").is_dir() else to for path, to in toolchains.items()),
+        path=tuple(_inside(path, targets) for path in toolchains.path),
         env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},
     )
     caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
@@ -135,6 +141,12 @@ def _target(number: int, toolchain: Path) -> str:
     if toolchain.is_relative_to(SCRATCH):
         return f"/opt/toolchains/{number}/{toolchain.name}"
     return str(toolchain)
+
+
+def _inside(path: Path, targets: Mapping[Path, str]) -> str:
+    """A directory of a toolchain as commands see it."""
+    shown, target = next((one, target) for one, target in targets.items() if path.is_relative_to(one))
+    return str(PurePosixPath(target, path.relative_to(shown)))
 
 
 def _headers() -> list[str]:

@@ -16,6 +16,7 @@ faults     wrong keys and values in words
 mounts     which paths of the host may be shown in a sandbox, and where
 rules      what the shape of a value can't say: mounts, keys that bound each other
 root       which directory can be a workspace
+toolchains which compilers and interpreters of the owner commands are shown
 parts      keys of one table, each by itself
 order      rules of an API that never decide
 apis       the same as rules, for APIs
@@ -34,6 +35,7 @@ from gloveport.config.places import audit_directory, state_directory
 from gloveport.config.reload import Reloaded, reload
 from gloveport.config.root import refuse_as_workspace
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
+from gloveport.config.toolchains import find_toolchains
 from gloveport.config.trust import Trusted, trust
 from gloveport.config.watch import changes
 
@@ -48,6 +50,7 @@ __all__ = [
     "Trusted",
     "audit_directory",
     "changes",
+    "find_toolchains",
     "leaves",
     "load",
     "refuse_as_workspace",

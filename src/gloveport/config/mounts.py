@@ -94,6 +94,18 @@ def toolchain_faults(
         targets[key] = Path(toolchain)
 
 
+def toolchain_refusal(toolchain: Path, own: Iterable[Path]) -> str | None:
+    """Why a directory can't be shown as a toolchain; None where it can.
+
+    Args:
+        toolchain: The directory.
+        own: What it may not show.
+    """
+    private = [place for path in own for place in (path, real(path))]
+    refused = _source_refusal(str(toolchain), private, home_directories()) or _toolchain_refusal(toolchain, {})
+    return None if refused is None else refused[0]
+
+
 def find_exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path]:
     """Yield those of the files that a mount of one of the sources shows."""
     shown_paths = [real(Path(source)) for source in sources]

@@ -7,6 +7,7 @@ from gloveport.config.apis import secret_files
 from gloveport.config.load import Loaded, load
 from gloveport.config.mounts import find_exposed
 from gloveport.config.schema import Config, KeyPath, leaves
+from gloveport.config.toolchains import find_toolchains
 from gloveport.config.wording import printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.model import Value
@@ -39,7 +40,7 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
     """
     new = load(given, cwd=cwd, environ=environ)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
-    _refuse_exposed(config)
+    _refuse_exposed(old.config, config, environ)
     origins = {spell_key(key): (new if key[0] in _LIVE else old).origins[spell_key(key)] for key, _ in leaves(config)}
     return Reloaded(
         loaded=Loaded(config=config, files=new.files, origins=origins, believed=new.believed),
@@ -59,10 +60,11 @@ def _name_owner(key: KeyPath) -> KeyPath:
     return key[:2] if key[0] == "servers" else key
 
 
-def _refuse_exposed(config: Config) -> None:
+def _refuse_exposed(old: Config, config: Config, environ: Mapping[str, str]) -> None:
     # The new files are sound by themselves. But they may put a secret where the mounts of before still show it.
     files = secret_files(config.model_dump(mode="json", include={"api"}))
-    sources = [*(mount.source for mount in config.policy.mounts), *map(str, config.workspace.toolchains)]
+    toolchains = find_toolchains(old, environ).shown
+    sources = [*(mount.source for mount in old.policy.mounts), *map(str, toolchains)]
     if file := next(find_exposed(sources, files), None):
         raise ConfigError(
             f"programs can read {printable(str(file))} until Gloveport is restarted: policy.mounts, or "

@@ -86,6 +86,12 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
         raise ConfigError(f"workspace: {problem}", hint=hint)
 
 
+def private_paths(config: Config, environ: Mapping[str, str], believed: Iterable[Path] = ()) -> Iterator[Path]:
+    """What nobody in a sandbox may read: state, configuration, audit log, secrets. Arguments as above."""
+    yield from (one.path for one in _list_belongings(config, environ, believed))
+    yield from secret_files(config.model_dump(mode="json", include={"api", "servers", "sampling"}))
+
+
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
     directory, broad = real(root), {*_BROAD, *homes}
     for belonging in belongings:

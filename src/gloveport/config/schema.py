@@ -238,6 +238,10 @@ class Workspace(WorkspacePolicy):
     a `bin`, commands are found there. What a mount of `policy.mounts` may not show, a toolchain may not either.
     One below `/tmp` is shown as `/opt/toolchains/NUMBER/NAME`."""
 
+    auto_toolchains: bool = True
+    """Whether those that the owner's `PATH` leads to are shown as well: of `/usr/local`, `/opt` and Nix, and of a home
+    those of pyenv, nvm, rustup, conda, SDKMAN, mise, asdf and the like, each alone, never what lies beside it."""
+
     caches: bool = True
     """Whether what package managers download is kept from command to command, in the state directory."""
 

@@ -115,6 +115,7 @@ class CommandSessions:
                     )
                 for sink in sinks.values():
                     sink.finish()
+                self.sandboxes.explain(command, outcome)
                 command.session = engine.session_requests.state_of(session, outcome)
                 ending.fields |= {
                     "state": command.session.state,

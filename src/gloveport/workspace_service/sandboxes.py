@@ -34,6 +34,7 @@ from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput
 from gloveport.workspace.protected import protected_paths, protected_state
 from gloveport.workspace_service.command_types import Attachment, PreparedCommand
+from gloveport.workspace_service.missing_programs import explain_missing
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 
@@ -47,6 +48,10 @@ _TRIES: Final = 4
 _SHORT_SECONDS: Final = 0.002
 _HOOK_BYTES: Final = 64 << 10
 VALUE_BYTES: Final = 256
+_NOT_FOUND: Final = 127
+"""Exit code of a shell that finds no program."""
+
+_SAID_BYTES: Final = 16 << 10
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,6 +65,7 @@ class WorkspaceSandboxes:
         limits: Of each command.
         reach: What there was to reach when its sandboxes were planned.
         state: Directory of ours for what belongs to it: caches, and the journal of writes.
+        owners_path: Where the owner finds programs.
     """
 
     engine: Engine
@@ -71,6 +77,7 @@ class WorkspaceSandboxes:
     limits: Limits
     reach: Reach
     state: Path
+    owners_path: str = ""
     _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
@@ -98,7 +105,9 @@ class WorkspaceSandboxes:
 
         async with guard.admit(request.action) as ending:
             try:
-                return await self._run_admitted(request, guard, ending, command.warnings, run)
+                outcome = await self._run_admitted(request, guard, ending, command.warnings, run)
+                self.explain(command, outcome)
+                return outcome
             finally:  # also where it was ended by whoever began it
                 ending.fields |= {f"{name}_bytes": output.retained.total for name, output in command.outputs.items()}
 
@@ -171,6 +180,14 @@ class WorkspaceSandboxes:
         for sink in sinks.values():
             sink.finish()
         return outcome
+
+    def explain(self, command: Command, outcome: Outcome) -> None:
+        """Note what would show a command the program that it did not find."""
+        if outcome.exit_code == _NOT_FOUND:
+            said = "\n".join(
+                output.retained.read(0, _SAID_BYTES)[1].decode(errors="replace") for output in command.outputs.values()
+            )
+            command.missing = explain_missing(said, self.tree.root, self.owners_path)
 
     async def run_hook(self, command: str, paths: Sequence[str], seconds: float) -> ProgramOutput:
         """Run a command of the operator's on what was written, as the shell has it, with the paths behind it.

@@ -216,6 +216,14 @@ def _read_number(file: Path, name: str) -> int:
     raise OSError(errno.ESRCH, f"no {name}")
 
 
+@contextlib.contextmanager
+def _close_without_room(listener: FileIO) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError):  # no descriptor, no watch of epoll, or no thread is to be had
+        listener.close()
+
+
 @dataclass
 class _Dispatcher:
     """Starts a thread for a sandbox when it first asks: few ever do. One thread waits for all the others."""
@@ -225,14 +233,15 @@ class _Dispatcher:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, supervisor: _Supervisor) -> None:
-        """Begin to serve a sandbox."""
-        with self._lock:
+        """Begin to serve a sandbox; one that finds no room for it has no watches, and its programs are told so."""
+        with self._lock, _close_without_room(supervisor.listener):
             if self._epoll is None:
-                self._epoll = select.epoll()
-                threading.Thread(target=self._wait, args=(self._epoll,), name="file watches", daemon=True).start()
+                epoll = select.epoll()
+                threading.Thread(target=self._wait, args=(epoll,), name="file watches", daemon=True).start()
+                self._epoll = epoll
             number = supervisor.listener.fileno()
-            self._waiting[number] = supervisor
             self._epoll.register(number, select.EPOLLIN | select.EPOLLONESHOT)
+            self._waiting[number] = supervisor
 
     def remove(self, supervisor: _Supervisor) -> None:
         """Serve it no more."""
@@ -254,7 +263,8 @@ class _Dispatcher:
                         continue
                     del self._waiting[number]
                     epoll.unregister(number)
-                threading.Thread(target=supervisor.run, name="file watches of a sandbox", daemon=True).start()
+                with _close_without_room(supervisor.listener):
+                    threading.Thread(target=supervisor.run, name="file watches of a sandbox", daemon=True).start()
 
 
 _dispatcher: Final = _Dispatcher()

@@ -235,7 +235,8 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
         what = "; ".join(f"{stream}: {left_out}" for stream, left_out in truncated.items())
         point("OUTPUT_TRUNCATED", "warning", what, "read_output tells what is kept")
     if command.exit_code == 127:
-        point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", "see what is installed, or ask the operator for it")
+        fix = command.missing or "see what is installed, or ask the operator for it"
+        point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", fix)
     said = " ".join(texts.values()).lower()
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
         fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED

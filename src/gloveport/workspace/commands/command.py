@@ -60,6 +60,7 @@ class Command(Job):
         warnings: What whoever waits for it should know.
         has_all_time: Whether it was given as much time as the operator lets any command have.
         can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
+        missing: Of one that found no program: what would show it that; empty where nobody knows.
         session: How the session stands in which it runs; None where it has a sandbox of its own.
         interrupt: Interrupts it there; None where ``console`` does.
         outputs: What it has said on each stream.
@@ -72,6 +73,7 @@ class Command(Job):
     warnings: list[str] = field(default_factory=list)
     has_all_time: bool = False
     can_ask_for_network: bool = False
+    missing: str = ""
     session: SessionState | None = None
     interrupt: Callable[[], object] | None = None
     _unread: int = 0

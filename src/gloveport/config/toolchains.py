@@ -1,0 +1,136 @@
+"""Finds the compilers and interpreters of the owner that commands of a workspace are shown: those that PATH leads to.
+
+They are shown read-only at their own paths, each as one directory that holds nothing else. Of a home directory only
+what is known to be a toolchain is shown, never what lies beside it: configuration, credentials, scripts of the owner's.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gloveport.config.mounts import toolchain_refusal
+from gloveport.config.root import private_paths
+from gloveport.config.schema import Config
+
+_LOCAL: Final = Path("/usr/local")
+_LOCAL_NAMES: Final = frozenset({"bin", "include", "lib", "lib64", "libexec", "share"})
+_ALONE: Final = frozenset({".bun/bin", ".deno/bin", "go/bin"})
+"""Directories of a home that are shown by themselves: what they belong to holds more than programs."""
+
+# What toolchains of the system keep outside of /usr: the targets of links in their own directories.
+_SETTINGS: Final = (
+    *("java-*-openjdk", "maven", "openssl.cnf", "php/*", "python3*", "ssl/openssl.cnf"),
+    *("mime.types", "protocols", "services"),
+)
+
+
+@dataclass(frozen=True)
+class Toolchains:
+    """What commands are shown.
+
+    Attributes:
+        shown: Directories and files, which lie side by side.
+        path: Where commands are found in them, in this order.
+    """
+
+    shown: tuple[Path, ...] = ()
+    path: tuple[Path, ...] = ()
+
+
+def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[Path] = ()) -> Toolchains:
+    """Those that are configured, or those that the owner's ``PATH`` leads to; and what toolchains of the system need.
+
+    Args:
+        config: Names them, and what can't be shown beside them.
+        environ: Whose ``PATH`` and ``HOME`` count.
+        taken: Where sandboxes have something of their own.
+    """
+    shown: list[Path] = []
+    path: list[Path] = []
+
+    def show(directory: Path, *bins: Path) -> None:
+        if directory not in shown:
+            if any(_overlap(directory, other) for other in (*shown, *taken)):
+                return
+            shown.append(directory)
+        path.extend(one for one in bins if one not in path)
+
+    for one in config.workspace.toolchains:
+        show(one, one / "bin" if (one / "bin").is_dir() else one)
+    if config.workspace.auto_toolchains:
+        private = [*private_paths(config, environ)]
+        for directory, *bins in _find_owners(environ):
+            if toolchain_refusal(directory, private) is None:
+                show(directory, *bins)
+    for one in _find_settings():
+        show(one)
+    return Toolchains(tuple(shown), tuple(path))
+
+
+def _find_owners(environ: Mapping[str, str]) -> Iterator[tuple[Path, ...]]:
+    """Directories of toolchains, each with those in it where commands are found, as PATH names them."""
+    home = Path(environ.get("HOME") or "/nonexistent").resolve()
+    for entry in dict.fromkeys(environ.get("PATH", "").split(":")):
+        if not entry.startswith("/"):
+            continue
+        named = Path(entry)
+        if named.is_relative_to(home) or named.resolve().is_relative_to(home):
+            yield from _find_in_home(home, named)
+        elif (place := named.resolve()).is_relative_to("/opt") and len(place.parts) > 2 and place.is_dir():
+            yield Path(*place.parts[:3]), place
+        elif place.is_relative_to("/nix/store"):
+            yield Path("/nix/store"), place
+    for one in sorted(_LOCAL.iterdir()) if _LOCAL.is_dir() else ():
+        bins = [place for place in (one, one / "bin") if place.name == "bin" and place.is_dir()]
+        if one.is_dir() and not one.is_symlink() and (bins or one.name in _LOCAL_NAMES):
+            yield one, *bins
+
+
+def _find_in_home(home: Path, entry: Path) -> Iterator[tuple[Path, ...]]:
+    relative = entry.relative_to(home) if entry.is_relative_to(home) else entry.resolve().relative_to(home)
+    place = (home / relative).resolve()
+    if relative.parts[:1] == (".pyenv",) and relative.name in ("bin", "shims"):
+        yield from _find_chosen(home / ".pyenv/versions", _first_line(home / ".pyenv/version"))
+    elif str(relative) == ".cargo/bin":
+        yield from _find_chosen(home / ".rustup/toolchains", _rust_toolchain(home / ".rustup/settings.toml"))
+    elif str(relative) in _ALONE and place.is_dir():
+        yield place, place
+    elif place.name == "bin" and place.is_dir() and place.is_relative_to(home):
+        root = place.parent
+        deep = len(root.relative_to(home).parts) > 1 and root.name != ".local"
+        if deep or (root / "conda-meta").is_dir():
+            yield root, place
+
+
+def _find_chosen(versions: Path, name: str) -> Iterator[tuple[Path, ...]]:
+    """The version of this name, if it is one."""
+    place = versions / name
+    if name and "/" not in name and name not in (".", "..") and (place / "bin").is_dir():
+        place = place.resolve()
+        yield place, place / "bin"
+
+
+def _first_line(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").partition("\n")[0].strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _rust_toolchain(file: Path) -> str:
+    try:
+        chosen = tomllib.loads(file.read_text("utf-8")).get("default_toolchain")
+    except (OSError, ValueError):
+        return ""
+    return chosen if isinstance(chosen, str) else ""
+
+
+def _find_settings() -> Iterator[Path]:
+    for pattern in _SETTINGS:
+        yield from (one for one in sorted(Path("/etc").glob(pattern)) if not one.is_symlink())
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)

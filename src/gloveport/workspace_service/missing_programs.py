@@ -1,0 +1,57 @@
+"""Tells which line of the configuration would show a command the program that it did not find.
+
+It looks along the owner's ``PATH`` for a name, and at the links of the workspace. Whether any other file is there on
+the host it does not tell.
+"""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from gloveport.untrusted_text import one_line
+
+_NOT_FOUND: Final = re.compile(
+    r"(?:^|[:\s])(?P<name>[\w.+/-]{1,256}): (?:command not found|not found|No such file or directory)\s*$", re.MULTILINE
+)
+_MOST_CHARACTERS: Final = 64 << 10
+_MOST_LINKS: Final = 8
+
+
+def explain_missing(said: str, root: Path, path: str) -> str:
+    """What the owner could write so that a command finds what it said was not found; empty where nothing would help.
+
+    Args:
+        said: What a command that has ended with 127 has said.
+        root: The workspace.
+        path: The owner's ``PATH``.
+    """
+    match = _NOT_FOUND.search(said[-_MOST_CHARACTERS:])
+    if match is None:
+        return ""
+    name = match["name"]
+    if "/" not in name:
+        found = shutil.which(name, path=path)
+        return _line(name, Path(found).resolve()) if found else ""
+    target = _follow(root, Path(name))
+    return _line(name, target) if target is not None else ""
+
+
+def _follow(root: Path, name: Path) -> Path | None:
+    """Where a link of the workspace leads, if that is outside; None for all else."""
+    if name.is_absolute():  # by itself it says nothing of the workspace
+        return None
+    place = root / name
+    for _ in range(_MOST_LINKS):
+        if ".." in place.parts or not place.is_relative_to(root):
+            return place if place.is_absolute() and ".." not in place.parts else None
+        if not place.is_symlink():
+            return None
+        place = place.parent / place.readlink()
+    return None
+
+
+def _line(name: str, program: Path) -> str:
+    directory = program.parent.parent if program.parent.name == "bin" else program.parent
+    where = one_line(str(directory), 200)
+    return f"{one_line(name, 80)} is in {where}: the owner can add that to workspace.toolchains"
