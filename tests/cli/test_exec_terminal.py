@@ -125,7 +125,7 @@ def test_the_terminal_is_as_before_though_one_of_our_processes_is_killed(
     usual, word = terminal.settings, f"{os.getpid()}7{len(killed)}"
     process = start(rf"printf '\e[?1049hready'; sleep {word}")
     terminal.see("ready")
-    assert terminal.settings != usual
+    eventually(lambda: terminal.settings != usual)
     (engine,) = children(process.pid)
     os.kill(process.pid if killed == "front" else engine, signal.SIGKILL)
     assert process.wait(30) == (-signal.SIGKILL if killed == "front" else 128 + signal.SIGKILL)
