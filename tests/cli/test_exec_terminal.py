@@ -72,10 +72,10 @@ def test_the_person_is_asked_and_answers_and_the_answer_is_shown_once(start, ter
 
 
 def test_ctrl_c_is_the_programs(start, terminal):
-    process = start("trap 'trap - INT; echo caught' INT; echo ready; while :; do sleep 0.05; done")
+    process = start("trap 'echo caught' INT; echo ready; sleep 60; trap - INT; echo again; exec sleep 60")
     terminal.see("ready")
     terminal.type("\x03")
-    terminal.see("caught")
+    terminal.see("caught\r\nagain")
     terminal.type("\x03")
     assert process.wait(30) == 128 + signal.SIGINT
 
