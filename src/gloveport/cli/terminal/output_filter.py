@@ -202,17 +202,18 @@ class OutputFilter:
 
     def _pass_string(self, text: str, out: list[str]) -> None:
         """Pass on some of a string, which ends where it is too long for a title, a colour or a link."""
-        self._string_characters += len(text)
         is_bounded = self._string == "]" and not self._head.startswith(f"{_CLIPBOARD};")
-        if is_bounded and self._string_characters > _LONGEST_STRING:
-            out.append(_END)
+        room = _LONGEST_STRING - self._string_characters
+        self._string_characters += len(text)
+        if is_bounded and len(text) > room:
+            out += [text[:room], _END]
             self._verdict = "drop"
         else:
             out.append(text)
 
     def _decide(self, out: list[str], *, is_whole: bool) -> None:
         """Decide about the string whose head has come, as far as that is enough to know."""
-        self._verdict = self._judge(self._head)
+        self._verdict = self._judge(self._head[:_LONGEST_HEAD])  # however much of it comes at once
         if self._verdict == "more" and (is_whole or len(self._head) > _LONGEST_HEAD):
             is_harmless = self._string == "_" or (self._string == "]" and self._head in _COLOURS)
             self._verdict = "pass" if is_whole and is_harmless else "drop"
