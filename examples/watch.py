@@ -76,4 +76,4 @@ async def _wait(client: Client, told: dict[str, Any], word: str) -> str:
 
 async def _look(client: Client, told: dict[str, Any]) -> dict[str, Any]:
     """What the command has said since."""
-    return await _call(client, "write_stdin", command_id=told["command_id"], chars="", yield_time_ms=500)
+    return await _call(client, "write_stdin", command_id=told["command_id"], wait_for="output", yield_time_ms=500)

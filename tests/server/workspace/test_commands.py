@@ -20,7 +20,7 @@ async def begun(served, cmd, **more):
     said, deadline = told["stdout"], time.monotonic() + 10
     while not said:
         assert time.monotonic() < deadline
-        told = await served.told("write_stdin", command_id=told["command_id"], yield_time_ms=2000)
+        told = await served.told("write_stdin", wait_for="output", command_id=told["command_id"], yield_time_ms=2000)
         said += told["stdout"]
     return told["command_id"], said
 
@@ -346,13 +346,27 @@ async def test_a_running_command_tells_how_to_wait_for_it(served):
     await served.told("kill_command", command_id=told["command_id"])
 
 
+async def test_one_call_waits_until_a_command_has_ended_whatever_it_says_meanwhile(served):
+    """A loop that prints a line each moment takes one call, not one for each line."""
+    told = await served.told("exec_command", cmd="for n in 1 2 3 4 5; do echo $n; sleep 0.1; done", yield_time_ms=0)
+    ended = await served.told("write_stdin", command_id=told["command_id"], yield_time_ms=30_000)
+    assert (ended["status"], told["stdout"] + ended["stdout"]) == ("exited", "1\n2\n3\n4\n5\n")
+
+
+async def test_who_asks_for_output_hears_what_a_command_says_before_its_end(served):
+    command_id, _ = await begun(served, "echo ready; sleep 0.1; echo said; sleep 60")
+    told = await served.told("write_stdin", command_id=command_id, yield_time_ms=30_000, wait_for="output")
+    assert (told["status"], told["stdout"]) == ("running", "said\n")
+    await served.told("kill_command", command_id=command_id)
+
+
 async def test_two_who_wait_at_once_get_the_same(served):
     """CT-L8: and what was told is not told again."""
     command_id, _ = await begun(served, "echo ready; read; echo news; sleep 60", keep_stdin=True)
     heard: list[str] = []
 
     async def poll():
-        heard.append((await served.told("write_stdin", command_id=command_id))["stdout"])
+        heard.append((await served.told("write_stdin", command_id=command_id, wait_for="output"))["stdout"])
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(poll)

@@ -54,6 +54,7 @@ class StdinArguments(AnswerBounds):
     command_id: Id
     chars: str = ""
     yield_time_ms: Wait = 10_000
+    wait_for: Literal["exit", "output"] | None = None
     rows: Size = None
     columns: Size = None
 
@@ -100,8 +101,8 @@ class CommandTools:
 
     @takes(StdinArguments)
     async def write_stdin(self, ctx: Context[Any, Any], asked: StdinArguments) -> wire.CallToolResult:
-        """Write to a command, or, with no chars, wait for what it says. Character 3 is Ctrl-C. rows and columns size
-        its terminal.
+        """Write to a command, or, with no chars, wait for its end; with wait_for=output, as where it has a terminal or
+        reads chars, for what it says next. Character 3 is Ctrl-C. rows and columns size its terminal.
         """
         try:
             command = self._find(ctx, asked.command_id)
@@ -110,7 +111,10 @@ class CommandTools:
                 command.console.resize(*terminal_size(asked.rows, asked.columns))
             if asked.chars:
                 await feed_command(self.service, self._caller(ctx), command, asked.chars, deadline)
-            await _wait_for(command, deadline, at)
+            for_output = bool(asked.chars) or command.is_terminal
+            if asked.wait_for is not None:
+                for_output = asked.wait_for == "output"
+            await _wait_for(command, deadline, at if for_output else None)
             if asked.chars and not command.is_over:
                 await _wait_for(command, min(deadline, time.monotonic() + _SETTLE_SECONDS), None)
         except WorkspaceError as error:
