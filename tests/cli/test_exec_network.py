@@ -155,3 +155,66 @@ async def test_what_a_rule_asks_about_is_shown_and_waits_for_a_yes(start, glovep
     assert yes.returncode == 0, yes.stderr
     stdout, _ = await anyio.to_thread.run_sync(lambda: process.communicate(timeout=30))
     assert stdout.startswith("you sent nothing\n")
+
+
+AGENT = """\
+#!/usr/bin/env python3
+import os, pathlib, subprocess, sys, urllib.request
+home, package = pathlib.Path.home(), pathlib.Path(__file__).resolve().parents[1]
+print("remembers", sorted(one.name for one in home.iterdir()))
+(home / sys.argv[1]).write_text("kept")
+print("holds", os.environ["PROVIDER_KEY"], os.environ["SETTING"])
+print("knows", (package / "data").read_text(), (package.parents[2] / "lib/other").exists())
+print("hears", urllib.request.urlopen(f"https://{sys.argv[2]}/ask", timeout=9).read().decode())
+"""
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """An agent as a package manager has installed it, beside what is nobody's business; gives the directory of PATH."""
+    package = tmp_path / "prefix/lib/node_modules/@maker/agent"
+    (package / "bin").mkdir(parents=True)
+    (package / "bin/run.js").write_text(AGENT)
+    (package / "bin/run.js").chmod(0o755)
+    (package / "data").write_text("its own")
+    (tmp_path / "prefix/lib/other").mkdir()
+    (tmp_path / "prefix/bin").mkdir()
+    (tmp_path / "prefix/bin/agent").symlink_to("../lib/node_modules/@maker/agent/bin/run.js")
+    return tmp_path / "prefix/bin"
+
+
+async def test_a_whole_agent_has_its_package_a_home_that_stays_and_no_key(
+    gloveport, configure, provider, agent, tmp_path
+):
+    """E12, P7, P18: its model's provider hears the owner's key, never inside; T5: ``exec.programs``."""
+    told, _ = configure(
+        model='auth = [{kind = "bearer", secret = "env:OWNERS_KEY"}]\nstand_ins = ["PROVIDER_KEY"]',
+        other='[exec.programs.agent]\nhome = true\napis = ["model"]\nvariables = {SETTING = "set"}\n',
+    )
+    told["PATH"] = f"{agent}:{told['PATH']}"
+    said = []
+    for name in ("first", "second"):
+        place = f"model.test:{provider.place.port}"
+        ended = await anyio.to_thread.run_sync(
+            lambda name=name, place=place: gloveport.run("exec", "agent", name, place, env=told, cwd=tmp_path / "work")
+        )
+        assert ended.returncode == 0, ended.stderr
+        said.append(ended.stdout.splitlines())
+    assert [lines[0] for lines in said] == ["remembers []", "remembers ['first']"]
+    assert said[0][1].endswith(" set")
+    assert said[0][2] == "knows its own False"
+    assert said[0][3].startswith("hears you sent Bearer [secret ")
+    assert KEY not in str(said)
+    assert provider.keys == [f"Bearer {KEY}".encode()] * 2
+
+
+async def test_a_program_that_is_no_package_is_not_shown_with_what_lies_beside_it(gloveport, configure, tmp_path):
+    """P1: a directory of programs may hold anything."""
+    told, _ = configure(other="")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/tool").write_text("#!/bin/sh\necho ran\n")
+    (tmp_path / "scripts/tool").chmod(0o755)
+    told["PATH"] = f"{tmp_path}/scripts:{told['PATH']}"
+    ended = await anyio.to_thread.run_sync(lambda: gloveport.run("exec", "tool", env=told, cwd=tmp_path / "work"))
+    assert ended.returncode == 2
+    assert "workspace.toolchains" in ended.stderr

@@ -303,6 +303,10 @@ open_files = 77
 file_bytes = "2MiB"
 scratch_bytes = "3MiB"
 requests = 8
+[exec.programs.claude]
+home = true
+apis = ["here"]
+variables = {NAME = "value"}
 [egress]
 yolo = true
 user_agent = "x/1"
@@ -376,6 +380,7 @@ prefix = "Token "
         "clients": {"structured": ["my-*"]},
         "exec": {
             "clipboard": True,
+            "programs": {"claude": {"home": True, "apis": ["here"], "variables": {"NAME": "value"}}},
             "limits": {
                 "wall_seconds": 5.0,
                 "cpu_seconds": 6.0,

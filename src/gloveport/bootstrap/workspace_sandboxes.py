@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -27,6 +28,7 @@ ELSEWHERE: Final = "/workspace"
 """Where programs see a workspace whose own path is taken in a sandbox."""
 
 _CACHE: Final = "/cache"
+_HOME: Final = "/agent"
 _CACHES: Final = {
     "CARGO_HOME": "cargo",
     "GOCACHE": "go/build",
@@ -53,9 +55,25 @@ _GITCONFIG: Final = """\
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoneProgram:
+    """The one program that sandboxes are for.
+
+    Attributes:
+        home: Name of its home directory, which stays; empty where it has none.
+    """
+
+    home: str = ""
+
+
 @contextlib.asynccontextmanager
 async def open_sandboxes(
-    engine: Engine, config: Config, root: Path, environ: Mapping[str, str], grace: float, ahead: int = 1
+    engine: Engine,
+    config: Config,
+    root: Path,
+    environ: Mapping[str, str],
+    grace: float,
+    lone: LoneProgram | None = None,
 ) -> AsyncIterator[WorkspaceSandboxes]:
     """The workspace in this directory.
 
@@ -65,7 +83,7 @@ async def open_sandboxes(
         root: The directory.
         environ: Where ``GLOVEPORT_STATE`` is looked up.
         grace: Commands go on for so many seconds when nothing is heard of their clients.
-        ahead: How many sandboxes are made ahead while a command runs: one, or none.
+        lone: The one program that they are for, if there is one.
 
     Raises:
         ConfigError: It is no directory that can be one.
@@ -76,7 +94,9 @@ async def open_sandboxes(
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
-        plan = _plan(engine, reach, config, root, _cache(state) if settings.caches else None, environ)
+        plan = _plan(engine, reach, config, root, _directory(state, "cache") if settings.caches else None, environ)
+        if lone is not None and lone.home:
+            plan = _with_home(plan, _directory(_directory(state, "homes"), lone.home))
         server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
         target = plan.writable[0].target
         everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
@@ -88,7 +108,7 @@ async def open_sandboxes(
                     engine=engine,
                     tree=tree,
                     target=target,
-                    prefetch=SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=ahead),
+                    prefetch=SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=int(lone is None)),
                     workers=ReadonlyWorkers(make=server.make, kept=everything, tasks=tasks, target=target),
                     commands=commands,
                     limits=settings.limits,
@@ -154,7 +174,18 @@ def _headers() -> list[str]:
     return [path for path in ("/usr/include",) if Path(path).is_dir()]
 
 
-def _cache(state: Path) -> Path:
-    cache = state / "cache"
-    cache.mkdir(mode=0o700, exist_ok=True)
-    return cache
+def _with_home(plan: Plan, home: Path) -> Plan:
+    """The plan with a home directory that stays."""
+    return plan.model_copy(
+        update={
+            "writable": (*plan.writable, Mount(source=str(home), target=_HOME)),
+            "landlock": (*plan.landlock, (_HOME, "write")),
+            "env": {**plan.env, "HOME": _HOME},
+        }
+    )
+
+
+def _directory(parent: Path, name: str) -> Path:
+    place = parent / name
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place

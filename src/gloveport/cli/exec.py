@@ -2,6 +2,7 @@
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,19 +61,20 @@ async def _execute(
     terminal: int | None,
 ) -> int:
     """Run the program; tell the exit code."""
-    from gloveport.bootstrap.foreground import open_foreground, with_directory
+    from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
     from gloveport.cli.terminal.relay import Relay, terminal_size
     from gloveport.policy.variables import inherit_variables
     from gloveport.task_group import open_task_group
     from gloveport.workspace_service.foreground import ForegroundProgram
 
     config, workdir = with_directory(loaded.config, workspace, Path.cwd())
+    settings = program_settings(config, argv[0])
     program = ForegroundProgram(
         run_id=f"exec-{os.urandom(8).hex()}",
         argv=argv,
         workdir=workdir,
-        variables=inherit_variables(config.workspace, os.environ),
-        apis=apis,
+        variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
+        apis=settings.apis if apis is None else apis,
         terminal=None if terminal is None else terminal_size(terminal),
     )
     outcome: Outcome | None = None
@@ -80,7 +82,8 @@ async def _execute(
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
         tasks.start_soon(relay.hear)
         try:
-            async with open_foreground(config, os.environ, loaded.believed) as sandboxes:
+            async with open_foreground(config, argv[0], os.environ, loaded.believed) as (sandboxes, inside):
+                program = replace(program, argv=(inside, *argv[1:]))
                 relay.outputs = _destinations(config, sandboxes, terminal)
                 outcome = await _run(sandboxes, program, relay)
         finally:

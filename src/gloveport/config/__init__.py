@@ -31,6 +31,7 @@ reference  docs/config.md, with the words of chapters
 """
 
 from gloveport.config.load import Loaded, load
+from gloveport.config.owners_program import find_package, find_program
 from gloveport.config.places import audit_directory, state_directory
 from gloveport.config.reload import Reloaded, reload
 from gloveport.config.root import refuse_as_workspace
@@ -50,6 +51,8 @@ __all__ = [
     "Trusted",
     "audit_directory",
     "changes",
+    "find_package",
+    "find_program",
     "find_toolchains",
     "leaves",
     "load",

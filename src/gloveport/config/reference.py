@@ -15,13 +15,14 @@ from gloveport.config.reference_text import (
     IMPORT,
     INTRODUCTION,
     MOUNTS,
+    PROGRAMS,
     RULES,
     SECRETS,
     SERVER_AUTH,
     SERVERS,
     TOOL_RULES,
 )
-from gloveport.config.schema import Config, Hook
+from gloveport.config.schema import Config, ExecProgram, Hook
 from gloveport.config.shapes import is_table, members, shape_of, shape_of_field
 from gloveport.config.type_descriptions import kind_of
 from gloveport.config.wording import toml
@@ -46,6 +47,7 @@ def reference() -> str:
         SERVER_AUTH,
         _auth("oauth", OAuthLogin),
         _section("[[workspace.hooks]]", Hook, HOOKS),
+        _section("[exec.programs.NAME]", ExecProgram, PROGRAMS),
         IMPORT,
         SECRETS,
         CODEFORGE,

@@ -185,6 +185,11 @@ What an argument has to be, by its name: exactly one of these. `arguments.path.b
 the argument `path`. An argument that is not there meets no condition.
 """
 
+PROGRAMS = """\
+What a program of `gloveport exec` gets besides what all get: NAME is the last part of what it is called by, such as
+`claude`. See [exec.md](exec.md).
+"""
+
 HOOKS = """\
 A command that runs in the sandbox of the workspace's commands after `apply_patch` or `apply_changes` has written files,
 in the order in which they stand here: to format them, say, or to check them. What one says when it fails is among the

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import BeforeValidator, ByteSize, Field
 
 from gloveport.model import MIB, Limits, Policy, Seconds, Value
-from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
+from gloveport.model.egress import Api, ApiName, Egress, EgressSettings, PlaceholderName
 from gloveport.model.hub import Sampling, Server, ServerName
 from gloveport.model.workspace import HostPattern, WorkspacePolicy
 
@@ -278,11 +278,28 @@ class ExecLimits(CommandLimits):
     """Processes and threads that may exist at the same time."""
 
 
+class ExecProgram(Value):
+    """What one program of `gloveport exec` gets besides what all get."""
+
+    home: bool = False
+    """Whether it has a home directory of its own that stays, one for each workspace, in the state directory. Else its
+    HOME is the private `/tmp`."""
+
+    apis: tuple[ApiName, ...] | None = None
+    """The only APIs that it may use. Default: all that are active. `--api` names others of them."""
+
+    variables: Mapping[PlaceholderName, str] = {}
+    """Its environment besides that of all. No secrets: an API's `stand_ins` are for those."""
+
+
 class Exec(Value):
     """Programs that a person runs in the sandbox by `gloveport exec`."""
 
     clipboard: bool = False
     """Whether they may write into the clipboard of the terminal. They never read it."""
+
+    programs: Mapping[ApiName, ExecProgram] = {}
+    """What single programs get, by the last part of the name that they are called by."""
 
     limits: ExecLimits = ExecLimits()
     """What each may use at most."""

@@ -1,0 +1,68 @@
+"""Finds the program that a person has named along their own PATH, and what has to be shown for it to run in a sandbox.
+
+A package manager puts a link in a directory of programs, and the program elsewhere: of that directory nothing is shown,
+but the package that the link leads to.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gloveport.config.mounts import toolchain_refusal
+from gloveport.config.root import private_paths
+from gloveport.config.schema import Config
+from gloveport.config.wording import printable
+from gloveport.errors import ConfigError
+
+_PACKAGES: Final = "node_modules"
+_SHARED: Final = (".local", "share")
+"""Where in a home programs have directories of their own."""
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
+    """Where the program lies that this name means to its owner, if any. Its ``PATH`` is in ``environ``."""
+    if "/" in name and not name.startswith("/"):
+        return None
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    return None if found is None else Path(found).resolve()
+
+
+def find_package(program: Path, config: Config, environ: Mapping[str, str], shown: Sequence[Path]) -> Path | None:
+    """The directory to show for a program that lies in none that is shown; None where nothing has to be.
+
+    Raises:
+        ConfigError: There is none that could be shown by itself.
+    """
+    if any(program.is_relative_to(one) for one in shown):
+        return None
+    package = _npm_package(program) or _program_directory(
+        program, Path(environ.get("HOME") or "/nonexistent").resolve()
+    )
+    why = "it is no package by itself"
+    if package is not None:
+        refusal = toolchain_refusal(package, [*private_paths(config, environ)])
+        if refusal is None:
+            return package
+        why = refusal
+    raise ConfigError(
+        f"{printable(str(program))} is not shown in the sandbox: {why}",
+        hint="add the directory that it needs to workspace.toolchains",
+    )
+
+
+def _npm_package(program: Path) -> Path | None:
+    parts = program.parts
+    if _PACKAGES not in parts[:-2]:
+        return None
+    at = parts.index(_PACKAGES) + 1
+    length = at + (2 if parts[at].startswith("@") else 1)
+    return Path(*parts[:length]) if length < len(parts) else None
+
+
+def _program_directory(program: Path, home: Path) -> Path | None:
+    place = home.joinpath(*_SHARED)
+    if not program.is_relative_to(place) or len(program.relative_to(place).parts) < 2:
+        return None
+    return place / program.relative_to(place).parts[0]
