@@ -185,7 +185,8 @@ def test_a_program_that_stops_itself_is_watched_all_the_same(shell, terminal, to
     """P8: else whatever it has started would be bound by no limit that we look after."""
     word = f"{os.getpid()}72"
     Path(told["GLOVEPORT_CONFIG"]).write_text("[exec.limits]\nwall_seconds = 2\n")
-    terminal.type(f"{GLOVEPORT} exec bash -c 'sleep {word} & kill -STOP $$'\r")
+    begun = "until grep -q sleep /proc/$!/comm; do :; done"  # else nothing of that name may run yet
+    terminal.type(f"{GLOVEPORT} exec bash -c 'sleep {word} & {begun}; kill -STOP $$'\r")
     terminal.see("Stopped")
     eventually(lambda: not is_running(f"{word}"))
     terminal.type("fg\r")

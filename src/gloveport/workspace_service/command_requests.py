@@ -106,7 +106,7 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
     variables |= asked.env or {}
     terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
     request = PreparedCommand(action=action, variables=variables, seconds=seconds, terminal=terminal)
-    begin = functools.partial(service.sandboxes.commands.begin, caller.share, is_terminal=asked.tty)
+    begin = functools.partial(service.sandboxes.commands.begin, caller.share, line=asked.cmd, is_terminal=asked.tty)
     if asked.session is None:
         command = await begin(functools.partial(service.sandboxes.execute, request, guard))
     else:

@@ -360,6 +360,15 @@ async def test_who_asks_for_output_hears_what_a_command_says_before_its_end(serv
     await served.told("kill_command", command_id=command_id)
 
 
+async def test_the_commands_of_a_client_that_run_are_listed(served):
+    """Who has lost an id finds it."""
+    command_id, _ = await begun(served, "echo on; sleep 60; echo '\x1b[2Jlast'")
+    (one,) = (await served.told("check_exec_environment"))["commands"]
+    assert (one["command_id"], one["cmd"]) == (command_id, "echo on; sleep 60; echo '\\u001b[2Jlast'")
+    await served.told("kill_command", command_id=command_id)
+    assert (await served.told("check_exec_environment"))["commands"] == []
+
+
 async def test_two_who_wait_at_once_get_the_same(served):
     """CT-L8: and what was told is not told again."""
     command_id, _ = await begun(served, "echo ready; read; echo news; sleep 60", keep_stdin=True)

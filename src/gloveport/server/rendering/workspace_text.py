@@ -155,7 +155,10 @@ def environment(fields: Fields) -> str:
         f"Mode {fields['permission_mode']}; network: {network}; Landlock ABI {fields['landlock_abi']}.",
         f"HOME {fields['home']}, caches {fields['cache_dir'] or 'not kept'}.",
     ]
-    return _join(*lines, *_warnings(fields))
+    running = (
+        f"Runs since {one['elapsed_ms'] / 1000:.0f} s: {one['command_id']}: {one['cmd']}" for one in fields["commands"]
+    )
+    return _join(*lines, *running, *_warnings(fields))
 
 
 def permission(fields: Fields) -> str:

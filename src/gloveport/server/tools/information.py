@@ -15,6 +15,7 @@ from gloveport.policy.modes import stance
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import reply
 from gloveport.server.request_caller import caller_of
+from gloveport.untrusted_text import one_line
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
 from gloveport.workspace.files.file_listing import list_dir
 from gloveport.workspace_service.service import WorkspaceService
@@ -23,6 +24,9 @@ TITLE: Final = "Gloveport"
 
 _TMP: Final = "allowed"
 """Each command has a /tmp of its own."""
+
+_SHOWN: Final = 120
+"""Characters of a command that runs."""
 
 _INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
 
@@ -79,9 +83,16 @@ class InformationTools:
         }
         return reply(fields, texts.server_info(fields))
 
-    async def check_exec_environment(self) -> wire.CallToolResult:
-        """What commands find in their sandbox."""
-        fields = await self._common()
+    async def check_exec_environment(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+        """What commands find in their sandbox, and which of yours run."""
+        running = self.service.sandboxes.commands.active_of(caller_of(ctx, self.service.transport).share)
+        fields = {
+            **await self._common(),
+            "commands": [
+                {"command_id": one.id, "cmd": one_line(one.line, _SHOWN), "elapsed_ms": round(1000 * one.elapsed)}
+                for one in running
+            ],
+        }
         return reply(fields, texts.environment(fields))
 
     def _instruction_files(self) -> list[JsonValue]:

@@ -54,6 +54,7 @@ class Command(Job):
     """A command that runs, or has ended and is remembered.
 
     Attributes:
+        line: What it is, as it was asked for.
         is_terminal: Whether its streams are one terminal.
         spool: Directory for the nameless files of what it says.
         outcome: What came of it, when it is over.
@@ -68,6 +69,7 @@ class Command(Job):
 
     is_terminal: bool
     spool: Path
+    line: str = ""
     console: Console | None = None
     outcome: Outcome | None = None
     warnings: list[str] = field(default_factory=list)

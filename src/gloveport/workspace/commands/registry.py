@@ -47,7 +47,7 @@ class Commands(Jobs[Command]):
         self.spool = spool
         self._seen: dict[str, float] = {}
 
-    async def begin(self, owner: str, execute: Execute, *, is_terminal: bool) -> Command:
+    async def begin(self, owner: str, execute: Execute, *, is_terminal: bool, line: str = "") -> Command:
         """Begin a command, and wait until it has begun.
 
         Raises:
@@ -69,7 +69,9 @@ class Commands(Jobs[Command]):
                 hint="wait until one has ended",
                 details={"max_active_commands": MOST_ACTIVE},
             )
-        command = Command(id=secrets.token_urlsafe(_ID_BYTES), owner=owner, is_terminal=is_terminal, spool=self.spool)
+        command = Command(
+            id=secrets.token_urlsafe(_ID_BYTES), owner=owner, line=line, is_terminal=is_terminal, spool=self.spool
+        )
 
         async def work(_: Command) -> None:
             command.outcome = await execute(command)
@@ -101,6 +103,10 @@ class Commands(Jobs[Command]):
                 f"and no more than {_RETENTION.jobs} of it",
             )
         return command
+
+    def active_of(self, owner: str) -> list[Command]:
+        """Those of this owner that run."""
+        return [command for command in self.active() if command.owner == owner]
 
     def see(self, owner: str) -> None:
         """Something was heard of this owner just now."""
