@@ -10,6 +10,7 @@ from gloveport.cli import approvals, audit, config, logs, servers
 from gloveport.cli.doctor import doctor
 from gloveport.cli.exec import execute
 from gloveport.cli.imports import import_servers
+from gloveport.cli.init import init
 from gloveport.cli.run import run
 from gloveport.cli.serve import serve
 from gloveport.errors import Denied, GloveportError, GuestError, SandboxError
@@ -21,6 +22,7 @@ app.command()(run)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute)
 app.command()(doctor)
 app.command("import")(import_servers)
+app.command()(init)
 app.add_typer(config.app, name="config")
 app.add_typer(audit.app, name="audit")
 app.add_typer(approvals.app, name="approvals")

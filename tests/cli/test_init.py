@@ -1,0 +1,54 @@
+"""``gloveport init``: presets, as a person adds them."""
+
+import os
+import tomllib
+
+import pytest
+
+from gloveport.cli.init import preset_names
+
+
+@pytest.fixture
+def run(gloveport, environ, tmp_path):
+    """Run a command of Gloveport's whose configuration is the test's own."""
+    told = {**os.environ, **environ, "GLOVEPORT_CONFIG": str(tmp_path / "gloveport.toml")}
+    return lambda *arguments: gloveport.run(*arguments, env=told, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("names", [[name] for name in preset_names()] + [preset_names()], ids=" ".join)
+def test_what_a_preset_writes_is_sound_and_is_not_written_twice(run, tmp_path, names):
+    """O1, T5."""
+    presets = [word for name in names for word in ("--preset", name)]
+    (tmp_path / "gloveport.toml").write_text("# mine\n[policy]\nlanguages = ['python']\n")
+    (tmp_path / "gloveport.toml").chmod(0o600)
+    first = run("init", *presets)
+    assert first.returncode == 0, first.stderr
+    text = (tmp_path / "gloveport.toml").read_text()
+    assert text.startswith("# mine\n[policy]\nlanguages = ['python']\n\n")
+    assert text.endswith(first.stdout)
+    assert tomllib.loads(first.stdout).keys() <= {"api", "exec"}
+    assert run("config", "check").returncode == 0
+    assert run("init", *presets).returncode == 0
+    assert (tmp_path / "gloveport.toml").read_text() == text
+
+
+def test_what_the_owner_has_written_stays(run, tmp_path):
+    mine = '[api.anthropic]\nhosts = ["models.example.com"]\n'
+    (tmp_path / "gloveport.toml").write_text(mine)
+    (tmp_path / "gloveport.toml").chmod(0o600)
+    added = run("init", "--preset", "claude")
+    assert added.stdout.startswith("[exec.programs.claude]")
+    assert (tmp_path / "gloveport.toml").read_text().startswith(mine)
+
+
+def test_the_first_configuration_may_be_one_of_presets(run, tmp_path):
+    (tmp_path / "gloveport.toml").unlink(missing_ok=True)
+    assert run("init", "--preset", "pypi").returncode == 0
+    assert (tmp_path / "gloveport.toml").stat().st_mode & 0o077 == 0
+
+
+def test_a_preset_that_there_is_not_is_told_with_those_that_there_are(run, tmp_path):
+    refused = run("init", "--preset", "pipi")
+    assert refused.returncode == 2
+    assert "pypi" in refused.stderr
+    assert not (tmp_path / "gloveport.toml").exists()
