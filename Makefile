@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup run check test escape conformance bench surface soak kills siege vm docs clean
+.PHONY: help setup run check test escape agents conformance bench surface soak kills siege vm docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -23,6 +23,9 @@ test: setup ## all tests, as this user and, when that is root, as an ordinary on
 
 escape: setup ## the hostile programs alone, as a table
 	@$(BIN)/python -m tests.escape
+
+agents: setup ## real coding agents from npm in gloveport exec, against a provider that demands the key
+	@$(BIN)/python -m tests.agents
 
 conformance: setup ## the official MCP conformance suite against this server (needs npm)
 	@$(BIN)/python tests/conformance/run.py
