@@ -34,6 +34,8 @@ from gloveport.sandbox.seccomp.compiler import compile_filter
 
 _STATUS = struct.Struct("i")
 _ASK_SECONDS = 15.0
+# An interpreter reserves addresses, and what all of a user's processes have in flight counts against each that sends.
+_WITH_THE_PROGRAM = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE")
 # Of the fork server itself, which runs our code alone: far above what it needs.
 _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
@@ -258,5 +260,5 @@ async def _kill_on_exit(inner: FileIO, group: cgroup.Cgroup | None) -> AsyncIter
 
 
 def _rlimits_of_all(plan: Plan) -> dict[str, tuple[int, int]]:
-    """What each child has from the start. The others come with the program: a session may have more."""
-    return {name: limit for name, limit in plan.rlimits.items() if name not in ("RLIMIT_CPU", "RLIMIT_AS")}
+    """What each child has from the start. The others come with the program."""
+    return {name: limit for name, limit in plan.rlimits.items() if name not in _WITH_THE_PROGRAM}
