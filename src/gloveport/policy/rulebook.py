@@ -25,7 +25,7 @@ Words: TypeAlias = Annotated[
     tuple[frozenset[str], ...], BeforeValidator(lambda text: [part.split("|") for part in text.split()])
 ]
 Lost: TypeAlias = Literal[
-    "operands", "last operand", "operands or all", "operands that are many", "of=", "pathspecs",
+    "operands", "last operand", "operands or all", "operands that are many", "of=", "pathspecs", "more than one file",
     "what find finds", "what leaves the workspace",
 ]  # fmt: skip
 Hosts: TypeAlias = Literal["URLs", "first operand", "remote paths", "git's remote", "an index"]

@@ -72,6 +72,17 @@ def _lies_at(tree: Tree, path: str) -> str:
     return path
 
 
+def demand_unprotected(tree: Tree, action: WriteFiles) -> None:
+    """Raise ``WorkspaceError`` PROTECTED_PATH where it writes to a protected path: nobody can permit that."""
+    for change in action.changes:
+        try:
+            with tree.locate(change.path):
+                pass
+        except WorkspaceError as error:
+            if error.code == "PROTECTED_PATH":
+                raise
+
+
 def changes_text(changes: Sequence[Change]) -> str:
     """Changes for a person: what each does, and the lines that it puts in, behind a plus."""
     return "\n".join(line for change in changes for line in _lines(change))

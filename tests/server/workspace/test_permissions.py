@@ -185,7 +185,7 @@ async def test_a_client_that_can_not_ask_leaves_it_to_the_queue(safe, server, er
     command = f"rm -rf tests {era}"
     async with Client(server(), mode=era) as client:
         told = await asked(client, cmd=command)
-        assert (told["ok"], told["status"], told["grant_id"]) == (True, "waiting", None)
+        assert (told["ok"], told["status"], told["grant_id"]) == (False, "waiting", None)
         (identifier,) = re.findall(r"apr-[0-9a-f]+", told["message"])
         assert f"rm -rf tests {era}" in approvals("list").stdout
         approvals("approve", identifier, "--yes")
@@ -193,6 +193,20 @@ async def test_a_client_that_can_not_ask_leaves_it_to_the_queue(safe, server, er
         assert await outcome(client, cmd=command) == "ran"
         assert await outcome(client, cmd=command) == "destructive_command"
     safe.git("checkout", "-q", "--", "tests")
+
+
+async def test_nothing_is_asked_that_nobody_can_permit(safe, server):
+    """W4: a gate and a protected path at once; what was tried is in the log."""
+    patch = PATCH.format(".git/hooks/pre-commit")
+    async with Client(server()) as client:
+        count = len(safe.records())
+        refused = (await client.call_tool("apply_patch", {"patch": patch})).structured_content
+        assert refused["error"]["code"] == "PROTECTED_PATH", refused
+        assert since(safe, {"write.denied"}, count)
+        wanted = {"tool_name": "apply_patch", "permission": WROTE, "reason": "r", "arguments": {"patch": patch}}
+        refused = (await client.call_tool("request_permissions", wanted)).structured_content
+        assert refused["error"]["code"] == "PROTECTED_PATH", refused
+    assert not (safe.root / ".git/hooks/pre-commit").exists()
 
 
 async def test_a_pattern_of_the_owner_holds_until_it_is_forgotten(safe, server, approvals):

@@ -26,6 +26,8 @@ _LOOPBACK = re.compile(r"localhost|.*\.localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\
 _VERSION = re.compile(r".*\d\.(?:x|rc|alpha|beta|dev|pre|post|a|b)\d*")
 _PATH = re.compile(r"\.{1,2}(?:/.*)?|:/.*|.*/|.*[*?\[].*|(?:.*/)?[^/]*\.[A-Za-z]\w{0,11}", re.DOTALL)
 """What is a file for ``git checkout``, and no branch."""
+_FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]*\w\.[A-Za-z]\w{0,11}")
+"""A single file, by the look of its name: no directory, no pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,9 @@ def _lost_words(lost: Lost, call: _Call, operands: Sequence[Word]) -> Sequence[W
         case "of=":
             return [Word(word.text[3:], word.known) for word in call.run.arguments if word.text.startswith("of=")]
         case "pathspecs":
-            return _pathspecs(call, operands)
+            return _beyond_one_file(_pathspecs(call, operands))
+        case "more than one file":
+            return _beyond_one_file(operands or (Word("", known=False),))
         case "what find finds":
             return () if _finds_spared(call.run) else _find_starts(call.run)
         case "what leaves the workspace":
@@ -223,11 +227,19 @@ def _moved_out(call: _Call) -> Sequence[Word]:
 def _pathspecs(call: _Call, operands: Sequence[Word]) -> Sequence[Word]:
     """The files that ``git checkout`` takes from a commit, or from the index."""
     texts = [word.text for word in call.run.arguments]
+    if any(text.startswith("--pathspec-f") for text in texts):  # a file names them
+        return (Word("", known=False),)
     if "--" in texts:
         return call.run.arguments[texts.index("--") + 1 :]
     if len(operands) > 1 and not _is_path(operands[0].text):
         return operands[1:]
     return operands if any(_is_path(word.text) for word in operands) else ()  # else a branch
+
+
+def _beyond_one_file(words: Sequence[Word]) -> Sequence[Word]:
+    """All words, or none where they are one file that is named in full: whoever names it means it."""
+    is_one = len(words) == 1 and words[0].known and _FILE.fullmatch(words[0].text) is not None
+    return () if is_one else words
 
 
 def _is_path(text: str) -> bool:

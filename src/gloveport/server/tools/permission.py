@@ -31,7 +31,12 @@ from gloveport.workspace_service.approval_text import command_detail, question_t
 from gloveport.workspace_service.command_requests import CommandArguments, make_command_action
 from gloveport.workspace_service.permissions import GrantScope, PermissionRequest, Permit
 from gloveport.workspace_service.service import WorkspaceService
-from gloveport.workspace_service.write_actions import changes_action, changes_text, patch_action
+from gloveport.workspace_service.write_actions import (
+    changes_action,
+    changes_text,
+    demand_unprotected,
+    patch_action,
+)
 
 Target: TypeAlias = Literal["exec_command", "apply_patch", "apply_changes"]
 _Status: TypeAlias = Literal["granted", "denied", "waiting", "unsupported"]
@@ -184,7 +189,7 @@ class PermissionTool:
         """What would be done.
 
         Raises:
-            WorkspaceError, ValidationError: The arguments are not that tool's.
+            WorkspaceError, ValidationError: The arguments are not that tool's, or nobody can permit it.
         """
         arguments, tree = without_nulls(arguments), self.service.tree
         if tool == "exec_command":
@@ -200,9 +205,11 @@ class PermissionTool:
         if tool == "apply_patch":
             patch = PatchArguments.model_validate(arguments).patch
             write = await to_thread.run_sync(patch_action, tree, patch)
+            await to_thread.run_sync(demand_unprotected, tree, write)
             return _PlannedCall(action=write, detail=partial(write_detail, write, patch))
         changes = ChangesArguments.model_validate(arguments).changes
         write = await to_thread.run_sync(changes_action, tree, changes)
+        await to_thread.run_sync(demand_unprotected, tree, write)
         return _PlannedCall(action=write, detail=lambda: write_detail(write, changes_text(changes)))
 
 
@@ -220,6 +227,8 @@ def _outcome(
         "constraints": {"permission": request.gate, "scope": scope, "subject": request.subject},
         "warnings": [],
     }
+    if status == "waiting":  # models take an answer that is ok for a permission
+        fields = {"ok": False, **fields}
     if status in {"granted", "waiting"}:
         return reply(fields, texts.permission(fields))
     code = "ELICITATION_UNSUPPORTED" if status == "unsupported" else "PERMISSION_REQUIRED"

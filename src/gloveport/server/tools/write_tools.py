@@ -28,6 +28,7 @@ from gloveport.workspace_service.hooks import run_hooks
 from gloveport.workspace_service.service import WorkspaceService
 from gloveport.workspace_service.write_actions import (
     changes_action,
+    demand_unprotected,
     make_write_action,
     patch_action,
     path_changes,
@@ -121,13 +122,22 @@ class WriteTools:
             if options.dry_run:
                 outcome = await to_thread.run_sync(work)
             else:
-                async with service.admit(caller_of(ctx, service.transport), action, ctx.request_id) as ending:
-                    outcome = await to_thread.run_sync(work)
-                    ending.fields["written"] = _written_paths(outcome)
+                outcome = await self._apply(ctx, action, work)
         except (WorkspaceError, Denied) as error:
             return clean_refusal(service, error)
         fields = service.clean(await run_hooks(service, outcome))
         return reply(fields, texts.write_result(fields))
+
+    async def _apply(self, ctx: Context[Any, Any], action: WriteFiles, work: Callable[[], WriteResult]) -> WriteResult:
+        service = self.service
+        try:
+            async with service.admit(caller_of(ctx, service.transport), action, ctx.request_id) as ending:
+                outcome = await to_thread.run_sync(work)
+                ending.fields["written"] = _written_paths(outcome)
+                return outcome
+        except Denied:
+            await to_thread.run_sync(demand_unprotected, service.tree, action)  # or one would ask for it in vain
+            raise
 
 
 def _is_little(changes: Sequence[PathChange]) -> bool:
