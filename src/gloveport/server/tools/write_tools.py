@@ -135,8 +135,9 @@ class WriteTools:
                 outcome = await to_thread.run_sync(work)
                 ending.fields["written"] = _written_paths(outcome)
                 return outcome
-        except Denied:
-            await to_thread.run_sync(demand_unprotected, service.tree, action)  # or one would ask for it in vain
+        except WorkspaceError as error:
+            if error.code == "PERMISSION_REQUIRED":  # which would be asked for in vain
+                await to_thread.run_sync(demand_unprotected, service.tree, action)
             raise
 
 
