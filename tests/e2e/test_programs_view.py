@@ -166,8 +166,9 @@ async def test_a_session_that_may_write_ends_when_anything_else_is_protected(ser
 
 async def test_programs_that_may_write_do_so_also_where_its_own_tools_are_not_offered(serve):
     async with serve("--toolsets", "code", settings=WRITES) as (client, root):
-        place = root if "/tmp" not in str(root) else "/workspace"
-        assert (await execute(client, "python", f"open('{place}/a.txt', 'w').write('a')"))["status"] == "ok"
+        code = f"import os; os.chdir({str(root)!r} if os.path.exists({str(root)!r}) else '/workspace')\n"
+        answer = await execute(client, "python", code + "open('a.txt', 'w').write('a')")
+        assert answer["status"] == "ok", answer
         assert (root / "a.txt").read_text() == "a"
 
 

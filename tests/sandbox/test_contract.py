@@ -251,13 +251,14 @@ async def test_bubblewrap_never_runs_as_the_host_root(engine_with):
             await both.wait()
             uids = []
             for pid in {*descendants(os.getpid())} - others:
-                if reaper.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():  # it starts bubblewrap
+                try:
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    told = Path(f"/proc/{pid}/status").read_text().splitlines()
+                except OSError:  # it was there for a moment
                     continue
-                status = dict(
-                    line.split(":\t", 1)
-                    for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-                    if ":\t" in line
-                )
+                if reaper.__file__.encode() in command:  # it starts bubblewrap
+                    continue
+                status = dict(line.split(":\t", 1) for line in told if ":\t" in line)
                 uids.append({int(uid) for uid in status["Uid"].split()})
             tasks.cancel_scope.cancel()
     if os.geteuid() == 0:

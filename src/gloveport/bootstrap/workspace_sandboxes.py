@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -106,7 +106,7 @@ async def open_sandboxes(
                 await server.check()
                 yield WorkspaceSandboxes(
                     engine=engine,
-                    tree=tree,
+                    tree=replace(tree, seen_at=target),
                     target=target,
                     prefetch=SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=int(lone is None)),
                     workers=ReadonlyWorkers(make=server.make, kept=everything, tasks=tasks, target=target),

@@ -1,4 +1,4 @@
-"""Describes what a patch or changes by line number would do, for the policy that decides and the person who reads."""
+"""Describes what a change of files would do, for the policy that decides and the person who reads."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import parsing
 from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.replacement import Replacement
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.approval_text import measure
 
@@ -48,6 +49,14 @@ def changes_action(tree: Tree, changes: Sequence[Change]) -> WriteFiles:
     left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
     made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
     return make_write_action(tree, left + made, json.dumps(plain, ensure_ascii=False, sort_keys=True))
+
+
+def replacement_action(tree: Tree, asked: Replacement) -> WriteFiles:
+    """What the replacement of a text would do."""
+    content = json.dumps(
+        {name: getattr(asked, name) for name in Replacement.model_fields}, ensure_ascii=False, sort_keys=True
+    )
+    return make_write_action(tree, [PathChange(operation="edit", path=asked.path)], content)
 
 
 def undo_action(writer: Writer) -> WriteFiles:
@@ -86,6 +95,13 @@ def demand_unprotected(tree: Tree, action: WriteFiles) -> None:
 def changes_text(changes: Sequence[Change]) -> str:
     """Changes for a person: what each does, and the lines that it puts in, behind a plus."""
     return "\n".join(line for change in changes for line in _lines(change))
+
+
+def replacement_text(asked: Replacement) -> str:
+    """A replacement for a person: which file, the lines that go, behind a minus, and those that come."""
+    where = "wherever it stands in" if asked.replace_all else "in"
+    gone = [f"-{line}" for line in asked.old_string.split("\n")]
+    return "\n".join((f"replace {where} {printable(asked.path)}", *gone, *_added_lines(asked.new_string)))
 
 
 def _lines(change: Change) -> Iterator[str]:

@@ -400,3 +400,55 @@ async def test_paths_are_shown_and_taken_as_the_files_are_called(served):
     assert json.loads(json.dumps(listed)) == listed
     assert (await served.told("read_file", path=listed[0]["path"]))["content"] == "y\n"
     Path(os.fsdecode(raw)).unlink()
+
+
+async def test_a_text_is_replaced_and_the_change_taken_back(served):
+    """W4: by its text alone; all places need the revision of what was read."""
+    served.write("src/edited.py", "a = 1\nb = 1\n")
+    told = await served.told("edit_file", path="src/edited.py", old_string="a = 1", new_string="a = 2", dry_run=True)
+    assert (told["dry_run"], (served.root / "src/edited.py").read_text()) == (True, "a = 1\nb = 1\n")
+    told = await served.told("edit_file", path="src/edited.py", old_string="a = 1", new_string="a = 2")
+    (file,) = told["affected_files"]
+    assert (file["replacements"], file["changed_ranges"][0]["start_line"]) == (1, 1)
+    assert (served.root / "src/edited.py").read_text() == "a = 2\nb = 1\n"
+    everywhere = {"path": "src/edited.py", "old_string": " = ", "new_string": "=", "replace_all": True}
+    assert (await served.refused("edit_file", **everywhere))["code"] == "REVISION_REQUIRED"
+    assert (await served.refused("edit_file", **everywhere, revision="0"))["code"] == "REVISION_MISMATCH"
+    answer = await served.call("edit_file", **everywhere, revision=file["revision"])
+    assert "2 replacements" in answer.content[0].text
+    assert (served.root / "src/edited.py").read_text() == "a=2\nb=1\n"
+    assert (await served.refused("edit_file", **everywhere, revision=file["revision"]))["code"] == "REVISION_MISMATCH"
+    await served.told("undo_patch")
+    await served.told("undo_patch")
+    assert (served.root / "src/edited.py").read_text() == "a = 1\nb = 1\n"
+
+
+async def test_a_text_that_stands_twice_or_nowhere_is_shown(served):
+    """W4: what the next call needs is in the text, for models that see nothing else."""
+    served.write("twice.py", "x = 1\ny = 2\nx = 1\n")
+    answer = await served.call("edit_file", path="twice.py", old_string="x = 1", new_string="x = 2")
+    assert (answer.is_error, "Near line 3:" in answer.content[0].text) == (True, True)
+    answer = await served.call("edit_file", path="twice.py", old_string="y = 2\nz = 3", new_string="")
+    assert (answer.is_error, "2: y = 2" in answer.content[0].text) == (True, True), answer
+    assert (await served.refused("edit_file", path="none.py", old_string="a", new_string="b"))["code"] == "NOT_FOUND"
+    error = await served.refused("edit_file", path=".env", old_string="a", new_string="b")
+    assert error["code"] == "PROTECTED_PATH"
+
+
+async def test_a_path_that_lies_in_the_workspace_may_be_absolute(served):
+    """W3: as the host spells it, and as commands do; nothing else is reached by that."""
+    served.write("sub/here.txt", "here\n")
+    seen = (await served.out("pwd")).strip()
+    for root in {str(served.root), seen}:
+        assert (await served.told("read_file", path=f"{root}/sub/here.txt"))["content"] == "here\n"
+        assert (await served.told("list_dir", path=f"{root}/sub/"))["entries"][0]["name"] == "here.txt"
+        assert (await served.told("search_text", query="here", path=f"{root}/sub"))["matches"]
+        assert await served.out("cat here.txt", workdir=f"{root}/sub") == "here\n"
+        assert (await served.told("git_status", path=f"{root}/sub"))["ok"]
+        await served.told("edit_file", path=f"{root}//sub/here.txt", old_string="here", new_string="there")
+        await served.told("edit_file", path="sub/here.txt", old_string="there", new_string="here")
+        await served.told("apply_patch", patch=added(f"{root}/sub/new.txt", "x"))
+        await served.told("apply_patch", patch=f"*** Begin Patch\n*** Delete File: {root}/sub/new.txt\n*** End Patch")
+        for path in (f"{root}/../outside", f"{root}x", f"/x{root}", f"{root}/.env", "/etc/passwd"):
+            error = await served.refused("edit_file", path=path, old_string="a", new_string="b")
+            assert error["code"] in {"PATH_OUTSIDE_WORKSPACE", "ABSOLUTE_PATH_DENIED", "PROTECTED_PATH"}, path

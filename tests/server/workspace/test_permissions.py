@@ -385,6 +385,7 @@ async def test_what_needs_no_permission_gets_none(safe):
         ("exec_command", {}),
         ("exec_command", {"cmd": "x", "workdir": "../x"}),
         ("exec_command", {"cmd": 3}),
+        ("edit_file", {"path": "a", "old_string": ""}),
         ("apply_changes", {"changes": 3}),
         ("apply_changes", {"changes": [{"action": "hop", "path": "x"}]}),
     ],

@@ -49,7 +49,9 @@ def write_result(fields: Fields) -> str:
         quality = f", matched by {file['match_quality']}" if file.get("match_quality", "exact") != "exact" else ""
         if "revision" in file:
             at = f", changed lines {ranges}" if ranges else ""
-            lines.append(f"{file['path']}: revision {file['revision']}, {file['total_lines']} lines{at}{quality}")
+            places = f", {file['replacements']} replacements" if file.get("replacements", 1) > 1 else ""
+            facts = f"revision {file['revision']}, {file['total_lines']} lines{at}{quality}{places}"
+            lines.append(f"{file['path']}: {facts}")
     return _join(*lines, *_warnings(fields))
 
 

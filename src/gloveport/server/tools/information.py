@@ -123,7 +123,7 @@ class InformationTools:
                 "write_paths": [],
                 "enforced": True,
                 "enforced_by": "mounts",
-                "structured_write_tools": ["apply_patch", "apply_changes", "undo_patch"],
+                "structured_write_tools": ["edit_file", "apply_patch", "apply_changes", "undo_patch"],
                 "warnings": warnings,
             },
             "warnings": warnings,

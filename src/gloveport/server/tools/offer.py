@@ -27,9 +27,9 @@ Reply = TypeVar("Reply")
 _log = logging.getLogger(__name__)
 
 INSTRUCTIONS: Final = (
-    " A workspace of the owner is open: read and search it, change files with apply_patch or apply_changes, run"
-    " commands with exec_command. Paths are relative to it. What is refused with PERMISSION_REQUIRED,"
-    " request_permissions asks for."
+    " A workspace of the owner is open: read and search it, change files with edit_file, apply_patch or"
+    " apply_changes, run commands with exec_command. Paths are relative to it. What is refused with"
+    " PERMISSION_REQUIRED, request_permissions asks for."
 )
 
 _READS: Final = wire.ToolAnnotations(
@@ -59,6 +59,7 @@ def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
         (files["list_dir"], "List directory", _READS),
         (files["list_files"], "List files", _READS),
         (files["search_text"], "Search text", _READS),
+        (writes.edit_file, "Edit file", _WRITES),
         (writes.apply_patch, "Apply patch", _WRITES),
         (writes.apply_changes, "Apply changes", _WRITES),
         (writes.undo_patch, "Undo patch", _WRITES),

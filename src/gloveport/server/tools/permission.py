@@ -25,7 +25,7 @@ from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import without_nulls
 from gloveport.server.tools.elicitation import Attendance, State
-from gloveport.server.tools.write_tools import ChangesArguments, PatchArguments
+from gloveport.server.tools.write_tools import ChangesArguments, EditArguments, PatchArguments
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.approval_text import command_detail, question_text, write_detail
 from gloveport.workspace_service.command_requests import CommandArguments, make_command_action
@@ -36,9 +36,11 @@ from gloveport.workspace_service.write_actions import (
     changes_text,
     demand_unprotected,
     patch_action,
+    replacement_action,
+    replacement_text,
 )
 
-Target: TypeAlias = Literal["exec_command", "apply_patch", "apply_changes"]
+Target: TypeAlias = Literal["exec_command", "edit_file", "apply_patch", "apply_changes"]
 _Status: TypeAlias = Literal["granted", "denied", "waiting", "unsupported"]
 _WAIT_SECONDS: Final = 50.0
 _MOST_ASKING: Final = 64
@@ -207,6 +209,11 @@ class PermissionTool:
             write = await to_thread.run_sync(patch_action, tree, patch)
             await to_thread.run_sync(demand_unprotected, tree, write)
             return _PlannedCall(action=write, detail=partial(write_detail, write, patch))
+        if tool == "edit_file":
+            edit = EditArguments.model_validate(arguments)
+            write = await to_thread.run_sync(replacement_action, tree, edit)
+            await to_thread.run_sync(demand_unprotected, tree, write)
+            return _PlannedCall(action=write, detail=lambda: write_detail(write, replacement_text(edit)))
         changes = ChangesArguments.model_validate(arguments).changes
         write = await to_thread.run_sync(changes_action, tree, changes)
         await to_thread.run_sync(demand_unprotected, tree, write)

@@ -22,6 +22,7 @@ from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch import parsing
 from gloveport.workspace.patch.parsing import MAX_CHANGES, Change
+from gloveport.workspace.patch.replacement import Replacement
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
 from gloveport.workspace.tool_types import Text
 from gloveport.workspace_service.hooks import run_hooks
@@ -32,6 +33,7 @@ from gloveport.workspace_service.write_actions import (
     make_write_action,
     patch_action,
     path_changes,
+    replacement_action,
     undo_action,
 )
 
@@ -52,11 +54,23 @@ class ChangesArguments(WriteOptions):
     changes: Annotated[list[Change], Field(max_length=MAX_CHANGES)]
 
 
+class EditArguments(WriteOptions, Replacement):
+    """What ``edit_file`` takes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WriteTools:
     """The tools that write; ``service`` is what they share."""
 
     service: WorkspaceService
+
+    @takes(EditArguments)
+    async def edit_file(self, ctx: Context[Any, Any], asked: EditArguments) -> wire.CallToolResult:
+        """Replace a text in a file, exactly as it stands there, once; with `replace_all`, which needs the revision,
+        wherever it stands.
+        """
+        action = to_thread.run_sync(replacement_action, self.service.tree, asked)
+        return await self._write(ctx, action, partial(self.service.writer.edit_file, asked, asked), asked)
 
     @takes(PatchArguments)
     async def apply_patch(self, ctx: Context[Any, Any], asked: PatchArguments) -> wire.CallToolResult:
@@ -75,7 +89,7 @@ class WriteTools:
         return await self._write(ctx, action, partial(self.service.writer.apply_changes, asked.changes, asked), asked)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
-        """Take back the last apply_patch or apply_changes, if its files are still as it left them."""
+        """Take back the last change by one of these tools, if its files are still as it left them."""
         action = to_thread.run_sync(undo_action, self.service.writer)
         return await self._write(ctx, action, self.service.writer.undo, WriteOptions())
 

@@ -85,11 +85,13 @@ class Tree:
     Attributes:
         root: Where it was when it was opened.
         exempt: Names and paths that may be written though they are protected.
+        seen_at: Where commands see it.
     """
 
     root: Path
     exempt: AbstractSet[str]
     _descriptor: int
+    seen_at: str = ""
     _resolve: int = BENEATH | NO_MAGICLINKS
 
     @classmethod
@@ -118,6 +120,13 @@ class Tree:
         no longer than this one.
         """
         return replace(self, _resolve=self._resolve | NO_XDEV)
+
+    def make_relative(self, path: str) -> str:
+        """A path as it was asked for, relative to the root where it is absolute and begins with that."""
+        for root in (spell_path(bytes(self.root)), self.seen_at):
+            if root and f"{path}/".startswith(f"{root}/"):
+                return path[len(root) :].lstrip("/") or "."
+        return path
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[Opened]:
@@ -148,7 +157,7 @@ class Tree:
             WorkspaceError: PROTECTED_PATH; SYMLINK_ESCAPE where the last part is a link, or a link before it leads
                 nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``check_path``.
         """
-        asked = check_path(path)
+        asked = check_path(self.make_relative(path))
         if asked == ".":
             raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
         self._demand_unprotected(asked)
@@ -180,7 +189,7 @@ class Tree:
 
     @contextmanager
     def _hold(self, path: str, flags: int) -> Iterator[Opened]:
-        asked = check_path(path)
+        asked = check_path(self.make_relative(path))
         try:
             descriptor, path = self._open(asked, flags)
         except OSError as error:

@@ -4,6 +4,7 @@ parsing     what is asked: a patch in the V4A dialect, or changes of lines by nu
 text        a file as lines, and what replaces some of them
 likeness    when a line of a patch counts as one of a file
 matching    where the hunks of a patch belong
+replacement one text in place of another
 attributes  what a file has besides its content
 file_swap   one file takes another's place
 journal     what is being written at this moment

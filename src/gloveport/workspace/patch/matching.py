@@ -9,6 +9,7 @@ interpreter does in linear time. What all searches of a patch cost together is b
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Final
@@ -81,6 +82,23 @@ def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Place
     return PlacedHunks(tuple(_join_touching(splices)), max(grades, key=list(GRADES).index), tuple(warnings))
 
 
+def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> dict[str, JsonValue]:
+    """Where most lines of a block stand in a file, blanks at their ends aside: details of an error."""
+    search = _HunkSearch(lines, "")
+    with suppress(WorkspaceError):  # it takes too long
+        nearest, agreeing = search.nearest(block)
+        return search.describe(nearest, agreeing)
+    return {}
+
+
+def describe_place(lines: Sequence[str], line: int) -> str:
+    """The lines about one, numbered, in few bytes."""
+    first = max(0, line - _NEARBY_LINES)
+    near = lines[first : line + _NEARBY_LINES + 1]
+    text = "\n".join(f"{first + offset + 1}: {each[:_NEARBY_BYTES]}" for offset, each in enumerate(near))
+    return text.encode()[:_NEARBY_BYTES].decode(errors="ignore")
+
+
 @dataclass(frozen=True, slots=True)
 class _HunkMatch:
     """One hunk's part; no grade where the file has it already."""
@@ -123,7 +141,7 @@ class _HunkSearch:
                 **self._details(number, hunk),
                 "scope": anchor,
                 "search_start_line": self.cursor + 1,
-                "nearby_text": self._around(self.cursor),
+                "nearby_text": describe_place(self.lines, self.cursor),
             },
         )
 
@@ -208,25 +226,28 @@ class _HunkSearch:
                 "match_count": len(starts),
                 "match_quality": grade,
                 "candidate_lines": [start + 1 for start in few],
-                "candidates": [{"line": start + 1, "text": self._around(start)} for start in few],
+                "candidates": [{"line": start + 1, "text": describe_place(self.lines, start)} for start in few],
             },
         )
 
     def _not_found(self, number: int, hunk: Hunk) -> WorkspaceError:
-        nearest, agreeing = self._nearest([text for mark, text in hunk.lines if mark != "+"])
+        nearest, agreeing = self.nearest([text for mark, text in hunk.lines if mark != "+"])
         return WorkspaceError(
             "PATCH_CONTEXT_NOT_FOUND",
             f"hunk {number} fits no place of {self.path} behind line {self.cursor}",
             hint="read the file as it is now, and write the hunk anew; hunks come in the order of the file",
-            details={
-                **self._details(number, hunk),
-                "nearest_line": nearest + 1,
-                "nearest_matching_lines": agreeing,
-                "nearby_text": self._around(nearest),
-            },
+            details={**self._details(number, hunk), **self.describe(nearest, agreeing)},
         )
 
-    def _nearest(self, block: Sequence[str]) -> tuple[int, int]:
+    def describe(self, nearest: int, agreeing: int) -> dict[str, JsonValue]:
+        """Details of an error: where a block stands almost."""
+        return {
+            "nearest_line": nearest + 1,
+            "nearest_matching_lines": agreeing,
+            "nearby_text": describe_place(self.lines, nearest),
+        }
+
+    def nearest(self, block: Sequence[str]) -> tuple[int, int]:
         """Where most lines of a block stand as in the file, blanks aside; and how many. Each line votes for a place."""
         votes: dict[int, int] = {}
         for offset, line in enumerate(block[:_VOTERS]):
@@ -248,13 +269,6 @@ class _HunkSearch:
             "total_lines": len(self.lines),
             "retry_hint": "Read the file as it is now and write this hunk anew.",
         }
-
-    def _around(self, line: int) -> str:
-        """The lines about one, numbered, in few bytes."""
-        first = max(0, line - _NEARBY_LINES)
-        near = self.lines[first : line + _NEARBY_LINES + 1]
-        text = "\n".join(f"{first + offset + 1}: {each[:_NEARBY_BYTES]}" for offset, each in enumerate(near))
-        return text.encode()[:_NEARBY_BYTES].decode(errors="ignore")
 
 
 def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: Shift) -> Iterator[Splice]:

@@ -1,4 +1,4 @@
-"""Stages the operations of a patch, and the changes of ``apply_changes``."""
+"""Stages the operations of a patch, the changes of ``apply_changes``, and the replacement of a text."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,6 +10,7 @@ from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.patch.likeness import Grade
 from gloveport.workspace.patch.matching import place_hunks
 from gloveport.workspace.patch.parsing import Add, Change, Delete, Edit, Operation, Update
+from gloveport.workspace.patch.replacement import Replacement, replace_text
 from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch
 from gloveport.workspace.patch.text import FileText, Range, Splice, count_ranges, difference, ranges
 
@@ -63,6 +64,20 @@ def stage_changes(staging: Staging, changes: Sequence[Change]) -> None:
                 )
             first[resolved] = number
         _change(staging, each, f"changes[{number}]")
+
+
+def stage_replacement(staging: Staging, asked: Replacement) -> None:
+    """Stage the replacement of a text.
+
+    Raises:
+        WorkspaceError: REVISION_REQUIRED, REVISION_MISMATCH; and all that reading and replacing raise.
+    """
+    target, content = staging.existing(asked.path)
+    if asked.replace_all or asked.revision is not None:  # a text that stands there once was seen there
+        demand_revision(target, asked.revision, "replace_all")
+    done = replace_text(FileText.decode(content, target.path), asked, target.path)
+    _put(staging, target, "edit", done.text.apply(done.splices), ranges(done.splices))
+    staging.report.files[target.path]["replacements"] = done.count
 
 
 def _change(staging: Staging, change: Change, where: str) -> None:

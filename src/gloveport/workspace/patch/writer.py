@@ -1,4 +1,4 @@
-"""Writes to one workspace: patches, changes by line, and taking the last of either back.
+"""Writes to one workspace: patches, changes by line or by text, and taking the last of them back.
 
 Each call waits for the others, also of other processes with the same state directory, brings an interrupted one to its
 end, stages in memory, and commits.
@@ -21,8 +21,9 @@ from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import undo
 from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, last_undoable, plan_commit, recover
 from gloveport.workspace.patch.journal import Journal
-from gloveport.workspace.patch.operations import stage_changes, stage_patch
+from gloveport.workspace.patch.operations import stage_changes, stage_patch, stage_replacement
 from gloveport.workspace.patch.parsing import Change, Operation, check_changes, parse_patch
+from gloveport.workspace.patch.replacement import Replacement
 from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.patch.undo import UndoOperation
 from gloveport.workspace.tool_types import demand_unicode
@@ -119,6 +120,17 @@ class Writer:
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
         demand_unicode(dumps(plain, ensure_ascii=False), "a change")
         return self._once("apply_changes", {"changes": plain, "dry_run": options.dry_run}, options, stage)
+
+    def edit_file(self, asked: Replacement, options: WriteOptions = USUAL) -> WriteResult:
+        """Replace a text in a file.
+
+        Raises:
+            WorkspaceError: What is wrong with it, or why it does not fit.
+        """
+        plain: dict[str, JsonValue] = {name: getattr(asked, name) for name in Replacement.model_fields}
+        demand_unicode(dumps(plain, ensure_ascii=False), "a text")
+        arguments = {**plain, "dry_run": options.dry_run}
+        return self._once("edit_file", arguments, options, lambda staging: stage_replacement(staging, asked))
 
     def undo(self) -> WriteResult:
         """Take the last change back that was not taken back yet, if its files are as it left them.
