@@ -58,7 +58,7 @@ SUBPACKAGES = {
     "workspace/patch": [
         {"attributes", "likeness", "parsing", "text"},
         {"file_swap", "matching"},
-        {"journal"},
+        {"journal", "replacement"},
         {"staging"},
         {"operations", "commit"},
         {"undo"},
