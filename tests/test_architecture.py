@@ -66,7 +66,8 @@ SUBPACKAGES = {
     ],
     "workspace/commands": [{"retained"}, {"command"}, {"registry", "answers"}],
     "workspace_service": [
-        {"approval_text", "missing_programs", "command_types", "permissions", "prefetch", "readonly_workers"},
+        {"approval_text", "missing_programs", "refused_requests", "command_types", "permissions"},
+        {"prefetch", "readonly_workers"},
         {"sandboxes", "write_actions"},
         {"foreground", "kept_sandbox"},
         {"command_sessions", "program_sandboxes"},

@@ -81,7 +81,7 @@ def configure(directory: Path, port: int, ca_file: str) -> None:
     """Take the presets, with our provider in the place of theirs."""
     text = ""
     for name, host in HOSTS.items():
-        preset = (Path(__file__).parents[2] / f"src/gloveport/cli/presets/{name}.toml").read_text()
+        preset = (Path(__file__).parents[2] / f"src/gloveport/config/presets/{name}.toml").read_text()
         ours = f'hosts = ["{host}:{port}"]\naddresses = ["{HOST}"]\nca_file = "{ca_file}"'
         text += preset.replace(f'hosts = ["{host}"]', ours).replace(
             "variables = { ", f'variables = {{ ANTHROPIC_BASE_URL = "https://{host}:{port}", '

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from gloveport.cli.init import preset_names
+from gloveport.config.preset_tables import preset_names
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 import os
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gloveport.cli.options import ConfigOption
-from gloveport.errors import ConfigError
 
 
 def init(
@@ -18,12 +16,13 @@ def init(
 ) -> None:
     """Add the sections of presets to your configuration file, and print them. What is there already stays as it is."""
     from gloveport.config.edit import Secrets, read_text_of, write
+    from gloveport.config.preset_tables import read_preset
     from gloveport.config.sources import sources
 
     found = sources(config, cwd=Path.cwd(), environ=os.environ).operator
     file = Path(os.path.normpath(Path.cwd() / found))
     content, text = read_text_of(file)
-    tables = [table for name in dict.fromkeys(presets) for table in _read_preset(name)]
+    tables = [table for name in dict.fromkeys(presets) for table in read_preset(name).strip().split("\n\n")]
     added = _missing_tables(file, text, tables)
     if not added:
         typer.echo(f"{file} has all of it")
@@ -32,21 +31,6 @@ def init(
     write(file, content, whole, Secrets(values={}), environ=os.environ)
     typer.echo("\n\n".join(added))
     typer.echo(f"gloveport: written to {file}; `gloveport doctor` tells whether each secret can be had", err=True)
-
-
-def preset_names() -> list[str]:
-    """What ``--preset`` may name."""
-    return sorted(
-        one.name.removesuffix(".toml") for one in resources.files("gloveport.cli").joinpath("presets").iterdir()
-    )
-
-
-def _read_preset(name: str) -> list[str]:
-    """The tables of a preset, as text."""
-    if name not in preset_names():
-        raise ConfigError(f"there is no preset {name[:64]!r}", hint=f"there are: {', '.join(preset_names())}")
-    text = resources.files("gloveport.cli").joinpath("presets", f"{name}.toml").read_text("utf-8")
-    return text.strip().split("\n\n")
 
 
 def _missing_tables(file: Path, text: str, tables: list[str]) -> list[str]:

@@ -119,7 +119,16 @@ def merge(layers: Sequence[Layer]) -> Table:
     """Lay each file over those before it, key by key. An array replaces an array whole."""
     merged: Table = {}
     for layer in layers:
-        merged = _over(merged, layer.data)
+        merged = merge_table(merged, layer.data)
+    return merged
+
+
+def merge_table(under: Table, over: Table) -> Table:
+    """Lay one table over another, key by key."""
+    merged = dict(under)
+    for name, value in over.items():
+        below = merged.get(name)
+        merged[name] = merge_table(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
 
 
@@ -150,14 +159,6 @@ def walk(data: object, base: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:
             pending += [((*key, name), below) for name, below in value.items()]
         elif isinstance(value, list):
             pending += [((*key, index), below) for index, below in enumerate(value)]
-
-
-def _over(under: Table, over: Table) -> Table:
-    merged = dict(under)
-    for name, value in over.items():
-        below = merged.get(name)
-        merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:

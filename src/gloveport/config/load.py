@@ -7,8 +7,9 @@ from pathlib import Path
 from gloveport.config.apifiles import read_apis, twice_faults
 from gloveport.config.faults import Fault, validate
 from gloveport.config.files import read_own
-from gloveport.config.layers import Layer, merge, nearest, read_layer, where
+from gloveport.config.layers import Layer, merge, merge_table, nearest, read_layer, where
 from gloveport.config.places import config_directory, state_directory
+from gloveport.config.preset_tables import resolve_hosts
 from gloveport.config.rules import rule_faults
 from gloveport.config.schema import Config, leaves
 from gloveport.config.sources import ConfigSources, sources
@@ -48,15 +49,19 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     found = sources(given, cwd=cwd, environ=environ)
     apis, faults = read_apis(found.apis)
     layers = [*_operator_layers(found), *apis, *_project_layers(found, environ)]
+    named = resolve_hosts(merge(layers))
+    layers = [named.layer, *layers]
     data = merge(layers)
+    if named.hosts is not None:
+        data = merge_table(data, {"workspace": {"hosts": [*named.hosts]}})
     config, wrong = validate(Config, data)
-    faults += [*wrong, *twice_faults(layers)]
+    faults += [*named.faults, *wrong, *twice_faults(layers[1:])]
     faults += rule_faults(data, own=[state_directory(environ), config_directory(), found.operator, found.apis])
     if faults or config is None:
         raise ConfigError(_report(faults, layers), hint="correct each line above; docs/config.md explains every key")
     return Loaded(
         config=config,
-        files=tuple(layer.path for layer in layers),
+        files=tuple(layer.path for layer in layers[1:]),
         origins={spell_key(key): where(layers, key) or "default" for key, _ in leaves(config)},
         believed=(found.operator, found.apis, *(layer.path for layer in apis)),
     )

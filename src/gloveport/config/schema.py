@@ -259,7 +259,8 @@ class Workspace(WorkspacePolicy):
     hosts: tuple[HostPattern, ...] = ()
     """Patterns of the names of hosts that commands may reach, with `*` for any characters. They grant nothing by
     themselves: a command may use an active `[api.NAME]` all of whose hosts they name, as programs do. Such hosts don't
-    come to the gate `network`."""
+    come to the gate `network`. `@NAME` stands for the hosts of an `[api.NAME]`, and for a registry of packages that is
+    then granted to read, to programs too: `@pypi`, `@npm`, `@github`, `@debian`, `@crates`, `@golang`, `@maven`."""
 
     limits: CommandLimits = CommandLimits()
     """What each command may use at most."""

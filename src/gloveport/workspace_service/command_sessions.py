@@ -29,6 +29,7 @@ from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.command_types import PreparedCommand
 from gloveport.workspace_service.kept_sandbox import KeptSandbox
+from gloveport.workspace_service.refused_requests import note_requests
 from gloveport.workspace_service.sandboxes import VALUE_BYTES, WorkspaceSandboxes
 
 NEW: Final = "new"
@@ -103,7 +104,7 @@ class CommandSessions:
                     child = await stack.enter_async_context(session.take_turn())
                 command.begin_in_session(session.describe(), session.interrupt)
                 sinks = {name: ScrubbedSink(output, engine.gateway.vault) for name, output in command.outputs.items()}
-                async with self.sandboxes.open_doors(child, guard):
+                async with self.sandboxes.open_doors(child, guard, note_requests(command, self.sandboxes.reach.egress)):
                     outcome = await session.call(
                         child,
                         {"do": "run", "source": self._source_of(action)},

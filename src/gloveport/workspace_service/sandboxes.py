@@ -37,6 +37,7 @@ from gloveport.workspace_service.command_types import Attachment, PreparedComman
 from gloveport.workspace_service.missing_programs import explain_missing
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
+from gloveport.workspace_service.refused_requests import note_requests
 
 Take: TypeAlias = Callable[[protected_paths.ProtectedPaths], AbstractAsyncContextManager[Confined]]
 """Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
@@ -105,7 +106,9 @@ class WorkspaceSandboxes:
 
         async with guard.admit(request.action) as ending:
             try:
-                outcome = await self._run_admitted(request, guard, ending, command.warnings, run)
+                outcome = await self._run_admitted(
+                    request, guard, ending, command.warnings, run, note_requests(command, self.reach.egress)
+                )
                 self.explain(command, outcome)
                 return outcome
             finally:  # also where it was ended by whoever began it
@@ -134,7 +137,7 @@ class WorkspaceSandboxes:
             return outcome
 
         async with guard.admit(request.action) as ending:
-            return await self._run_admitted(request, guard, ending, attachment.warnings, run)
+            return await self._run_admitted(request, guard, ending, attachment.warnings, run, RequestJournal())
 
     def _program_of(self, request: PreparedCommand, argv: Sequence[str]) -> Program:
         return Program(
@@ -152,11 +155,12 @@ class WorkspaceSandboxes:
         ending: Ending,
         warnings: list[str],
         run: Callable[[Confined], Awaitable[Outcome]],
+        journal: RequestJournal,
     ) -> Outcome:
         limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
         try:
             async with self.notice_changes(warnings) as before:
-                async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard):
+                async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard, journal):
                     outcome = await run(child)
                 ending.fields |= {
                     "exit_code": outcome.exit_code,
@@ -272,7 +276,7 @@ class WorkspaceSandboxes:
         raise AssertionError  # the last try returns or raises
 
     @contextlib.asynccontextmanager
-    async def open_doors(self, child: Child, guard: Guard) -> AsyncIterator[None]:
+    async def open_doors(self, child: Child, guard: Guard, journal: RequestJournal) -> AsyncIterator[None]:
         """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
         outlet = EgressSession(
             gateway=self.engine.gateway,
@@ -280,7 +284,7 @@ class WorkspaceSandboxes:
             names=self.reach.names,  # of the addresses that its sandboxes have
             placeholders=child.placeholders,
             redactions=self.engine.reach.redactions,
-            journal=RequestJournal(),
+            journal=journal,
         )
         async with door.open_door(child.doors, functools.partial(answer, outlet)):
             yield

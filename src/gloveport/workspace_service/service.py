@@ -17,9 +17,10 @@ from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.decide import decide
 from gloveport.policy.gates import open_needs, permission_details
 from gloveport.policy.grant import reachable
-from gloveport.policy.hosts import parse_pattern
+from gloveport.policy.hosts import parse_pattern, places_of
 from gloveport.policy.modes import stance
 from gloveport.policy.wildcards import matches
+from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
@@ -28,6 +29,7 @@ from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace.search.engines import Engine as SearchEngine
 from gloveport.workspace_service.command_sessions import CommandSessions
 from gloveport.workspace_service.permissions import Permissions
+from gloveport.workspace_service.refused_requests import remedy_for
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 Fields: TypeAlias = Mapping[str, Any]
@@ -142,6 +144,17 @@ class WorkspaceService:
             session=caller.session,
             permits=permits,
         )
+
+    def explain_unreachable(self, action: RunCommand) -> str | None:
+        """Why a command reaches no host that it needs, even where the network is permitted; None where it does."""
+        egress = reachable(self.sandboxes.egress, None)
+        if egress.yolo:
+            return None
+        lacking = [host for host in action.hosts if not places_of(egress, host)]
+        if lacking:
+            return f"No permission opens {quote_sent(lacking[0])}: {remedy_for(lacking[0], self.sandboxes.egress)}."
+        is_closed = not any(api.active for api in egress.apis.values())
+        return 'No host is granted to anybody: the owner grants one by hosts = ["@pypi"] or so.' if is_closed else None
 
     def _egress(self, policy: WorkspacePolicy) -> Egress:
         """What commands may reach: what programs may, where the network is permitted, else the hosts named for it."""

@@ -161,3 +161,41 @@ async def test_pip_installs_from_a_granted_index(serve, far):
         assert (await served.out("PYTHONPATH=lib python3 -m demo")) == "hello of demo\n"
     requests = [record for record in served.records() if record.kind == "fetch.admitted"]
     assert {record.fields["host"] for record in requests} == {"alpha.test"}
+
+
+async def test_a_refused_request_is_told_with_what_would_allow_it(serve, far):
+    """W4, N9: whoever reads the answer need not guess from what a client of TLS makes of it."""
+    async with serve(hosts=["alpha.test"]) as served:
+        script = (
+            "import sys, urllib.request\n"
+            "for host in ('beta.test:PORT', 'pypi.org', 'elsewhere.test', 'pypi.org'):\n"
+            "    try: urllib.request.urlopen(f'https://{host}/', timeout=9)\n"
+            "    except OSError: pass\n"
+            "sys.exit(1)\n"
+        )
+        served.write("refused.py", script.replace("PORT", str(far.place.port)))
+        told = await served.run("python3 refused.py")
+        said = {one["evidence"]: one["suggested_fix"] for one in told["diagnostics"]}
+        assert len(said) == 3
+        remedies = dict(zip(("beta.test", "pypi.org", "elsewhere.test"), said.values(), strict=True))
+        assert 'hosts = ["beta.test"] in [workspace]' in remedies["beta.test"]
+        assert "[api." not in remedies["beta.test"]
+        assert 'hosts = ["@pypi"] in [workspace]' in remedies["pypi.org"]
+        assert '[api.NAME] hosts = ["elsewhere.test"]' in remedies["elsewhere.test"]
+        assert "pypi.org" in list(said)[1]
+        shown = (await served.call("exec_command", cmd="python3 refused.py", yield_time_ms=30_000)).content[0].text
+        assert "@pypi" in shown
+
+
+async def test_what_no_permission_opens_is_not_asked_for(serve, far):
+    """H8: a person would grant it, and the command fail all the same."""
+    async with serve() as served:
+
+        async def asked(cmd):
+            wanted = {"tool_name": "exec_command", "permission": "network", "reason": "r", "arguments": {"cmd": cmd}}
+            return (await served.call("request_permissions", **wanted)).structured_content
+
+        refused = await asked("curl https://pypi.org/simple/")
+        assert (refused["status"], refused["ok"]) == ("denied", False)
+        assert "@pypi" in refused["error"]["message"]
+        assert (await asked(f"curl https://alpha.test:{far.place.port}/"))["status"] != "denied"

@@ -31,7 +31,8 @@ PATCH = "*** Begin Patch\n*** Add File: {0}\n+x\n*** End Patch\n"
 @pytest.fixture(scope="module")
 async def safe(tmp_path_factory):
     """A workspace in mode safe."""
-    async with opened(Path(tmp_path_factory.mktemp("safe")), mode="safe") as one:
+    tables = {"api": {"example": {"hosts": ["example.org"]}}}
+    async with opened(Path(tmp_path_factory.mktemp("safe")), tables=tables, mode="safe") as one:
         one.write(".gitignore", "*.log\n")
         one.write("tests/test_socket.py", "print('ok')\n")
         one.write("node_modules/left/index.js", "")

@@ -109,15 +109,10 @@ class PermissionTool:
             scope=scope,
             seconds=ttl_seconds,
         )
-        policy = self.service.settings
-        if permission not in {need.gate for need in open_needs(policy, call.action.needs)}:
+        if permission not in {need.gate for need in open_needs(self.service.settings, call.action.needs)}:
             return _outcome(request, "granted", "It needs no such permission.")
-        if stance(policy, permission) == "deny":
-            self.service.permissions.deny(request, "policy")
-            return _outcome(request, "denied", "Nobody can permit it here.")
-        if not self.service.permissions.desk.channels:
-            self.service.permissions.deny(request, "nobody to ask")
-            return _outcome(request, "unsupported", "There is nobody who could be asked.")
+        if refused := self._refuse_unasked(request, call):
+            return refused
         if permit := self._find_permit(request):
             return _outcome(request, "granted", "It is permitted already.", permit)
         try:
@@ -126,6 +121,25 @@ class PermissionTool:
             self.service.permissions.deny(request, denial.code)
             return _denial_reply(denial)
         return await self._attend(ctx, pending)
+
+    def _refuse_unasked(self, request: PermissionRequest, call: _PlannedCall) -> wire.CallToolResult | None:
+        """The refusal of what nobody is asked for, because nobody could give it; None where somebody may."""
+        action = call.action
+        if stance(self.service.settings, request.gate) == "deny":
+            return self._deny(request, "policy", "Nobody can permit it here.")
+        if request.gate == "network" and isinstance(action, RunCommand):
+            unreachable = self.service.explain_unreachable(action)
+            if unreachable is not None:
+                return self._deny(request, "not granted", unreachable)
+        if not self.service.permissions.desk.channels:
+            return self._deny(request, "nobody to ask", "There is nobody who could be asked.", "unsupported")
+        return None
+
+    def _deny(
+        self, request: PermissionRequest, why: str, message: str, status: _Status = "denied"
+    ) -> wire.CallToolResult:
+        self.service.permissions.deny(request, why)
+        return _outcome(request, status, message)
 
     def _find_permit(self, request: PermissionRequest) -> Permit | None:
         """A permission that holds for this, and for as long."""

@@ -25,7 +25,7 @@ _OUT_OF_ALL_TIME: Final = (
 )
 _NOT_GRANTED: Final = (
     "no API of the operator's configuration grants that host to this command: use what is installed, or tell the owner "
-    "which host it needs"
+    'which host it needs; hosts = ["@pypi"] in [workspace] grants a registry: @npm, @github, @debian, @crates …'
 )
 _CLOSED: Final = (
     "the gate network is closed: ask for the permission network, with a command that names the host; it opens the "
@@ -237,6 +237,8 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
     if command.exit_code == 127:
         fix = command.missing or "see what is installed, or ask the operator for it"
         point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", fix)
+    for refused in command.refused():
+        point("REQUEST_REFUSED", "warning" if command.exit_code == 0 else "error", refused.what, refused.remedy)
     said = " ".join(texts.values()).lower()
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
         fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -49,6 +49,18 @@ class CommandOutput:
         return False
 
 
+@dataclass(frozen=True, kw_only=True)
+class RefusedRequest:
+    """A request of a command that was refused, or failed: ``what`` it was and why, and the ``remedy``."""
+
+    what: str
+    remedy: str
+
+
+def _nothing_refused() -> Sequence[RefusedRequest]:
+    return ()
+
+
 @dataclass(eq=False, kw_only=True)
 class Command(Job):
     """A command that runs, or has ended and is remembered.
@@ -62,6 +74,7 @@ class Command(Job):
         has_all_time: Whether it was given as much time as the operator lets any command have.
         can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
         missing: Of one that found no program: what would show it that; empty where nobody knows.
+        refused: Says which of its requests were refused until now.
         session: How the session stands in which it runs; None where it has a sandbox of its own.
         interrupt: Interrupts it there; None where ``console`` does.
         outputs: What it has said on each stream.
@@ -76,6 +89,7 @@ class Command(Job):
     has_all_time: bool = False
     can_ask_for_network: bool = False
     missing: str = ""
+    refused: Callable[[], Sequence[RefusedRequest]] = _nothing_refused
     session: SessionState | None = None
     interrupt: Callable[[], object] | None = None
     _unread: int = 0

@@ -1,0 +1,114 @@
+"""Tables of configuration for services that many use, each under a name.
+
+``gloveport init`` writes them to a file. ``@NAME`` among ``workspace.hosts`` stands for those of them that need no
+credential, without a file; an API of that name in the owner's file stands in its place.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+from gloveport.config.faults import Fault
+from gloveport.config.layers import Layer, Table, parse_toml, walk
+from gloveport.errors import ConfigError
+from gloveport.policy.hosts import parse_pattern
+
+_SIGN: Final = "@"
+
+
+def preset_names() -> list[str]:
+    """What there is."""
+    return sorted(one.name.removesuffix(".toml") for one in _directory().iterdir())
+
+
+def read_preset(name: str) -> str:
+    """The tables of a preset, as text.
+
+    Raises:
+        ConfigError: There is none of this name.
+    """
+    if name not in preset_names():
+        raise ConfigError(f"there is no preset {name[:64]!r}", hint=f"there are: {', '.join(preset_names())}")
+    return _directory().joinpath(f"{name}.toml").read_text("utf-8")
+
+
+@dataclass(frozen=True)
+class NamedHosts:
+    """What the names among ``workspace.hosts`` come to.
+
+    Attributes:
+        layer: The presets' APIs.
+        hosts: All patterns, with the hosts of APIs in the place of names; None where that is for others to refuse.
+        faults: Names that stand for nothing.
+    """
+
+    layer: Layer
+    hosts: tuple[object, ...] | None
+    faults: tuple[Fault, ...]
+
+
+def resolve_hosts(data: Table) -> NamedHosts:
+    """Resolve the names among ``workspace.hosts``. ``data`` is what the files say together."""
+    said = _table(data, "workspace").get("hosts")
+    owners = _table(data, "api")
+    named: dict[str, object] = {}
+    faults: list[Fault] = []
+    hosts: list[object] = []
+    for index, host in enumerate(said if isinstance(said, list) else []):
+        if not isinstance(host, str) or not host.startswith(_SIGN):
+            hosts.append(host)
+            continue
+        name = host.removeprefix(_SIGN)
+        apis = _open_apis().get(name, {})
+        if not apis and name not in owners:
+            problem = f"there is no preset and no API {name[:64]!r}"
+            hint = f"there are {', '.join(_SIGN + one for one in _open_apis())}, and @NAME for each [api.NAME]"
+            faults.append(Fault(keys=(("workspace", "hosts", index),), problem=problem, hint=hint))
+        named |= {api: table for api, table in apis.items() if api not in owners}
+        for api in dict.fromkeys((*apis, name)):
+            hosts += _hosts_of(_table(owners if api in owners else apis, api))
+    tables: Table = {"api": named} if named else {}
+    layer = Layer(path=Path("presets"), data=tables, lines=dict.fromkeys((key for key, _ in walk(tables)), None))
+    return NamedHosts(layer, tuple(hosts) if isinstance(said, list) else None, tuple(faults))
+
+
+def find_preset(host: str) -> str | None:
+    """The name among ``workspace.hosts`` that stands for a host, with its sign."""
+    for name, apis in _open_apis().items():
+        if any(host in _hosts_of(_table(apis, api)) for api in apis):
+            return f"{_SIGN}{name}"
+    return None
+
+
+@cache
+def _open_apis() -> Mapping[str, Table]:
+    """By preset, the APIs that need no credential."""
+    found = {}
+    for name in preset_names():
+        tables = _table(parse_toml(Path(f"{name}.toml"), read_preset(name)), "api")
+        if apis := {api: table for api, table in tables.items() if "auth" not in _table(tables, api)}:
+            found[name] = apis
+    return found
+
+
+def _hosts_of(api: Table) -> Iterator[str]:
+    """The names of its hosts, without scheme and port."""
+    hosts = api.get("hosts")
+    for host in hosts if isinstance(hosts, list) else []:
+        try:
+            yield parse_pattern(host).host
+        except (AttributeError, ValueError):  # which is told where the API is read
+            continue
+
+
+def _table(data: Mapping[str, object], name: str) -> Table:
+    table = data.get(name)
+    return table if isinstance(table, dict) else {}
+
+
+def _directory() -> Traversable:
+    return resources.files("gloveport.config").joinpath("presets")

@@ -1,0 +1,55 @@
+"""Says of hosts that a command can't reach what the owner would have to write for it to reach them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from gloveport.config.preset_tables import find_preset
+from gloveport.egress.session import RequestJournal
+from gloveport.model.egress import Egress, Exchange
+from gloveport.policy.hosts import canonical_host, places_of
+from gloveport.workspace.commands.command import Command, RefusedRequest
+
+_MOST_TOLD: Final = 5
+_NO_HOST: Final = "host_not_granted"
+_REFUSED: Final = "tell the owner, whose configuration says so"
+
+
+def note_requests(command: Command, egress: Egress) -> RequestJournal:
+    """A journal of what a command asks for, of which its answers tell what was refused."""
+    journal = RequestJournal()
+    command.refused = lambda: explain_refused(journal.listed, egress)
+    return journal
+
+
+def explain_refused(exchanges: Iterable[Exchange], egress: Egress) -> list[RefusedRequest]:
+    """The first refused requests, one of each kind to each host. ``egress``: all that the owner grants to anybody."""
+    told: dict[tuple[str, str], RefusedRequest] = {}
+    for one in exchanges:
+        if one.code is None:
+            continue
+        host = _host_of(one.url)
+        if (one.code, host) not in told and len(told) < _MOST_TOLD:
+            told[one.code, host] = RefusedRequest(
+                what=f"{one.method} {one.url}: {one.reason or one.code}",
+                remedy=remedy_for(host, egress) if one.code == _NO_HOST else _REFUSED,
+            )
+    return list(told.values())
+
+
+def remedy_for(host: str, egress: Egress) -> str:
+    """What the owner writes so that commands reach a host."""
+    if places_of(egress, host):
+        return f'the owner grants it to commands by hosts = ["{host}"] in [workspace]'
+    if preset := find_preset(host):
+        return f'the owner grants it by hosts = ["{preset}"] in [workspace]'
+    return f'the owner grants it by [api.NAME] hosts = ["{host}"], and hosts = ["@NAME"] in [workspace]'
+
+
+def _host_of(url: str) -> str:
+    """The host of a URL, or of ``host:port``; what is none, as it is."""
+    authority = url.partition("://")[2].partition("/")[0] or url
+    host = authority.rpartition(":")[0] or authority
+    try:
+        return canonical_host(host)
+    except ValueError:
+        return host[:253]

@@ -1,0 +1,67 @@
+"""O1, W4: registries of packages that a name stands for."""
+
+import pytest
+
+from gloveport.config.load import load
+from gloveport.config.preset_tables import find_preset
+from gloveport.errors import ConfigError
+
+REGISTRIES = ("@pypi", "@npm", "@github", "@debian", "@crates", "@golang", "@maven")
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """The configuration that a text says."""
+
+    def read(text):
+        file = tmp_path / "gloveport.toml"
+        file.write_text(text)
+        file.chmod(0o600)
+        return load(file, cwd=tmp_path, environ={"GLOVEPORT_STATE": str(tmp_path / "state")})
+
+    return read
+
+
+@pytest.mark.parametrize("name", REGISTRIES)
+def test_a_registry_is_granted_by_its_name_and_only_to_read(configured, name):
+    loaded = configured(f'[workspace]\nhosts = ["{name}", "own.test"]\n')
+    (api,) = loaded.config.api.values()
+    assert loaded.config.workspace.hosts == (*api.hosts, "own.test")
+    assert not api.auth
+    assert {method for rule in api.rules for method in rule.methods if not rule.paths} == {"GET", "HEAD"}
+    assert all(rule.action == "allow" for rule in api.rules)
+    assert {find_preset(host) for host in api.hosts} == {name}
+
+
+def test_the_owners_own_api_of_that_name_stands_in_its_place(configured):
+    loaded = configured('[workspace]\nhosts = ["@pypi"]\n[api.pypi]\nhosts = ["https://mirror.test:8443"]\n')
+    assert loaded.config.workspace.hosts == ("mirror.test",)
+    assert loaded.config.api["pypi"].hosts == ("https://mirror.test:8443",)
+    assert not loaded.config.api["pypi"].rules
+
+
+def test_a_name_may_be_that_of_any_api(configured):
+    loaded = configured('[workspace]\nhosts = ["@mine"]\n[api.mine]\nhosts = ["a.test", "*.b.test"]\n')
+    assert loaded.config.workspace.hosts == ("a.test", "*.b.test")
+    assert loaded.config.api.keys() == {"mine"}
+
+
+def test_what_needs_a_credential_is_granted_by_no_name(configured):
+    assert configured('[workspace]\nhosts = ["@github"]\n').config.api.keys() == {"github-git"}
+    for name in ("claude", "codex"):
+        with pytest.raises(ConfigError, match="there is no preset and no API"):
+            configured(f'[workspace]\nhosts = ["@{name}"]\n')
+
+
+def test_a_name_that_stands_for_nothing_is_a_fault_at_its_line(configured):
+    with pytest.raises(ConfigError) as caught:
+        configured('[workspace]\nhosts = ["a.test", "@pipi"]\n')
+    assert "gloveport.toml:2: workspace.hosts[1]: there is no preset and no API 'pipi'" in str(caught.value)
+    assert "@pypi" in str(caught.value)
+
+
+def test_its_values_are_told_as_a_presets(configured):
+    loaded = configured('[workspace]\nhosts = ["@npm"]\n')
+    assert loaded.origins["api.npm.hosts"] == "presets"
+    assert loaded.origins["workspace.hosts"].endswith("gloveport.toml:2")
+    assert len(loaded.files) == 1
