@@ -44,7 +44,7 @@ def test_the_whole_command_line_is_as_expected():
         *["--symlink", "/out", "/mnt/data", "--symlink", "/out", "/mnt/user-data/outputs"],
         *["--proc", "/proc", "--ro-bind", "/dev/null", "/proc/keys"],
         *["--dev", "/dev"],
-        *["--perms", "0700", "--size", str(16 << 20), "--tmpfs", "/dev/shm"],
+        *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/dev/shm"],
         *["--perms", "0700", "--size", str(64 << 20), "--tmpfs", "/tmp"],
         *["--perms", "0700", "--size", str(32 << 20), "--tmpfs", "/out"],
         *["--perms", "0700", "--size", str(8 << 20), "--tmpfs", "/run/gloveport"],
@@ -52,6 +52,8 @@ def test_the_whole_command_line_is_as_expected():
         *["--add-seccomp-fd", "11", "--info-fd", "12"],
     ]
     assert plan.interpreter == ("/usr/bin/python3", "-I", "-B")
+    uncounted = make_plan(SHELL, GRANT, SYSTEM.model_copy(update={"counts_memory": False}))
+    assert [one.size for one in uncounted.tmpfs if one.path == "/dev/shm"] == [16 << 20]
 
 
 def test_a_fork_server_has_three_capabilities_and_the_same_files():

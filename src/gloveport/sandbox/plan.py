@@ -17,6 +17,7 @@ from gloveport.errors import SandboxError
 from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Limits, Mount, Program, Symlink, Value
 
 _SHARED_MEMORY_BYTES = 16 * MIB
+"""Where no cgroup counts what lies there, which is memory: beside the program's own."""
 _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
 _HOSTNAME = "gloveport"
@@ -167,8 +168,9 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     """
     limits = grant.limits
     shown = (*system.binds, *program.binds)
+    shared = limits.scratch_bytes if system.counts_memory else min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)
     tmpfs = (
-        Tmpfs(path="/dev/shm", size=min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)),  # noqa: S108 - as SCRATCH
+        Tmpfs(path="/dev/shm", size=shared),  # noqa: S108 - as SCRATCH
         Tmpfs(path=SCRATCH, size=limits.scratch_bytes),
         Tmpfs(path=OUT, size=limits.out_bytes),
         Tmpfs(path=PRIVATE, size=_PRIVATE_BYTES),
