@@ -71,6 +71,7 @@ QUEUE = 64  # connections that wait at a door
 INSIDE = 1000
 TERMINALS = b"newinstance,ptmxmode=0666,mode=0620,max=32"  # the host has some thousand in all
 REAP_MILLISECONDS = 5000
+ORPHANS_BYTES = 4096  # of a list of processes, which may be long
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
 
 # What programs can't replace, which a mount is, and what they can't write either; see ``protect_calls``.
@@ -164,6 +165,17 @@ def new_keeper(keepers):
     if not found:  # the number is 0 where we have no room for it
         raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
     return found[0]
+
+
+def count_orphans(keeper):
+    """How many processes that a program has left behind a keeper has been given, about; 0 where nobody can tell."""
+    try:
+        with open(f"/proc/self/fdinfo/{keeper}", encoding="ascii") as file:
+            pid = next(line.split()[1] for line in file if line.startswith("Pid:"))
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return len(file.read(ORPHANS_BYTES).split())
+    except (OSError, StopIteration):
+        return 0
 
 
 # -- Walls -----------------------------------------------------------------------------------------------------------
@@ -501,7 +513,7 @@ class Zygote:
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
                 with contextlib.suppress(OSError), teller:
-                    teller.send(struct.pack("i", ended[1]))  # first: somebody waits for it
+                    teller.send(struct.pack("ii", ended[1], count_orphans(keeper)))  # first: somebody waits for it
                 self.events.unregister(child)
                 os.close(child)
                 with contextlib.suppress(ProcessLookupError):

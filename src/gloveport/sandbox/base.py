@@ -22,6 +22,9 @@ class Outcome(Value):
     signal: int | None = None
     """The signal that the program died by, where that is known."""
 
+    left_behind: int = 0
+    """About how many processes the program has left, which were ended; 0 where nobody knows."""
+
     killed_by: LimitName | None
     """The limit for which the whole sandbox was killed."""
 
@@ -61,6 +64,16 @@ class IsolationReport(Value):
     seccomp: bool
     no_new_privs: bool
     no_capabilities: bool
+
+
+class ExitStatus(NamedTuple):
+    """How a program has ended, as far as its sandbox knows."""
+
+    code: int | None
+    """Its exit code, or the negative signal that ended it; None if nobody knows."""
+
+    left_behind: int = 0
+    """About how many processes it has left; 0 where nobody knows."""
 
 
 class Directories(NamedTuple):

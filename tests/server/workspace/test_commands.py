@@ -502,3 +502,14 @@ async def test_the_commands_of_one_client_are_nothing_to_another(tmp_path):
             assert answer.structured_content["error"]["code"] == "COMMAND_NOT_FOUND"
             assert "mine" not in json.dumps(answer.structured_content)
             assert not (await one.call_tool(tool, arguments)).is_error
+
+
+@pytest.mark.parametrize(
+    ("cmd", "said"), [("sleep 1000 & sleep 1000 & true", ["2"]), ("true & wait; echo done | cat", [])]
+)
+async def test_a_command_is_told_of_processes_that_ended_with_it(served, cmd, said):
+    """W6: and how to keep them."""
+    told = await served.run(cmd)
+    pointed = [one for one in told.get("diagnostics", []) if one["code"] == "PROCESSES_ENDED"]
+    assert [one["evidence"].rpartition(" ")[2] for one in pointed] == said
+    assert all('session="new"' in one["suggested_fix"] for one in pointed)

@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 
 from gloveport.errors import GuestError, SandboxError
+from gloveport.sandbox.base import ExitStatus
 from gloveport.sandbox.launch.launcher import Launched
 from gloveport.sandbox.plan import Door
 from gloveport.sandbox.run import frames
@@ -92,11 +93,11 @@ class BubblewrapProcess:
                 hint=ASK_DOCTOR,
             ) from error
 
-    async def exit_code(self) -> int | None:
+    async def exit_status(self) -> ExitStatus:
         """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
         await self.process.wait()
         code = self.process.code
-        return code if code is not None and code >= 0 else None
+        return ExitStatus(code=code if code is not None and code >= 0 else None)
 
     async def end(self) -> None:
         """Kill all that is left and wait until nothing is."""

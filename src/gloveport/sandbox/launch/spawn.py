@@ -106,7 +106,7 @@ class Bubblewrap:
                     rlimits={},
                     over=inner,
                     ends_with_report=False,
-                    exit_code=spawned.exit_code,
+                    exit_status=spawned.exit_status,
                 )
                 try:
                     with contextlib.closing(child):

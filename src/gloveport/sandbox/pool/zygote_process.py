@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
-from gloveport.sandbox.base import IsolationReport
+from gloveport.sandbox.base import ExitStatus, IsolationReport
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
@@ -32,7 +32,7 @@ from gloveport.sandbox.run import file_watches, frames
 from gloveport.sandbox.run.confined import Confined, Streams, check_ready
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
-_STATUS = struct.Struct("i")
+_STATUS = struct.Struct("ii")
 _ASK_SECONDS = 15.0
 # An interpreter reserves addresses, and what all of a user's processes have in flight counts against each that sends.
 _WITH_THE_PROGRAM = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE")
@@ -118,7 +118,7 @@ class ZygoteProcess:
                         rlimits=_rlimits_of_all(self.plan),
                         over=status,
                         ends_with_report=True,
-                        exit_code=functools.partial(_receive_exit_code, status),
+                        exit_status=functools.partial(_receive_exit_status, status),
                     )
                     with contextlib.closing(child):
                         yield child
@@ -235,8 +235,8 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
     }
 
 
-async def _receive_exit_code(status: socket.socket) -> int:
-    """What the fork server tells of the end of a child: its exit code, or the negative signal that ended it.
+async def _receive_exit_status(status: socket.socket) -> ExitStatus:
+    """What the fork server tells of the end of a child.
 
     Raises:
         SandboxError: Nothing: it has died, and the child with it, whatever the program was doing.
@@ -244,7 +244,8 @@ async def _receive_exit_code(status: socket.socket) -> int:
     data = status.recv(_STATUS.size)
     if len(data) < _STATUS.size:
         raise SandboxError("the fork server died and took the program with it", hint="run the program again")
-    return os.waitstatus_to_exitcode(_STATUS.unpack(data)[0])
+    ended, left_behind = _STATUS.unpack(data)
+    return ExitStatus(code=os.waitstatus_to_exitcode(ended), left_behind=left_behind)
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,7 @@ from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Program
-from gloveport.sandbox.base import Directories, IsolationReport, Outcome, Sink
+from gloveport.sandbox.base import Directories, ExitStatus, IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
@@ -86,8 +86,7 @@ class Confined:
         over: Readable when the program has ended; what it has left behind is killed then.
         ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
-        exit_code: Tells the program's exit code when it is over, or the negative signal that ended it; None if nobody
-            knows.
+        exit_status: Tells how the program has ended, when it is over.
         look_stale: What ``why_stale`` asks; set by whoever hands it out.
     """
 
@@ -104,7 +103,7 @@ class Confined:
     rlimits: Mapping[str, tuple[int, int]]
     over: FileIO | socket.socket
     ends_with_report: bool
-    exit_code: Callable[[], Awaitable[int | None]]
+    exit_status: Callable[[], Awaitable[ExitStatus]]
     look_stale: Callable[[], Awaitable[str]] | None = None
     _stdin: FileIO | None = None
     """Where an interpreter waits for its program."""
@@ -235,16 +234,18 @@ class Confined:
         report = _bound_value(supervisor.report, value_bytes)
         counters = watch.finish()
         if watch.broken:
-            exit_code = None
+            status = ExitStatus(code=None)
         elif supervisor.ended_by_report:
-            exit_code = _code_in(report)
+            status = ExitStatus(code=_code_in(report))
         else:
-            exit_code = await self.exit_code()
+            status = await self.exit_status()
+        exit_code = status.code
         died_by = -exit_code if exit_code is not None and exit_code < 0 else None
         return Outcome(
             is_out_full=os.fstatvfs(self.directories.out).f_bavail == 0,
             exit_code=exit_code if died_by is None else 128 + died_by,
             signal=died_by,
+            left_behind=status.left_behind,
             killed_by=watch.broken,
             report=report,
             wall_seconds=clock.seconds,

@@ -31,6 +31,11 @@ _CLOSED: Final = (
     "the gate network is closed: ask for the permission network, with a command that names the host; it opens the "
     "hosts of granted APIs alone"
 )
+_LEFT_BEHIND: Final = "processes that it left behind were ended with it: {}"
+_KEEP_THEM: Final = (
+    'with session="new" they go on until the session ends; a command that is to run alone needs no &: call it with '
+    "yield_time_ms=0"
+)
 _DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
 
 
@@ -231,6 +236,8 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
         point("COMMAND_TIMED_OUT", "error", evidence, fix)
     elif limit is not None:
         point("LIMIT_REACHED", "error", f"it was ended at the limit {limit}", "let it use less")
+    if command.outcome and command.outcome.left_behind:
+        point("PROCESSES_ENDED", "warning", _LEFT_BEHIND.format(command.outcome.left_behind), _KEEP_THEM)
     if truncated:
         what = "; ".join(f"{stream}: {left_out}" for stream, left_out in truncated.items())
         point("OUTPUT_TRUNCATED", "warning", what, "read_output tells what is kept")
