@@ -119,6 +119,56 @@ async def test_hidden_ignored_and_built_files_are_left_out_and_found_where_their
     assert files(await search("foo", include_globs=("sub/**", "ignored.txt", ".*"))) == []
 
 
+async def test_hidden_and_ignored_files_are_found_where_that_is_asked_for(search, root):
+    """W1: but for git's own, where each object would be searched."""
+    write(root, a_txt="foo", _github__w_yml="foo", src__build__g_py="foo", i_log="foo", _git__config="foo")
+    write(root, sub___git__x="foo", target__m="foo", sub___hidden__build__x="foo")
+    (root / ".gitignore").write_text("*.log\n")
+    usual, hidden = ["a.txt"], [".github/w.yml"]
+    ignored = ["i.log", "src/build/g.py", "target/m"]
+    assert files(await search("foo")) == usual
+    assert sorted(files(await search("foo", include_hidden=True))) == sorted(usual + hidden)
+    assert sorted(files(await search("foo", include_ignored=True))) == sorted(usual + ignored)
+    both = await search("foo", include_hidden=True, include_ignored=True)
+    assert sorted(files(both)) == sorted([*usual, *hidden, *ignored, "sub/.hidden/build/x"])
+    globs = {"include_globs": ("*",)}
+    assert sorted(files(await search("foo", include_ignored=True, **globs))) == sorted(usual + ignored)
+    assert sorted(files(await search("foo", include_hidden=True, **globs))) == sorted(usual + hidden)
+    assert files(await search("foo", path="src/build", include_ignored=True, **globs)) == ["src/build/g.py"]
+    assert files(await search("foo", path="sub", include_hidden=True, **globs)) == []
+
+
+async def test_an_answer_goes_on_where_another_ended(search, root):
+    write(root, **{f"{name}_txt": "foo\nfoo\nbar\n" for name in "abc"})
+    first = await search("foo", max_results=4)
+    assert (len(first["matches"]), first["next_offset"], first["total_matches"]) == (4, 4, 6)
+    rest = await search("foo", max_results=4, offset=first["next_offset"], context_lines=1)
+    assert [(match["path"], match["line"]) for match in rest["matches"]] == [("c.txt", 1), ("c.txt", 2)]
+    assert rest["matches"][0]["after"] == ["foo"]
+    assert "next_offset" not in rest
+    assert not rest["truncated"]
+    assert (await search("foo", offset=6))["matches"] == []
+
+
+async def test_files_alone_are_told_with_the_number_of_their_lines(search, root):
+    write(root, a_txt="foo\nbar\nfoo\n", b_txt="bar", c_txt="foo foo", _hidden="foo")
+    answer = await search("foo", files_only=True, context_lines=2)
+    assert answer["files"] == [{"path": "a.txt", "lines": 2}, {"path": "c.txt", "lines": 1}]
+    assert (answer["matches"], answer["total_matches"], answer["truncated"]) == ([], 3, False)
+    page = await search("foo", files_only=True, max_results=1)
+    assert (page["files"], page["next_offset"], page["truncated_by"]) == ([{"path": "a.txt", "lines": 2}], 1, "results")
+    page = await search("foo", files_only=True, max_results=1, offset=1, include_globs=("*.txt",))
+    assert page["files"] == [{"path": "c.txt", "lines": 1}]
+
+
+@pytest.mark.parametrize("size", [3 << 20])
+async def test_a_match_in_a_long_line_is_told_with_the_text_about_it(search, root, size):
+    write(root, long_txt="x" * (size // 4) + "needle" + "y" * size)
+    answer = await search("needle")
+    assert answer["total_matches"] == 1, answer
+    assert "needle" in answer["matches"][0]["preview"]
+
+
 @pytest.mark.parametrize(
     ("includes", "excludes", "found"),
     [

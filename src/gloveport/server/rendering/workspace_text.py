@@ -30,13 +30,15 @@ def list_files(fields: Fields) -> str:
 
 
 def search_text(fields: Fields) -> str:
-    """``path:line:column: preview``, with the lines around it where they were asked for."""
-    lines = []
+    """``path:line:column: preview``, with the lines around it, numbered, where they were asked for; or files."""
+    lines = [f"{file['path']}: {_count(file['lines'], 'line')}" for file in fields.get("files", ())]
     for match in fields["matches"]:
-        lines += [f"  {line}" for line in match.get("before", ())]
-        lines.append(f"{match['path']}:{match['line']}:{match['column']}: {match['preview']}")
-        lines += [f"  {line}" for line in match.get("after", ())]
-    return _join(*(lines or ["(no matches)"]), *_cut(fields))
+        before, number = match.get("before", ()), match["line"]
+        lines += [f"  {number - len(before) + at}: {line}" for at, line in enumerate(before)]
+        lines.append(f"{match['path']}:{number}:{match['column']}: {match['preview']}")
+        lines += [f"  {number + at}: {line}" for at, line in enumerate(match.get("after", ()), 1)]
+    more = [f"[there is more: offset={fields['next_offset']} goes on]"] if "next_offset" in fields else _cut(fields)
+    return _join(*(lines or ["(no matches)"]), *more)
 
 
 def write_result(fields: Fields) -> str:

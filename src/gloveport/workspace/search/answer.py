@@ -1,7 +1,8 @@
 """The tool ``search_text``: one search, from its arguments to its answer."""
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Final, NotRequired
 
 import anyio.to_thread
 from pydantic import Field
@@ -11,7 +12,7 @@ from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, run_engine
-from gloveport.workspace.search.matches import Chosen, Match, choose_matches
+from gloveport.workspace.search.matches import FileMatches, Match, Wanted, choose_matches, count_matches
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
 MAX_QUERY: Final = 10_000
@@ -34,10 +35,13 @@ class Matches(Excerpt):
 
     ``total_matches`` counts lines that match, and is the least number of them where it is not exact. ``truncated_by``
     is results, bytes, time, or engine (it ran out of memory, say). ``output_lines`` counts lines of the context too.
+    ``files`` are there in the place of matches where files alone were asked for; ``next_offset`` where there is more.
     """
 
     query: str
     matches: list[Match]
+    files: NotRequired[list[FileMatches]]
+    next_offset: NotRequired[int]
     total_matches: int
     total_matches_exact: bool
     engine: str
@@ -58,9 +62,14 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     context_lines: Annotated[int, Field(ge=0, le=5)] = 0,
     max_results: Annotated[int, Field(ge=1, le=10_000)] = 1000,
     max_preview_bytes: Annotated[int, Field(ge=80, le=4096)] = 512,
+    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0,
+    files_only: bool = False,
+    include_hidden: bool = False,
+    include_ignored: bool = False,
     engine: Engine = "rg",
 ) -> Matches:
-    """Find lines that hold a text, or match a regular expression; .gitignore is respected.
+    """Find lines that hold a text, or match a regular expression; .gitignore is respected. `files_only` counts the
+    lines of each file.
 
     ``max_preview_bytes`` counts one line, in bytes of UTF-8, marks included. For the globs see ``SearchQuery``.
 
@@ -70,7 +79,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     """
     includes, excludes = join_arguments(include_globs, glob), tuple(exclude_globs or ())
     _demand_sane(query, (*includes, *excludes))
-    start, index = _start(tree, path, includes)
+    start, leaves_out = _start(tree, path, includes, hidden=include_hidden, ignored=include_ignored)
     ran = await run_engine(
         engine,
         tree,
@@ -82,16 +91,25 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
             path=start,
             includes=includes,
             excludes=excludes,
-            context=context_lines,
+            context=0 if files_only else context_lines,
+            hidden=include_hidden,
+            ignored=include_ignored,
         ),
     )
     ending = _ending(ran)
-    wanted = (ran.stdout, index, context_lines, max_results, max_preview_bytes)
+    wanted = Wanted(leaves_out, context_lines, offset, max_results, max_preview_bytes)
+    choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, wanted, ending)
     # What was found may be megabytes, and the index reads files; for less, to change threads would take longer.
-    is_short = index is None and len(ran.stdout) <= _SHORT_BYTES
-    chosen = choose_matches(*wanted) if is_short else await anyio.to_thread.run_sync(choose_matches, *wanted)
-    cut = _cut_by(chosen, ending, max_results)
-    return {
+    is_short = leaves_out is None and len(ran.stdout) <= _SHORT_BYTES
+    return choose() if is_short else await anyio.to_thread.run_sync(choose)
+
+
+def _lines_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:
+    chosen = choose_matches(ran.stdout, wanted)
+    told = wanted.offset + len(chosen.matches)
+    cut = "results" if len(chosen.matches) == wanted.max_results and (chosen.total > told or ending) else None
+    cut = cut or ("bytes" if told < chosen.total else ending)
+    answer: Matches = {
         "query": query,
         "matches": chosen.matches,
         "total_matches": chosen.total,
@@ -101,8 +119,38 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
         "truncated_by": cut,
         "output_lines": chosen.lines,
         "output_bytes": chosen.size,
-        "warnings": [*([_CUT[cut]] if cut else []), *ran.stderr.decode(errors="replace").splitlines()[:4]],
+        "warnings": _warnings(cut, ran),
     }
+    if told < chosen.total:
+        answer["next_offset"] = told
+    return answer
+
+
+def _files_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:
+    found = count_matches(ran.stdout, wanted)
+    files = found[wanted.offset : wanted.offset + wanted.max_results]
+    told = wanted.offset + len(files)
+    cut = "results" if told < len(found) else ending
+    answer: Matches = {
+        "query": query,
+        "matches": [],
+        "files": files,
+        "total_matches": sum(file["lines"] for file in found),
+        "total_matches_exact": ending is None,
+        "engine": engine,
+        "truncated": cut is not None,
+        "truncated_by": cut,
+        "output_lines": len(files),
+        "output_bytes": sum(len(file["path"].encode()) for file in files),
+        "warnings": _warnings(cut, ran),
+    }
+    if told < len(found):
+        answer["next_offset"] = told
+    return answer
+
+
+def _warnings(cut: str | None, ran: ProgramOutput) -> list[str]:
+    return [*([_CUT[cut]] if cut else []), *ran.stderr.decode(errors="replace").splitlines()[:4]]
 
 
 def _demand_sane(query: str, globs: Sequence[str]) -> None:
@@ -120,7 +168,9 @@ def _demand_sane(query: str, globs: Sequence[str]) -> None:
     demand_unicode("".join((query, *globs)), "a query or a glob")
 
 
-def _start(tree: Tree, asked: str, includes: Sequence[str]) -> tuple[str, IgnoreIndex | None]:
+def _start(
+    tree: Tree, asked: str, includes: Sequence[str], *, hidden: bool, ignored: bool
+) -> tuple[str, Callable[[str], bool] | None]:
     """Where the search starts, and what leaves out some of its answer; a file that is named comes back in any case.
 
     ripgrep leaves out most of it by itself, and saves the time to search that. But a glob that includes a file makes it
@@ -134,8 +184,16 @@ def _start(tree: Tree, asked: str, includes: Sequence[str]) -> tuple[str, Ignore
             raise
         with tree.open_file(asked) as opened:
             return opened.path, None
-    trusted = path == "." and not includes
-    return path, None if trusted else IgnoreIndex(tree, path, hidden="left out")
+    if ignored:
+        return path, None if hidden or not includes else partial(_is_hidden, "" if path == "." else f"{path}/")
+    if path == "." and not includes:
+        return path, None
+    return path, IgnoreIndex(tree, path, hidden="shown" if hidden else "left out").leaves_out
+
+
+def _is_hidden(start: str, path: str) -> bool:
+    """Whether a name in a path, below where the search starts, begins with a dot."""
+    return any(name.startswith(".") for name in path.removeprefix(start).split("/"))
 
 
 def _ending(ran: ProgramOutput) -> str | None:
@@ -156,9 +214,3 @@ def _ending(ran: ProgramOutput) -> str | None:
     if ran.exit_code == _NOT_THERE:
         raise WorkspaceError("INTERNAL_ERROR", f"the search can't be run in the sandbox: {words}")
     return "engine"
-
-
-def _cut_by(chosen: Chosen, ending: str | None, max_results: int) -> str | None:
-    if len(chosen.matches) == max_results and (chosen.total > max_results or ending):
-        return "results"
-    return "bytes" if len(chosen.matches) < chosen.total else ending

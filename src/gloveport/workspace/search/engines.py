@@ -42,6 +42,7 @@ _RIPGREP: Final = (
     *("--regex-size-limit=32M", "--dfa-size-limit=64M"),
 )
 _PYTHON: Final = ("python3", "-I", "-S", "-B", f"{GUEST}/python/search_text.py")
+_GIT: Final = ".git"
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -58,6 +59,8 @@ class SearchQuery:
             about the name, else about the path; and ``{a,b}``.
         excludes: Globs that neither a file nor a directory above it may match.
         context: Lines before and after a match.
+        hidden: Whether files are searched whose name, or that of a directory above, begins with a dot; git's own never.
+        ignored: Whether those are that a .gitignore leaves out, or that are built.
     """
 
     expression: str
@@ -67,6 +70,8 @@ class SearchQuery:
     includes: tuple[str, ...]
     excludes: tuple[str, ...]
     context: int
+    hidden: bool = False
+    ignored: bool = False
 
 
 async def run_engine(engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery) -> ProgramOutput:
@@ -94,9 +99,11 @@ def _ripgrep(question: SearchQuery) -> tuple[str, ...]:
         raise WorkspaceError(
             "INVALID_ARGUMENT", f"{question.path} is not UTF-8, so it can't be named", hint="search the directory above"
         ) from error
-    built = sorted(name.decode() for name in NAMES)
+    built = [_GIT] if question.ignored else sorted({_GIT, *(name.decode() for name in NAMES)})
     return (
         *_RIPGREP,
+        *(["--hidden"] if question.hidden else ()),
+        *(["--no-ignore"] if question.ignored else ()),
         "--no-fixed-strings" if question.regex else "--fixed-strings",
         "--case-sensitive" if question.case_sensitive else "--ignore-case",
         f"--context={question.context}",
@@ -116,10 +123,11 @@ def _escape_glob(glob: str) -> str:
 
 def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     """The files to search, in the order in which ripgrep sorts them."""
-    includes, excludes = _compile_globs(question.includes), _compile_globs(question.excludes)
+    includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
     try:
         with tree.open_directory(question.path) as start:
-            found = [raw(found.path) for found in Walk(tree=tree).below(start) if found.kind == "file"]
+            walk = Walk(tree=tree, hidden=question.hidden, ignored=question.ignored)
+            found = [raw(found.path) for found in walk.below(start) if found.kind == "file"]
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise

@@ -5,13 +5,12 @@ them, each with its number. Other lines are passed over, and so is a last one th
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from pydantic_core import from_json
 
-from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.spelling import spell_path
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
@@ -41,6 +40,13 @@ class Match(TypedDict):
     preview_truncated_by: NotRequired[str]
 
 
+class FileMatches(TypedDict):
+    """A file in which lines match, and how many."""
+
+    path: str
+    lines: int
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What comes back, and how many lines match, as far as they were told of; lines and bytes of the answer."""
@@ -60,15 +66,50 @@ class _Row(NamedTuple):
     place: tuple[int, int] | None
 
 
-def choose_matches(
-    output: bytes, index: IgnoreIndex | None, context: int, max_results: int, max_preview_bytes: int
-) -> Chosen:
-    """The first matches, as many as may come back; of those files that the index leaves in, where there is one."""
-    rows, total = _rows(output, index, max_results, context)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to come back.
+
+    Attributes:
+        leaves_out: Whether a file is left out, by its path; None where all that was searched counts.
+        context: Lines before and after a match.
+        offset: Matches, or files, that were told already.
+        max_results: Of those after them.
+        max_preview_bytes: Of one line.
+    """
+
+    leaves_out: Callable[[str], bool] | None
+    context: int
+    offset: int
+    max_results: int
+    max_preview_bytes: int
+
+
+def count_matches(output: bytes, wanted: Wanted) -> list[FileMatches]:
+    """All files in which lines match, in their order."""
+    found: list[FileMatches] = []
+    passes = False
+    for record in output.split(b"\n")[:-1]:
+        if record.startswith(_BEGIN):
+            path = _path_of(record)
+            if passes := wanted.leaves_out is None or not wanted.leaves_out(path):
+                found.append({"path": path, "lines": 0})
+        elif passes and record.startswith(_MATCH):
+            found[-1]["lines"] += 1
+    return [file for file in found if file["lines"]]
+
+
+def choose_matches(output: bytes, wanted: Wanted) -> Chosen:
+    """The matches that are to come back."""
+    context, max_preview_bytes = wanted.context, wanted.max_preview_bytes
+    rows, total = _rows(output, wanted)
     matches: list[Match] = []
-    size = lines = 0
+    size = lines = passed = 0
     for at, row in enumerate(rows):
-        if row.place is None or len(matches) == max_results:
+        if row.place is None or len(matches) == wanted.max_results:
+            continue
+        passed += 1
+        if passed <= wanted.offset:
             continue
         match = _match(rows, at, row.place, context, max_preview_bytes)
         texts = (match["preview"], *match["before"], *match["after"])
@@ -81,15 +122,16 @@ def choose_matches(
     return Chosen(matches, total, lines, size)
 
 
-def _rows(output: bytes, index: IgnoreIndex | None, max_results: int, context: int) -> tuple[list[_Row], int]:
+def _rows(output: bytes, wanted: Wanted) -> tuple[list[_Row], int]:
     """The lines that are told of until there are enough, and the number of all that match."""
+    max_results, context = wanted.offset + wanted.max_results, wanted.context
     rows: list[_Row] = []
     total = after = 0
     path, passes = "", True
     for record in output.split(b"\n")[:-1]:
         if record.startswith(_BEGIN):
-            path = spell_path(_bytes(from_json(record)["data"]["path"]).removeprefix(b"./"))
-            passes = index is None or not index.leaves_out(path)
+            path = _path_of(record)
+            passes = wanted.leaves_out is None or not wanted.leaves_out(path)
             continue
         is_match = record.startswith(_MATCH)
         if not passes or not (is_match or record.startswith(_CONTEXT)):
@@ -99,6 +141,10 @@ def _rows(output: bytes, index: IgnoreIndex | None, max_results: int, context: i
         if after <= context:
             rows.append(_row(path, from_json(record)["data"], is_match=is_match))
     return rows, total
+
+
+def _path_of(begin: bytes) -> str:
+    return spell_path(_bytes(from_json(begin)["data"]["path"]).removeprefix(b"./"))
 
 
 def _row(path: str, told: dict[str, Any], *, is_match: bool) -> _Row:
