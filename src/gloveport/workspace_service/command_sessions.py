@@ -104,7 +104,9 @@ class CommandSessions:
                     child = await stack.enter_async_context(session.take_turn())
                 command.begin_in_session(session.describe(), session.interrupt)
                 sinks = {name: ScrubbedSink(output, engine.gateway.vault) for name, output in command.outputs.items()}
-                async with self.sandboxes.open_doors(child, guard, note_requests(command, self.sandboxes.reach.egress)):
+                async with self.sandboxes.open_doors(
+                    child, guard, note_requests(command, self.sandboxes.reach.egress, engine.clean)
+                ):
                     outcome = await session.call(
                         child,
                         {"do": "run", "source": self._source_of(action)},

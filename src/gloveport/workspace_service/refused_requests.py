@@ -1,12 +1,13 @@
 """Says of hosts that a command can't reach what the owner would have to write for it to reach them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from gloveport.config.preset_tables import find_preset
 from gloveport.egress.session import RequestJournal
 from gloveport.model.egress import Egress, Exchange
 from gloveport.policy.hosts import canonical_host, places_of
+from gloveport.sandbox.run.capture import plain
 from gloveport.workspace.commands.command import Command, RefusedRequest
 
 _MOST_TOLD: Final = 5
@@ -14,15 +15,21 @@ _NO_HOST: Final = "host_not_granted"
 _REFUSED: Final = "tell the owner, whose configuration says so"
 
 
-def note_requests(command: Command, egress: Egress) -> RequestJournal:
-    """A journal of what a command asks for, of which its answers tell what was refused."""
+def note_requests(command: Command, egress: Egress, clean: Callable[[str], str]) -> RequestJournal:
+    """A journal of what a command asks for, of which its answers tell what was refused.
+
+    Args:
+        command: The command.
+        egress: All that the owner grants to anybody.
+        clean: Takes secrets out of a text.
+    """
     journal = RequestJournal()
-    command.refused = lambda: explain_refused(journal.listed, egress)
+    command.refused = lambda: explain_refused(journal.listed, egress, clean)
     return journal
 
 
-def explain_refused(exchanges: Iterable[Exchange], egress: Egress) -> list[RefusedRequest]:
-    """The first refused requests, one of each kind to each host. ``egress``: all that the owner grants to anybody."""
+def explain_refused(exchanges: Iterable[Exchange], egress: Egress, clean: Callable[[str], str]) -> list[RefusedRequest]:
+    """The first refused requests, one of each kind to each host. A command has chosen the words: they are escaped."""
     told: dict[tuple[str, str], RefusedRequest] = {}
     for one in exchanges:
         if one.code is None:
@@ -30,8 +37,8 @@ def explain_refused(exchanges: Iterable[Exchange], egress: Egress) -> list[Refus
         host = _host_of(one.url)
         if (one.code, host) not in told and len(told) < _MOST_TOLD:
             told[one.code, host] = RefusedRequest(
-                what=f"{one.method} {one.url}: {one.reason or one.code}",
-                remedy=remedy_for(host, egress) if one.code == _NO_HOST else _REFUSED,
+                what=clean(plain(f"{one.method} {one.url}: {one.reason or one.code}")),
+                remedy=clean(plain(remedy_for(host, egress))) if one.code == _NO_HOST else _REFUSED,
             )
     return list(told.values())
 

@@ -107,7 +107,12 @@ class WorkspaceSandboxes:
         async with guard.admit(request.action) as ending:
             try:
                 outcome = await self._run_admitted(
-                    request, guard, ending, command.warnings, run, note_requests(command, self.reach.egress)
+                    request,
+                    guard,
+                    ending,
+                    command.warnings,
+                    run,
+                    note_requests(command, self.reach.egress, self.engine.clean),
                 )
                 self.explain(command, outcome)
                 return outcome
