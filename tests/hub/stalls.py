@@ -18,9 +18,10 @@ async def going_on() -> AsyncIterator[None]:
     async def tick() -> None:
         nonlocal worst
         while True:
-            began = time.monotonic()
+            began, computed = time.monotonic(), time.process_time()
             await anyio.sleep(0.005)
-            worst = max(worst, time.monotonic() - began)
+            # Who is held up by another process on this machine has computed nothing meanwhile.
+            worst = max(worst, min(time.monotonic() - began, time.process_time() - computed))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tick)

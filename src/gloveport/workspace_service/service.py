@@ -119,11 +119,15 @@ class WorkspaceService:
         reasons = " ".join(need.why for need in action.needs if need.gate in gates)
         guard.deny(action.kind, Denied("permission_required", reasons), {"gates": [*gates]})
         can_be_permitted = all(stance(policy, need.gate) != "deny" for need in action.needs if need.gate in gates)
+        unreachable = None
+        if "network" in gates and isinstance(action, RunCommand):
+            unreachable = self.explain_unreachable(action)
+        hint = _NOBODY if not can_be_permitted else _WITHOUT_SESSION if is_in_session else _ASK
         raise WorkspaceError(
             "PERMISSION_REQUIRED",
             reasons,
-            hint=_NOBODY if not can_be_permitted else _WITHOUT_SESSION if is_in_session else _ASK,
-            retryable=can_be_permitted,
+            hint=unreachable or hint,
+            retryable=can_be_permitted and unreachable is None,
             details=details,
         )
 

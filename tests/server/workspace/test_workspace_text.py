@@ -24,7 +24,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(scope="module")
 async def safe(tmp_path_factory):
     """A workspace in mode safe."""
-    async with opened(Path(tmp_path_factory.mktemp("words")), mode="safe") as one:
+    tables = {"api": {"example": {"hosts": ["example.org"]}}}
+    async with opened(Path(tmp_path_factory.mktemp("words")), tables=tables, mode="safe") as one:
         yield one
 
 
