@@ -383,12 +383,12 @@ def test_no_socket_option_makes_an_object_or_takes_a_lock_that_is_not_the_socket
 PROSE = """\
 # System calls in a sandbox
 
-Made from `sandbox/seccomp/syscalls.toml` and its neighbours by `python tests/sandbox/test_seccomp.py`; a test keeps
-it current. The filter is a wall of its own: it stands also where a namespace or a missing capability would refuse as
-well.
+Made from `sandbox/seccomp/syscalls.toml` and its neighbours by `python
+tests/sandbox/test_seccomp.py`; a test keeps it current. The filter is a wall of its own: it stands
+also where a namespace or a missing capability would refuse as well.
 
-A call of another architecture (32-bit, x32) ends the process. A number that is not listed, such as one of a newer
-kernel, answers `ENOSYS`. There are rules for: {machines}.
+A call of another architecture (32-bit, x32) ends the process. A number that is not listed, such as
+one of a newer kernel, answers `ENOSYS`. There are rules for: {machines}.
 
 ## Allowed
 

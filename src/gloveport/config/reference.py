@@ -1,6 +1,7 @@
 """docs/config.md, made from the models: ``python -m gloveport.config.reference > docs/config.md``."""
 
 import sys
+import textwrap
 from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
@@ -29,6 +30,8 @@ from gloveport.config.wording import toml
 from gloveport.model import Mount, Value
 from gloveport.model.egress import Api, Auth, Rule
 from gloveport.model.hub import Condition, OAuthLogin, Server, ToolRule
+
+_COLUMNS = 100
 
 
 def reference() -> str:
@@ -59,12 +62,12 @@ def _tables(model: type[Value], base: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         table = field.annotation
         if is_table(table):
-            yield _section(f"[{base}{name}]", table, f"{read_field_docstrings(model)[name]}\n")
+            yield _section(f"[{base}{name}]", table, _paragraph(read_field_docstrings(model)[name]))
             yield from _tables(table, f"{base}{name}.")
 
 
 def _auth(kind: str, model: type[Value]) -> str:
-    return "\n".join([f'### `kind = "{kind}"`', "", f"{_plain(model.__doc__)}\n", *_rows(model, "kind"), ""])
+    return "\n".join([f'### `kind = "{kind}"`', "", _paragraph(model.__doc__), *_rows(model, "kind"), ""])
 
 
 def _section(title: str, model: type[Value], text: str) -> str:
@@ -89,6 +92,10 @@ def _default(field: FieldInfo) -> str:
     if field.default_factory is not None or field.default is None:
         return "see right"
     return f"`{toml(field.default)}`"
+
+
+def _paragraph(docstring: str | None) -> str:
+    return f"{textwrap.fill(_plain(docstring), _COLUMNS, break_long_words=False, break_on_hyphens=False)}\n"
 
 
 def _plain(docstring: str | None) -> str:
