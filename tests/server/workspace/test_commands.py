@@ -513,3 +513,15 @@ async def test_a_command_is_told_of_processes_that_ended_with_it(served, cmd, sa
     pointed = [one for one in told.get("diagnostics", []) if one["code"] == "PROCESSES_ENDED"]
     assert [one["evidence"].rpartition(" ")[2] for one in pointed] == said
     assert all('session="new"' in one["suggested_fix"] for one in pointed)
+
+
+@pytest.mark.parametrize("cmd", ["git config user.name x", "echo x > .git/hooks/pre-commit", "touch /usr/x"])
+async def test_what_can_not_be_written_is_told_with_why_and_another_way(served, cmd):
+    """W4: of "Device or resource busy" nobody would guess it."""
+    if not (served.root / ".git").exists():
+        await served.out("git init -q .")
+    told = await served.run(cmd)
+    (pointed,) = [one for one in told["diagnostics"] if one["code"] == "WRITE_REFUSED"]
+    assert told["exit_code"] != 0
+    assert ".git/config" in pointed["suggested_fix"]
+    assert "exempt" in pointed["suggested_fix"]

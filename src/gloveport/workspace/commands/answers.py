@@ -36,6 +36,14 @@ _KEEP_THEM: Final = (
     'with session="new" they go on until the session ends; a command that is to run alone needs no &: call it with '
     "yield_time_ms=0"
 )
+_NOT_WRITTEN: Final = ("device or resource busy", "read-only file system")
+"""What commands say of a protected path, the first of one that they rename to, and of what is shown read-only."""
+
+_WRITE_ELSEWHERE: Final = (
+    "only the workspace, the home directory and /tmp can be written, and of the workspace not what runs later outside "
+    "of the sandbox (.git/config, .git/hooks, .env and the like): for one command, git -c KEY=VALUE does; the owner "
+    "lets a name be written by exempt in [workspace]"
+)
 _DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
 
 
@@ -247,6 +255,14 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
     for refused in command.refused():
         point("REQUEST_REFUSED", "warning" if command.exit_code == 0 else "error", refused.what, refused.remedy)
     said = " ".join(texts.values()).lower()
+    if any(phrase in said for phrase in _NOT_WRITTEN):
+        severity = "warning" if command.exit_code == 0 else "error"
+        point(
+            "WRITE_REFUSED",
+            severity,
+            "something that is protected, or shown read-only, was not written",
+            _WRITE_ELSEWHERE,
+        )
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
         fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED
         point("DNS_RESOLUTION_FAILED", "error", "a name was not found", fix)
