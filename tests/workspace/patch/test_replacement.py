@@ -1,12 +1,14 @@
 """W4: one text in place of another, wherever in its lines."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.file_swap import MAX_BYTES
-from gloveport.workspace.patch.replacement import Replacement, replace_text
+from gloveport.workspace.patch.replacement import MAX_PLACES, Replacement, replace_text
 from gloveport.workspace.patch.text import FileText, ranges
 
 TEXTS = st.text(alphabet="ab\n", max_size=12)
@@ -91,11 +93,22 @@ def test_nothing_for_nothing_is_refused():
 
 def test_a_file_that_would_become_too_large_is_not_made():
     """P12: a few bytes of a request may not become gigabytes."""
-    error = refused(b"a" * 1_000_000, "a", "b" * (MAX_BYTES // 1000), everywhere=True)
-    assert (error.code, error.details["match_count"]) == ("PATCH_FAILED", 1_000_000)
+    error = refused(b"a" * MAX_PLACES, "a", "b" * (MAX_BYTES // 1000), everywhere=True)
+    assert (error.code, error.details["match_count"]) == ("PATCH_FAILED", MAX_PLACES)
+
+
+def test_places_beyond_number_are_not_even_listed():
+    """P12: of a file of 16 MiB each character may be one, and each number of a list takes more than that."""
+    tracemalloc.start()
+    try:
+        error = refused(b"a" * (16 << 20), "a", "b", everywhere=True)
+        assert (error.code, error.details["match_count"]) == ("PATCH_FAILED", 16 << 20)
+        assert refused(b"a" * (16 << 20), "a", "b").details["match_count"] == 16 << 20
+        assert tracemalloc.get_traced_memory()[1] < 160 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_many_places_cost_no_more_than_their_number():
-    content = b"a\n" * 500_000
-    after, done = replaced(content, "\n", "", everywhere=True)
-    assert (after, done.count, len(done.splices)) == (b"a" * 500_000, 500_000, 1)
+    after, done = replaced(b"a\n" * MAX_PLACES, "\n", "", everywhere=True)
+    assert (after, done.count, len(done.splices)) == (b"a" * MAX_PLACES, MAX_PLACES, 1)

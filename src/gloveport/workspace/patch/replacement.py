@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -18,6 +18,7 @@ from gloveport.workspace.patch.matching import describe_nearest, describe_place
 from gloveport.workspace.patch.text import FileText, Splice
 from gloveport.workspace.tool_types import Text
 
+MAX_PLACES: Final = 100_000
 _CANDIDATES: Final = 8
 
 
@@ -68,21 +69,22 @@ def replace_text(text: FileText, asked: Replacement, path: str) -> Replaced:
         raise WorkspaceError("INVALID_ARGUMENT", "old_string and new_string are the same")
     lines = text.lines()
     whole = "\n".join(lines) + ("\n" if lines and text.ended else "")
-    starts = deque(_find(whole, old))
-    if not starts:
+    count = whole.count(old)
+    if not count:
         raise _not_found(lines, old, path)
-    count = len(starts)
     offsets = [0, *accumulate(len(line) + 1 for line in lines)]
     if count > 1 and not asked.replace_all:
-        raise _ambiguous(lines, [bisect_right(offsets, start) - 1 for start in list(starts)[:_CANDIDATES]], count, path)
-    if len(whole) + count * (len(new) - len(old)) > MAX_BYTES:  # before it is made
+        few = islice(_find(whole, old), _CANDIDATES)
+        raise _ambiguous(lines, [bisect_right(offsets, start) - 1 for start in few], count, path)
+    if count > MAX_PLACES or len(whole) + count * (len(new) - len(old)) > MAX_BYTES:  # before it is made
         raise WorkspaceError(
             "PATCH_FAILED",
-            f"{path} would be larger than {MAX_BYTES >> 20} MiB: old_string stands in {count} places",
+            f"{path} would be larger than {MAX_BYTES >> 20} MiB, or changed in more than {MAX_PLACES} places",
             hint="change it with a command",
             details={"path": path, "match_count": count},
         )
     offsets[-1] = len(whole)
+    starts = deque(_find(whole, old))
     splices = []
     while starts:
         first, last, changed = _span(whole, offsets, starts, (len(old), new))
