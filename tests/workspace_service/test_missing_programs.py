@@ -50,3 +50,8 @@ def test_a_link_says_nothing_that_is_not_seen_and_no_more_than_a_line(tmp_path):
     fix = explain_missing("bash: ./link: No such file or directory", tmp_path, "")
     assert fix.isprintable()
     assert len(fix) < 400
+
+
+def test_a_tool_that_is_called_as_a_program_is_named(tmp_path):
+    said = "/bin/bash: line 1: apply_patch: command not found"
+    assert "a tool" in explain_missing(said, tmp_path, "/usr/bin")

@@ -14,6 +14,9 @@ from gloveport.untrusted_text import one_line
 _NOT_FOUND: Final = re.compile(
     r"(?:^|[:\s])(?P<name>[\w.+/-]{1,256}): (?:command not found|not found|No such file or directory)\s*$", re.MULTILINE
 )
+_TOOLS: Final = frozenset({"apply_patch", "edit_file"})
+"""What agents of other systems call as programs."""
+
 _MOST_CHARACTERS: Final = 64 << 10
 _MOST_LINKS: Final = 8
 
@@ -30,6 +33,8 @@ def explain_missing(said: str, root: Path, path: str) -> str:
     if match is None:
         return ""
     name = match["name"]
+    if name in _TOOLS:
+        return f"{name} is no program here but a tool: call it with the same text"
     if "/" not in name:
         found = shutil.which(name, path=path)
         return _line(name, Path(found).resolve()) if found else ""

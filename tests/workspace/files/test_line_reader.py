@@ -208,3 +208,15 @@ class TestHugeFiles:
         with (root / "file").open("wb") as file:
             file.truncate(MAX_FILE_BYTES + 1)
         assert refusal(tree, "file").code == "OUTPUT_TOO_LARGE"
+
+
+def test_numbers_stand_before_lines_where_they_are_asked_for(tree, root):
+    """W1: all else of the answer is as without them, so that edits fit."""
+    (root / "file").write_bytes(b"one\r\n\ntwo\x0b\nthree")
+    plain, numbered = (read_file(tree, "file", line_numbers=numbers) for numbers in (False, True))
+    assert numbered["content"] == "1\tone\r\n2\t\n3\ttwo\x0b\n4\tthree"
+    assert {**numbered, "content": ""} == {**plain, "content": ""}
+    assert read_file(tree, "file", start_line=2, end_line=3, line_numbers=True)["content"] == "2\t\n3\ttwo\x0b\n"
+    assert read_file(tree, "file", start_line=9, line_numbers=True)["content"] == ""
+    page = read_file(tree, "file", max_bytes=6, line_numbers=True)
+    assert page["next_action"]["arguments"] == {"path": "file", "start_line": 3, "max_bytes": 6, "line_numbers": True}

@@ -48,7 +48,7 @@ class TextRead(Excerpt):
     next_action: NotRequired[NextAction]
 
 
-def read_file(
+def read_file(  # noqa: PLR0913 - they are the tool's
     tree: Tree,
     path: Text,
     *,
@@ -57,12 +57,13 @@ def read_file(
     max_lines: Line | None = None,
     max_bytes: Bytes = 131_072,
     encoding: Literal["utf-8"] = "utf-8",  # noqa: ARG001 - the only one
+    line_numbers: bool = False,
     file_bytes: int = MAX_FILE_BYTES,
 ) -> TextRead:
     """Read lines of a text file, with the revision that edits by line name.
 
-    At most ``MAX_LINES`` whole lines and ``max_bytes`` bytes of UTF-8; of a longer first line its beginning. A file of
-    more than ``file_bytes`` is refused.
+    At most ``MAX_LINES`` whole lines and ``max_bytes`` bytes of UTF-8; of a longer first line its beginning. With
+    ``line_numbers`` each stands before its line, with a tab between. A file of more than ``file_bytes`` is refused.
 
     Raises:
         WorkspaceError: BINARY_FILE; UNSUPPORTED_ENCODING where the chosen lines are not UTF-8, whatever the others are;
@@ -73,7 +74,25 @@ def read_file(
         scan = _Scan(start_line, max_bytes)
         _scan_all(opened, scan, file_bytes)
     wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - start_line + 1)
-    return _answer(opened.path, scan, max(0, wanted), end_line)
+    answer = _answer(opened.path, scan, max(0, wanted), end_line)
+    if line_numbers:
+        answer["content"] = _number_lines(answer["content"], start_line)
+        if answer["next_start_line"] is not None:
+            answer["next_action"] = next_action(
+                "read_file",
+                path=opened.path,
+                start_line=answer["next_start_line"],
+                max_bytes=max_bytes,
+                line_numbers=True,
+            )
+    return answer
+
+
+def _number_lines(content: str, first: int) -> str:
+    lines = content.split("\n")
+    last = lines.pop()  # nothing, but of a last line without an ending
+    numbered = [f"{number}\t{line}\n" for number, line in enumerate(lines, first)]
+    return "".join([*numbered, f"{first + len(lines)}\t{last}"] if last else numbered)
 
 
 def _end(start_line: int, end_line: int | None, max_lines: int | None) -> int | None:
