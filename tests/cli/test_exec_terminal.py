@@ -72,8 +72,9 @@ def test_the_person_is_asked_and_answers_and_the_answer_is_shown_once(start, ter
 
 
 def test_ctrl_c_is_the_programs(start, terminal):
-    # The program that is interrupted says when: bash alone would hear of it before it has started one.
-    process = start("trap 'echo caught' INT; (echo ready; exec sleep 60); trap - INT; echo again; exec sleep 60")
+    # The program that is interrupted says when. Bash would lose what it hears between ``echo`` and ``exec``.
+    says = "python3 -c 'import signal, sys, time; signal.signal(2, 0); print(sys.argv[1], flush=True); time.sleep(60)'"
+    process = start(f"trap 'echo caught' INT; {says} ready; trap - INT; exec {says} again")
     terminal.see("ready")
     terminal.type("\x03")
     terminal.see("caught\r\nagain")
