@@ -184,7 +184,10 @@ class Witness:
                 self.faults.append("the witness sees nothing of the sandbox")
             for path in groups:  # all but the init, which is bubblewrap's where bubblewrap has built it for one program
                 outside = members - {init} - set((path / "cgroup.procs").read_text().split())
-                if outside & set(_members(os.fstat(namespace).st_ino)):  # who has ended meanwhile is in no group
+                outside &= set(_members(os.fstat(namespace).st_ino))  # who has ended meanwhile is in no group
+                if outside:  # who was only just forked is in none for a moment
+                    outside -= set((path / "cgroup.procs").read_text().split())
+                if outside:
                     self.faults.append(f"before the program comes, {outside} are not in {path}")
             yield child
 

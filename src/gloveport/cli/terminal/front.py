@@ -3,7 +3,7 @@
 Whoever watches the limits of a sandbox must go on while the program is stopped by Ctrl-Z: else a program would only
 have to stop itself. And the settings of the terminal come back though the other process is killed.
 
-    engine → front   STARTED    the terminal is the program's from now on
+    engine → front   STARTED    the terminal is the program's from now on; answered by the same byte
                      STOPPED    the program is stopped, and so shall we be
                      ENDED      the terminal is the caller's again; answered by the same byte
     front → engine   a byte     the number of each signal that has come
@@ -130,6 +130,7 @@ class _Front:
                 self._is_started = True
                 if self._is_in_front():
                     tty.setraw(self._terminal, termios.TCSADRAIN)
+                    self._tell(STARTED[0])
                 else:
                     self._stop()
             elif word == STOPPED:

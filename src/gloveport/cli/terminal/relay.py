@@ -71,8 +71,9 @@ class Relay:
     def begin(self, console: Console) -> None:
         """See ``Attachment``."""
         self._console = console
-        self._goes_on.set()
-        if self.terminal is not None:
+        if self.terminal is None:
+            self._goes_on.set()
+        else:  # not before it is raw, or it would change what the program writes
             console.resize(*terminal_size(self.terminal))
             self._tell(STARTED)
         streams = [console.output] if console.is_terminal else [console.output, console.errors]
@@ -123,6 +124,8 @@ class Relay:
     def _take(self, number: int) -> None:
         if number == ENDED[0]:
             self._released.set()
+        elif number == STARTED[0]:
+            self._goes_on.set()
         elif number == signal.SIGCONT:
             self._goes_on.set()
             self._resize()
