@@ -195,11 +195,11 @@ async def test_what_no_permission_opens_is_not_asked_for(serve, far):
             wanted = {"tool_name": "exec_command", "permission": "network", "reason": "r", "arguments": {"cmd": cmd}}
             return (await served.call("request_permissions", **wanted)).structured_content
 
-        shown = (await served.call("exec_command", cmd="curl https://pypi.org/simple/")).content[0].text
+        shown = (await served.call("exec_command", cmd="curl https://pypi.org/project/six/")).content[0].text
         assert ("Retryable: no" in shown, "@pypi" in shown, "request_permissions" in shown) == (True, True, False)
         shown = (await served.call("exec_command", cmd=f"curl https://alpha.test:{far.place.port}/")).content[0].text
         assert ("Retryable: yes" in shown, "request_permissions" in shown) == (True, True)
-        refused = await asked("curl https://pypi.org/simple/")
+        refused = await asked("curl https://pypi.org/project/six/")
         assert (refused["status"], refused["ok"]) == ("denied", False)
         assert "@pypi" in refused["error"]["message"]
         assert (await asked(f"curl https://alpha.test:{far.place.port}/"))["status"] != "denied"
