@@ -103,6 +103,8 @@ def test_standard_input_for_a_program_is_an_inline_script():
         "git checkout src/a.py tests/b.py",
         "git checkout .github",
         "git restore ../..",
+        "git restore conf.d",
+        "git checkout -- etc/conf.d",
         "git restore -- a.py '{b,c}.py'",
         "git restore ':(glob)**/*.py'",
         "git restore --pathspec-from-file=list.txt",

@@ -512,8 +512,9 @@ class Zygote:
                 if ended[0] not in self.children:  # no child of ours: but a zombie would keep its namespace from ending
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
+                left = 0 if ended[1] == signal.SIGKILL else count_orphans(keeper)  # it was killed with all that it had
                 with contextlib.suppress(OSError), teller:
-                    teller.send(struct.pack("ii", ended[1], count_orphans(keeper)))  # first: somebody waits for it
+                    teller.send(struct.pack("ii", ended[1], left))  # first: somebody waits for it
                 self.events.unregister(child)
                 os.close(child)
                 with contextlib.suppress(ProcessLookupError):

@@ -525,3 +525,8 @@ async def test_what_can_not_be_written_is_told_with_why_and_another_way(served, 
     assert told["exit_code"] != 0
     assert ".git/config" in pointed["suggested_fix"]
     assert "exempt" in pointed["suggested_fix"]
+
+
+async def test_words_that_a_command_only_prints_are_no_refusal(served):
+    told = await served.run("echo 'cp: Read-only file system'")
+    assert "diagnostics" not in told

@@ -26,8 +26,8 @@ _LOOPBACK = re.compile(r"localhost|.*\.localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\
 _VERSION = re.compile(r".*\d\.(?:x|rc|alpha|beta|dev|pre|post|a|b)\d*")
 _PATH = re.compile(r"\.{1,2}(?:/.*)?|:/.*|.*/|.*[*?\[].*|(?:.*/)?[^/]*\.[A-Za-z]\w{0,11}", re.DOTALL)
 """What is a file for ``git checkout``, and no branch."""
-_FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]*\w\.[A-Za-z]\w{0,11}")
-"""A single file, by the look of its name: no directory, no pattern."""
+_FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]*\w\.(?!d\Z)[A-Za-z]\w{0,11}")
+"""A single file, by the look of its name: no pattern, and no directory (of which ``conf.d`` and the like have dots)."""
 
 
 @dataclass(frozen=True, slots=True)

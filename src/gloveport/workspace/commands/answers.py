@@ -232,7 +232,7 @@ def _preview(texts: Mapping[Stream, str], most: int) -> tuple[str, bool]:
 
 
 def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mapping[Stream, str]) -> list[JsonValue]:
-    """What a reader would want pointed out, from facts; of what it said only that a name was not found."""
+    """What a reader would want pointed out, from facts; of what it said, a name not found and a path not written."""
     found: list[JsonValue] = []
 
     def point(code: str, severity: str, evidence: str, fix: str) -> None:
@@ -255,14 +255,10 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
     for refused in command.refused():
         point("REQUEST_REFUSED", "warning" if command.exit_code == 0 else "error", refused.what, refused.remedy)
     said = " ".join(texts.values()).lower()
-    if any(phrase in said for phrase in _NOT_WRITTEN):
+    errors = texts["stderr"].lower() if command.exit_code == 0 else said  # it may have printed somebody else's words
+    if phrase := next((phrase for phrase in _NOT_WRITTEN if phrase in errors), None):
         severity = "warning" if command.exit_code == 0 else "error"
-        point(
-            "WRITE_REFUSED",
-            severity,
-            "something that is protected, or shown read-only, was not written",
-            _WRITE_ELSEWHERE,
-        )
+        point("WRITE_REFUSED", severity, f"it said: {phrase}", _WRITE_ELSEWHERE)
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
         fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED
         point("DNS_RESOLUTION_FAILED", "error", "a name was not found", fix)
