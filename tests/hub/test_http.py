@@ -350,12 +350,15 @@ async def test_an_answer_that_can_t_be_read_is_mended_or_an_error_at_once(kind, 
 async def test_a_call_that_is_not_answered_takes_its_own_time_and_no_other_call():
     """H1, T5: call_seconds."""
 
+    asked_for_bad = []
+
     async def conduct(asked):
         if asked.what == "tools/call" and asked.message["params"]["name"] == "bad":
+            asked_for_bad.append(asked)
             await anyio.sleep_forever()
         await behave(asked)
 
-    async with raw(conduct) as far, using(server(far, call_seconds=0.5)) as upstream:
+    async with raw(conduct) as far, using(server(far, call_seconds=2)) as upstream:
         await upstream.tools()
         codes = []
 
@@ -364,9 +367,11 @@ async def test_a_call_that_is_not_answered_takes_its_own_time_and_no_other_call(
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
-            while not codes:
-                assert words(await upstream.call("plain", {})) == "right"
+            await until(lambda: asked_for_bad)
+            assert words(await upstream.call("plain", {})) == "right"
+            assert not codes
         assert codes == ["tool_timeout"]
+        assert words(await upstream.call("plain", {})) == "right"
         assert upstream.state == "ready"
 
 
