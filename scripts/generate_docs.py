@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gloveport.config.reference import reference
+from gloveport.config.reference.document import reference
 
 DOCS = Path(__file__).parent.parent / "docs"
 

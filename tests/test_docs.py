@@ -4,7 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
-from gloveport.config.reference import reference
+from gloveport.config.reference.document import reference
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs/security.md").read_text()

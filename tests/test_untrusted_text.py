@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.config.wording import toml
+from gloveport.config.toml_text import toml
 from gloveport.untrusted_text import is_visible, one_line, printable, printable_lines, quote
 
 SIGNS = [*"a \\\"'é\n\r\t\x1b\x7f\x9b", *"\u00ad\u115f\u200b\u202e\u2028\u2066\u2800\ufe0f"]

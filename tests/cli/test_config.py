@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gloveport.config import Config, leaves
-from gloveport.config.wording import spell_key
+from gloveport.config.toml_text import spell_key
 
 
 @pytest.fixture

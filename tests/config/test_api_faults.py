@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.config import load
-from gloveport.config.faults import validate
-from gloveport.config.rules import rule_faults
+from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.config.schema import Config
-from gloveport.config.shapes import members, shape_of
-from gloveport.config.wording import spell_key
+from gloveport.config.toml_text import spell_key
+from gloveport.config.validation.faults import validate
+from gloveport.config.validation.key_types import members, shape_of
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Api, Auth, Rule
 

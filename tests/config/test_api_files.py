@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gloveport.config import load, trust
-from gloveport.config.codeforge import PLACES, read_codeforge
+from gloveport.config.api_files.codeforge import PLACES, read_codeforge
 from gloveport.errors import ConfigError
 
 HOST = 'hosts = ["api.example.com"]\n'

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gloveport.config.apis import api_faults
-from gloveport.config.rules import rule_faults
-from gloveport.config.wording import spell_key
+from gloveport.config.checks.apis import api_faults
+from gloveport.config.checks.cross_checks import rule_faults
+from gloveport.config.toml_text import spell_key
 from gloveport.sandbox.plan import _HOSTNAME
 
 

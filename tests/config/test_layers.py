@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.config.layers import merge, read_layer, walk, where
+from gloveport.config.sources.layers import merge, read_layer, walk, where
 
 
 def layer(text, name="/a"):

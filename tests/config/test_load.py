@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gloveport.config import Config, leaves, load, trust
-from gloveport.config.files import MAX_BYTES, WRITABLE, _refuse_unsafe
-from gloveport.config.wording import spell_key
+from gloveport.config.sources.owned_files import MAX_BYTES, WRITABLE, _refuse_unsafe
+from gloveport.config.toml_text import spell_key
 from gloveport.errors import ConfigError
 
 

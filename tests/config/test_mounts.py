@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.config.mounts import home_directories, mount_faults
+from gloveport.config.checks.mounts import home_directories, mount_faults
 from gloveport.model import Mount
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.config.apis import api_faults
-from gloveport.config.order import _spans
-from gloveport.config.wording import spell_key
+from gloveport.config.checks.apis import api_faults
+from gloveport.config.checks.rule_order import _spans
+from gloveport.config.toml_text import spell_key
 from gloveport.policy.paths import matches
 
 

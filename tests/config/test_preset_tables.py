@@ -2,7 +2,7 @@
 
 import pytest
 
-from gloveport.config.load import load
+from gloveport.config.loading.load import load
 from gloveport.config.preset_tables import find_preset
 from gloveport.errors import ConfigError
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 from gloveport.config import Config, leaves, load
-from gloveport.config.docstrings import read_field_docstrings
-from gloveport.config.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
-from gloveport.config.reference import reference
-from gloveport.config.shapes import members, shape_of
-from gloveport.config.wording import spell_key
+from gloveport.config.checks.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
+from gloveport.config.reference.docstrings import read_field_docstrings
+from gloveport.config.reference.document import reference
+from gloveport.config.toml_text import spell_key
+from gloveport.config.validation.key_types import members, shape_of
 from gloveport.model import Value
 from gloveport.model.egress import Api, Auth, Bearer, Rule
 from gloveport.model.hub import Condition, Server, ServerAuth, ToolRule

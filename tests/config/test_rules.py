@@ -4,7 +4,7 @@ import pwd
 
 import pytest
 
-from gloveport.config.rules import rule_faults
+from gloveport.config.checks.cross_checks import rule_faults
 
 
 def problems(data):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.config import load, reload, trust
-from gloveport.config.servers import sampling_faults, server_faults
-from gloveport.config.toolrules import _covers
-from gloveport.config.wording import spell_key
+from gloveport.config.checks.tool_rules import _covers
+from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
+from gloveport.config.toml_text import spell_key
 from gloveport.errors import ConfigError
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ToolRule
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from gloveport.config import changes, load, reload, trust
-from gloveport.config.sources import sources
-from gloveport.config.watch import _look
+from gloveport.config.loading.watch import _look
+from gloveport.config.sources.selection import sources
 from gloveport.errors import ConfigError
 
 pytestmark = pytest.mark.anyio

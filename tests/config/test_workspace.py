@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.config import Config, load
-from gloveport.config.mounts import _SHOWN, toolchain_faults
+from gloveport.config.checks.mounts import _SHOWN, toolchain_faults
 from gloveport.config.schema import CommandLimits, Workspace
 from gloveport.errors import ConfigError
 from gloveport.model import Grant, Limits

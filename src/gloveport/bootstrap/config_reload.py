@@ -13,8 +13,8 @@ from anyio import to_thread
 
 from gloveport.bootstrap import app
 from gloveport.config import Loaded
-from gloveport.config.reload import Reloaded, reload
-from gloveport.config.watch import changes
+from gloveport.config.loading.reload import Reloaded, reload
+from gloveport.config.loading.watch import changes
 from gloveport.engine.execution import Engine
 from gloveport.errors import ConfigError
 from gloveport.task_group import open_task_group

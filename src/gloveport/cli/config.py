@@ -35,7 +35,7 @@ def show(
 @app.command()
 def check(config: ConfigOption = None) -> None:
     """Read the configuration and name every fault. The exit code is 0 when there is none, else 2."""
-    from gloveport.config.wording import printable
+    from gloveport.config.toml_text import printable
 
     settings = load_with_origins(config)
     if not settings.files:
@@ -50,7 +50,7 @@ def trust(
 ) -> None:
     """Let a project's gloveport.toml count with the content it has now, which is printed."""
     from gloveport.config import trust as trust_file
-    from gloveport.config.wording import printable
+    from gloveport.config.toml_text import printable
 
     trusted = trust_file(path, environ=os.environ)
     # The very bytes that were recorded: what was reviewed in an editor may have changed since.
@@ -62,7 +62,7 @@ def trust(
 def _as_toml(settings: "Loaded") -> Iterator[str]:
     """Write the configuration as one TOML file whose comments are the origins."""
     from gloveport.config import leaves
-    from gloveport.config.wording import spell_key, toml
+    from gloveport.config.toml_text import spell_key, toml
 
     shown = ""
     for key, value in leaves(settings.config):

@@ -36,7 +36,7 @@ def import_servers(
     Clients are claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf and opencode. Literal secrets move
     into files beside the configuration that only you can read.
     """
-    from gloveport.config.wording import printable
+    from gloveport.config.toml_text import printable
     from gloveport.import_config.apply import apply, target
     from gloveport.import_config.plan import plan
 
@@ -86,7 +86,7 @@ def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -
 
 def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[ClientEntry]":
     """Yield what is in the files, and say what was found where. Only of a file that was asked for a fault is one."""
-    from gloveport.config.wording import printable
+    from gloveport.config.toml_text import printable
     from gloveport.import_config.reading import read_entries
 
     for place in places:
@@ -106,7 +106,7 @@ def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[Client
 
 def _lines(step: "Step") -> Iterator[str]:
     """What becomes of one entry: all that will run is shown, and no secret."""
-    from gloveport.config.wording import printable, toml
+    from gloveport.config.toml_text import printable, toml
 
     reason = f": {step.reason}" if step.reason else ""
     yield f"{_SIGNS[step.outcome]} {printable(step.name, limit=80)} ({step.outcome}, {step.entry.place.client}){reason}"

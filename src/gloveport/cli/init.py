@@ -15,9 +15,9 @@ def init(
     config: ConfigOption = None,
 ) -> None:
     """Add the sections of presets to your configuration file, and print them. What is there already stays as it is."""
-    from gloveport.config.edit import Secrets, read_text_of, write
+    from gloveport.config.loading.edit import Secrets, read_text_of, write
     from gloveport.config.preset_tables import read_preset
-    from gloveport.config.sources import sources
+    from gloveport.config.sources.selection import sources
 
     found = sources(config, cwd=Path.cwd(), environ=os.environ).operator
     file = Path(os.path.normpath(Path.cwd() / found))
@@ -35,7 +35,7 @@ def init(
 
 def _missing_tables(file: Path, text: str, tables: list[str]) -> list[str]:
     """Those that the file does not have."""
-    from gloveport.config.layers import parse_toml
+    from gloveport.config.sources.layers import parse_toml
 
     there: Any = parse_toml(file, text)
     return [table for table in dict.fromkeys(tables) if not _has_table(there, table)]

@@ -166,7 +166,7 @@ def _pins() -> "Pins":
 def _print_url(url: str) -> None:
     from urllib.parse import parse_qs, urlsplit
 
-    from gloveport.config.wording import printable
+    from gloveport.config.toml_text import printable
 
     typer.echo(f"open this page in a browser, and say yes there:\n\n  {printable(url, limit=sys.maxsize)}\n")
     port = urlsplit(parse_qs(urlsplit(url).query)["redirect_uri"][0]).port
@@ -207,7 +207,7 @@ def _name_place(server: "Server") -> str:
     """The program, or the host: not all that is written, for there may be a key in it."""
     from urllib.parse import urlsplit
 
-    from gloveport.config.wording import printable
+    from gloveport.config.toml_text import printable
 
     if server.command:
         return printable(server.command[0], limit=60)

@@ -12,8 +12,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.faults import Fault
-from gloveport.config.layers import Layer, Table, parse_toml, walk
+from gloveport.config.sources.layers import Layer, Table, parse_toml, walk
+from gloveport.config.validation.faults import Fault
 from gloveport.errors import ConfigError
 from gloveport.policy.hosts import parse_pattern
 

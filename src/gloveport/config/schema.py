@@ -1,6 +1,6 @@
 """What a configuration file may say. A field is a key, and its docstring is that key's documentation.
 
-The types check each value alone; ``rules`` checks what needs more than one value, or the host.
+The types check each value alone; ``checks`` has what needs more than one value, or the host.
 """
 
 import os

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gloveport.config.edit import Secrets, ServerEdit, Written, edit_text, read_text_of, write
-from gloveport.config.layers import parse_toml
-from gloveport.config.load import load
-from gloveport.config.sources import sources
+from gloveport.config.loading.edit import Secrets, ServerEdit, Written, edit_text, read_text_of, write
+from gloveport.config.loading.load import load
+from gloveport.config.sources.layers import parse_toml
+from gloveport.config.sources.selection import sources
 from gloveport.import_config.plan import Here, Step
 
 SECRETS = "secrets"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from gloveport.config.layers import Table
+from gloveport.config.sources.layers import Table
 from gloveport.import_config.secrets import find_fault, find_fault_of_variable
 from gloveport.import_config.variables import Stored, Surroundings, Unknown, VariableReference
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.faults import validate
-from gloveport.config.layers import Table
-from gloveport.config.servers import server_faults
-from gloveport.config.wording import spell_key
+from gloveport.config.checks.upstream_servers import server_faults
+from gloveport.config.sources.layers import Table
+from gloveport.config.toml_text import spell_key
+from gloveport.config.validation.faults import validate
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
 from gloveport.import_config.local import command_of, fill_local, is_ourselves

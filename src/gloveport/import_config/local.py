@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.files import read_own
-from gloveport.config.layers import Table
+from gloveport.config.sources.layers import Table
+from gloveport.config.sources.owned_files import read_own
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
 from gloveport.import_config.loading import loads_code

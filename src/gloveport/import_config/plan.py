@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gloveport.config.layers import Table
-from gloveport.config.wording import printable
+from gloveport.config.sources.layers import Table
+from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
 from gloveport.import_config.entries import draft_of, name_of, require_sound

@@ -9,8 +9,8 @@ from typing import Final
 
 import json5
 
-from gloveport.config.layers import MAX_DEPTH, Table, walk
-from gloveport.config.wording import printable
+from gloveport.config.sources.layers import MAX_DEPTH, Table, walk
+from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 from gloveport.import_config.places import ClientFile
 from gloveport.secrets.secret_files import open_safe

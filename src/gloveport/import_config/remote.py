@@ -5,8 +5,8 @@ import re
 from typing import Final
 from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
-from gloveport.config.layers import Table
-from gloveport.config.servers import is_of_the_protocol
+from gloveport.config.checks.upstream_servers import is_of_the_protocol
+from gloveport.config.sources.layers import Table
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
 from gloveport.import_config.secrets import is_harmless, is_harmless_address, is_secret_name

@@ -10,13 +10,13 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from gloveport.config.apis import authority_faults
-from gloveport.config.faults import Fault
-from gloveport.config.layers import Table
-from gloveport.config.parts import sound_elements, sound_or_default
+from gloveport.config.checks.apis import authority_faults
+from gloveport.config.checks.tool_rules import tool_rule_faults
 from gloveport.config.schema import KeyPath
-from gloveport.config.toolrules import tool_rule_faults
-from gloveport.config.wording import as_toml, printable, spell_key
+from gloveport.config.sources.layers import Table
+from gloveport.config.toml_text import as_toml, printable, spell_key
+from gloveport.config.validation.faults import Fault
+from gloveport.config.validation.sound_parts import sound_elements, sound_or_default
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
 from gloveport.policy.headers import may_hold_a_credential
 from gloveport.policy.hosts import canonical_host, is_address

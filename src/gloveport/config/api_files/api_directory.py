@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from gloveport.config.codeforge import FILES, read_codeforge
-from gloveport.config.faults import Fault
-from gloveport.config.files import list_own, read_own
-from gloveport.config.layers import Layer, read_layer, rebase_layer, where
-from gloveport.config.wording import printable, spell_key
+from gloveport.config.api_files.codeforge import FILES, read_codeforge
+from gloveport.config.sources.layers import Layer, read_layer, rebase_layer, where
+from gloveport.config.sources.owned_files import list_own, read_own
+from gloveport.config.toml_text import printable, spell_key
+from gloveport.config.validation.faults import Fault
 from gloveport.errors import ConfigError
 
 _SKIPPED = "example"

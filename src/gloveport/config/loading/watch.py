@@ -16,9 +16,9 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from watchfiles import awatch
 
-from gloveport.config.apifiles import api_files
-from gloveport.config.sources import ConfigSources, sources
-from gloveport.config.trust import record_path
+from gloveport.config.api_files.api_directory import api_files
+from gloveport.config.sources.selection import ConfigSources, sources
+from gloveport.config.sources.trust import record_path
 
 _LOOK_SECONDS = 2.0
 """After so long the files are looked at, whatever the kernel says."""

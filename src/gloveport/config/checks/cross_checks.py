@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gloveport.config.apis import api_faults, secret_files
-from gloveport.config.faults import Fault, validate
-from gloveport.config.layers import Table
-from gloveport.config.mounts import mount_faults, toolchain_faults
+from gloveport.config.checks.apis import api_faults, secret_files
+from gloveport.config.checks.mounts import mount_faults, toolchain_faults
+from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
 from gloveport.config.schema import Config, KeyPath, is_canonical
-from gloveport.config.servers import sampling_faults, server_faults
-from gloveport.config.wording import printable, spell_key
+from gloveport.config.sources.layers import Table
+from gloveport.config.toml_text import printable, spell_key
+from gloveport.config.validation.faults import Fault, validate
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
 _MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")

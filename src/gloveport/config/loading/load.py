@@ -4,17 +4,17 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gloveport.config.apifiles import read_apis, twice_faults
-from gloveport.config.faults import Fault, validate
-from gloveport.config.files import read_own
-from gloveport.config.layers import Layer, merge, merge_table, nearest, read_layer, where
-from gloveport.config.places import config_directory, state_directory
+from gloveport.config.api_files.api_directory import read_apis, twice_faults
+from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.config.preset_tables import resolve_hosts
-from gloveport.config.rules import rule_faults
 from gloveport.config.schema import Config, leaves
-from gloveport.config.sources import ConfigSources, sources
-from gloveport.config.trust import require_trust
-from gloveport.config.wording import printable, spell_key
+from gloveport.config.sources.directories import config_directory, state_directory
+from gloveport.config.sources.layers import Layer, merge, merge_table, nearest, read_layer, where
+from gloveport.config.sources.owned_files import read_own
+from gloveport.config.sources.selection import ConfigSources, sources
+from gloveport.config.sources.trust import require_trust
+from gloveport.config.toml_text import printable, spell_key
+from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 

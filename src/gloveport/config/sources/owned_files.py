@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gloveport.config.wording import argument, printable
+from gloveport.config.toml_text import argument, printable
 from gloveport.errors import ConfigError
 
 MAX_BYTES = 1 << 18

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
-from gloveport.config.accounts import account_faults
-from gloveport.config.faults import Fault
-from gloveport.config.layers import Table
-from gloveport.config.order import order_faults
-from gloveport.config.parts import Parts, parts_of
+from gloveport.config.checks.accounts import account_faults
+from gloveport.config.checks.rule_order import order_faults
 from gloveport.config.schema import KeyPath
-from gloveport.config.wording import as_toml, printable, spell_key
+from gloveport.config.sources.layers import Table
+from gloveport.config.toml_text import as_toml, printable, spell_key
+from gloveport.config.validation.faults import Fault
+from gloveport.config.validation.sound_parts import Parts, parts_of
 from gloveport.errors import ConfigError
 from gloveport.model.egress import (
     Auth,

@@ -10,9 +10,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gloveport.config.faults import Fault
 from gloveport.config.schema import KeyPath, is_canonical
-from gloveport.config.wording import as_toml, printable, spell_key
+from gloveport.config.toml_text import as_toml, printable, spell_key
+from gloveport.config.validation.faults import Fault
 from gloveport.model import SCRATCH
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))

@@ -17,10 +17,10 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from gloveport.atomic_file import replace_file, take_place, temporary_file
-from gloveport.config.files import read_own
-from gloveport.config.layers import Table, decode_text
-from gloveport.config.load import load
-from gloveport.config.wording import printable
+from gloveport.config.loading.load import load
+from gloveport.config.sources.layers import Table, decode_text
+from gloveport.config.sources.owned_files import read_own
+from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 
 

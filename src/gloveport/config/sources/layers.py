@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gloveport.config.schema import KeyPath
-from gloveport.config.wording import printable, spell_key
+from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
 
 Table: TypeAlias = dict[str, object]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gloveport.config.faults import validate
-from gloveport.config.layers import Table
+from gloveport.config.sources.layers import Table
+from gloveport.config.validation.faults import validate
 from gloveport.model import Value
 from gloveport.model.egress import Address, Api, Auth, Network, Rule
 

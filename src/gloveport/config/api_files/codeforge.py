@@ -13,10 +13,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from gloveport.config.faults import Fault, validate
-from gloveport.config.files import ANYTHING, list_own, read_own
-from gloveport.config.layers import Layer, Table, decode_text, rebase_layer, require_plain, walk
-from gloveport.config.wording import as_toml, printable
+from gloveport.config.sources.layers import Layer, Table, decode_text, rebase_layer, require_plain, walk
+from gloveport.config.sources.owned_files import ANYTHING, list_own, read_own
+from gloveport.config.toml_text import as_toml, printable
+from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 from gloveport.model.egress import Method, PlaceholderName

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
-from gloveport.config.faults import Fault
-from gloveport.config.parts import Parts
 from gloveport.config.schema import KeyPath
-from gloveport.config.wording import as_toml
+from gloveport.config.toml_text import as_toml
+from gloveport.config.validation.faults import Fault
+from gloveport.config.validation.sound_parts import Parts
 from gloveport.model.egress import Postgres, Redis
 from gloveport.policy.addresses import is_private
 from gloveport.policy.hosts import Authority, is_address

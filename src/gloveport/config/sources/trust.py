@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gloveport.atomic_file import replace_file
-from gloveport.config.files import read_own
-from gloveport.config.layers import decode_text, parse_toml
-from gloveport.config.places import FILE_NAME, state_directory
-from gloveport.config.wording import argument, printable
+from gloveport.config.sources.directories import FILE_NAME, state_directory
+from gloveport.config.sources.layers import decode_text, parse_toml
+from gloveport.config.sources.owned_files import read_own
+from gloveport.config.toml_text import argument, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from gloveport.config.faults import Fault
-from gloveport.config.layers import Table, walk
-from gloveport.config.parts import sound_elements
 from gloveport.config.schema import KeyPath
+from gloveport.config.sources.layers import Table, walk
+from gloveport.config.validation.faults import Fault
+from gloveport.config.validation.sound_parts import sound_elements
 from gloveport.model.hub import Condition, Server, ToolRule
 from gloveport.policy.conditions import expression
 from gloveport.policy.wildcards import matches

@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from gloveport.config.schema import Config, is_canonical
-from gloveport.config.wording import as_toml
+from gloveport.config.toml_text import as_toml
 from gloveport.errors import ConfigError
 
 FILE_NAME = "gloveport.toml"

@@ -13,12 +13,12 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from gloveport.config.layers import Table
-from gloveport.config.misplaced import misplaced_hint
 from gloveport.config.schema import KeyPath
-from gloveport.config.shapes import Shape, below, element, is_of_tables, members, shape_of, words
-from gloveport.config.type_descriptions import choice, is_private, is_secret, kind_of
-from gloveport.config.wording import as_toml, nature, spell_key
+from gloveport.config.sources.layers import Table
+from gloveport.config.toml_text import as_toml, nature, spell_key
+from gloveport.config.validation.key_types import Shape, below, element, is_of_tables, members, shape_of, words
+from gloveport.config.validation.misplaced_secrets import misplaced_hint
+from gloveport.config.validation.type_descriptions import choice, is_private, is_secret, kind_of
 from gloveport.model import Value
 
 _M = TypeVar("_M", bound=Value)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.mounts import toolchain_refusal
-from gloveport.config.root import private_paths
+from gloveport.config.checks.mounts import toolchain_refusal
+from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
-from gloveport.config.wording import printable
+from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 
 _PACKAGES: Final = "node_modules"

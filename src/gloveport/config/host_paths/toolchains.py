@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.mounts import toolchain_refusal
-from gloveport.config.root import private_paths
+from gloveport.config.checks.mounts import toolchain_refusal
+from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 
 _LOCAL: Final = Path("/usr/local")

@@ -1,13 +1,12 @@
-"""docs/config.md, made from the models: ``python -m gloveport.config.reference > docs/config.md``."""
+"""docs/config.md, made from the models: ``python -m gloveport.config.reference.document > docs/config.md``."""
 
-import sys
 import textwrap
 from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
-from gloveport.config.docstrings import read_field_docstrings
-from gloveport.config.reference_text import (
+from gloveport.config.reference.docstrings import read_field_docstrings
+from gloveport.config.reference.reference_text import (
     API,
     AUTH,
     CODEFORGE,
@@ -24,9 +23,9 @@ from gloveport.config.reference_text import (
     TOOL_RULES,
 )
 from gloveport.config.schema import Config, ExecProgram, Hook
-from gloveport.config.shapes import is_table, members, shape_of, shape_of_field
-from gloveport.config.type_descriptions import kind_of
-from gloveport.config.wording import toml
+from gloveport.config.toml_text import toml
+from gloveport.config.validation.key_types import is_table, members, shape_of, shape_of_field
+from gloveport.config.validation.type_descriptions import kind_of
 from gloveport.model import Mount, Value
 from gloveport.model.egress import Api, Auth, Rule
 from gloveport.model.hub import Condition, OAuthLogin, Server, ToolRule
@@ -100,7 +99,3 @@ def _paragraph(docstring: str | None) -> str:
 
 def _plain(docstring: str | None) -> str:
     return " ".join((docstring or "").replace("``", "`").split())
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

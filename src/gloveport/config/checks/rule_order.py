@@ -5,9 +5,9 @@ Only what is certain is a fault: a rule counts as covered where one earlier rule
 
 from collections.abc import Iterator
 
-from gloveport.config.faults import Fault
-from gloveport.config.parts import Parts
 from gloveport.config.schema import KeyPath
+from gloveport.config.validation.faults import Fault
+from gloveport.config.validation.sound_parts import Parts
 from gloveport.model.egress import Rule
 from gloveport.policy.paths import matches
 

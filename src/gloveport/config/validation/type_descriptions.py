@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import ByteSize, IPvAnyAddress, IPvAnyNetwork, JsonValue, SecretStr
 
-from gloveport.config.shapes import (
+from gloveport.config.validation.key_types import (
     Shape,
     below,
     element,

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gloveport.config.apis import secret_files
-from gloveport.config.load import Loaded, load
-from gloveport.config.mounts import find_exposed
+from gloveport.config.checks.apis import secret_files
+from gloveport.config.checks.mounts import find_exposed
+from gloveport.config.host_paths.toolchains import find_toolchains
+from gloveport.config.loading.load import Loaded, load
 from gloveport.config.schema import Config, KeyPath, leaves
-from gloveport.config.toolchains import find_toolchains
-from gloveport.config.wording import printable, spell_key
+from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 

@@ -1,0 +1,1 @@
+"""APIs in files of their own, ours and CodeForge's."""

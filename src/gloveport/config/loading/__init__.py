@@ -1,0 +1,1 @@
+"""The configuration read, read again while the old one is in use, watched, and edited."""

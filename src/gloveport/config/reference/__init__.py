@@ -1,0 +1,1 @@
+"""Generates docs/config.md from the schema."""
