@@ -22,8 +22,8 @@ from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import GateHit, RunCommand, WriteFiles
-from gloveport.policy.decide import decide
-from gloveport.policy.subjects import detail_of, subject_of
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.subjects import detail_of, subject_of
 from gloveport.policy.wording import FINAL
 from gloveport.sandbox.clock import Clock
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gloveport.approvals.patterns import means
 from gloveport.model.workspace import PathChange, RunCommand, WriteFiles
-from gloveport.policy.subjects import permission_subject, subject_of
+from gloveport.policy.decisions.subjects import permission_subject, subject_of
 
 GATE = "destructive_command"
 CLEAN = f"permit {GATE} command *: git%20clean*"

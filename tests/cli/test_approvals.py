@@ -18,7 +18,7 @@ from gloveport.cli.approvals import app
 from gloveport.errors import GloveportError
 from gloveport.model.hub import CallTool
 from gloveport.model.workspace import RunCommand
-from gloveport.policy.subjects import detail_of, permission_subject, subject_of
+from gloveport.policy.decisions.subjects import detail_of, permission_subject, subject_of
 
 GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202edenied\u2028\ud800\x9b31m[bold red]\x7f"

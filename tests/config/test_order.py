@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.rule_order import _spans
 from gloveport.config.toml_text import spell_key
-from gloveport.policy.paths import matches
+from gloveport.policy.hosts.url_paths import matches
 
 
 def faults(*rules, **keys):

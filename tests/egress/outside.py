@@ -20,7 +20,7 @@ from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress
-from gloveport.policy.hosts import exact_places
+from gloveport.policy.hosts.authorities import exact_places
 from gloveport.secrets.scrub import Needles
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault

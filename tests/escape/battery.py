@@ -28,7 +28,7 @@ from gloveport.config.schema import PoolSettings
 from gloveport.engine.execution import Engine
 from gloveport.errors import SandboxError
 from gloveport.model import Limits, Policy, Result
-from gloveport.policy.grant import grant_for
+from gloveport.policy.decisions.grant import grant_for
 from gloveport.sandbox.plan import make_plan
 
 AT_ONCE = 8

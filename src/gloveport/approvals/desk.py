@@ -89,11 +89,11 @@ class RunAsker:
 
         Args:
             text: The question, in words.
-            subject: What would be done, as ``policy.subjects`` writes it.
+            subject: What would be done, as ``policy.decisions.subjects`` writes it.
             run: The run that asks.
             caller: For whom it was begun.
             session: Whose approvals count; opaque. Without one, none is for the session.
-            detail: What exactly would be done, in lines, as ``policy.subjects`` bounds it.
+            detail: What exactly would be done, in lines, as ``policy.decisions.subjects`` bounds it.
 
         Raises:
             Denied: Too many questions wait, or the queue can't be used.

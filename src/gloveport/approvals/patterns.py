@@ -5,7 +5,7 @@ stands for less than any characters: who approves ``git clean*`` has not approve
 import re
 from typing import Final
 
-from gloveport.policy.subjects import is_about
+from gloveport.policy.decisions.subjects import is_about
 from gloveport.policy.wildcards import matches
 
 _JOINS: Final = re.compile(

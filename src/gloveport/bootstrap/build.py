@@ -13,7 +13,7 @@ from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
-from gloveport.policy.tools import toolbox_of
+from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python, typescript
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share

@@ -63,7 +63,7 @@ async def _execute(
     """Run the program; tell the exit code."""
     from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
     from gloveport.cli.terminal.relay import Relay, terminal_size
-    from gloveport.policy.variables import inherit_variables
+    from gloveport.policy.decisions.command_variables import inherit_variables
     from gloveport.task_group import open_task_group
     from gloveport.workspace_service.foreground import ForegroundProgram
 

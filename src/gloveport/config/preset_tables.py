@@ -15,7 +15,7 @@ from typing import Final
 from gloveport.config.sources.layers import Layer, Table, parse_toml, walk
 from gloveport.config.validation.faults import Fault
 from gloveport.errors import ConfigError
-from gloveport.policy.hosts import parse_pattern
+from gloveport.policy.hosts.authorities import parse_pattern
 
 _SIGN: Final = "@"
 

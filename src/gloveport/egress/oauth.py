@@ -23,7 +23,7 @@ from gloveport.oauth.token_endpoint import (
     refused_by,
     require_access,
 )
-from gloveport.policy.hosts import canonical_host
+from gloveport.policy.hosts.authorities import canonical_host
 from gloveport.secrets.vault import Vault
 
 Grant: TypeAlias = ClientCredentials | RefreshToken

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address
 
 from gloveport.model.egress import Egress, Placeholder
-from gloveport.policy.hosts import DEFAULT_PORTS, exact_places
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS, exact_places
 from gloveport.sandbox.plan import Network, TextFile
 
 PROXY = ("127.0.0.2", 3128)

@@ -10,7 +10,7 @@ from gloveport.engine.session import Session
 from gloveport.errors import Denied
 from gloveport.model import Grant, Mount, Narrowing, Policy, Program, Request
 from gloveport.model.hub import Sampling
-from gloveport.policy.grant import grant_for
+from gloveport.policy.decisions.grant import grant_for
 from gloveport.sandbox.plan import Plan, System, make_plan
 
 Key = TypeVar("Key")

@@ -1,7 +1,7 @@
 """Finds hints for a failed program in what it said: a package, a host or a tool is missing."""
 
 from gloveport.model import Failure, Grant
-from gloveport.policy.hosts import find
+from gloveport.policy.hosts.authorities import find
 
 _NO_MODULE = ("Cannot find module", "--no-npm is specified", "--no-remote is specified")
 """What node and Deno say, which load no package from elsewhere."""

@@ -18,7 +18,7 @@ from gloveport.errors import SandboxError
 from gloveport.image_header import find_kind, read_size
 from gloveport.model import GUEST, OUT, SCRATCH, Policy, Request
 from gloveport.model.artifact import Artifact, Artifacts
-from gloveport.policy.grant import grant_for
+from gloveport.policy.decisions.grant import grant_for
 from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Child, Sandbox
 from gloveport.sandbox.plan import System, make_plan

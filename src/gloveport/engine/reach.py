@@ -7,7 +7,7 @@ from gloveport.egress.sandbox_network import names_of, network_of
 from gloveport.hub.network import with_hub
 from gloveport.model.egress import Egress
 from gloveport.model.hub import Sampling, Server, Toolbox
-from gloveport.policy.tools import toolbox_of
+from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.sandbox.plan import Network
 from gloveport.secrets.scrub import Needles
 

@@ -24,8 +24,8 @@ from gloveport.hub.names import split_legacy
 from gloveport.hub.results import error_text, result_of
 from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
-from gloveport.policy.decide import decide
-from gloveport.policy.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.rpc import Asked
 

@@ -21,7 +21,7 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.stubs import python as python_stubs
 from gloveport.hub.stubs import typescript as typescript_stubs
 from gloveport.model.hub import Toolbox
-from gloveport.policy.tools import is_visible, servers_in_words
+from gloveport.policy.decisions.tools import is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import Asked, Handler
 from gloveport.secrets.scrub import scrub_value

@@ -1,6 +1,6 @@
 """Patterns in which ``*`` stands for any characters, none included. All else is literal, and so is case.
 
-For paths of requests, where a segment counts, see ``policy.paths``.
+For paths of requests, where a segment counts, see ``policy.hosts.url_paths``.
 """
 
 

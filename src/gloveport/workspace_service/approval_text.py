@@ -6,8 +6,8 @@ from typing import Final
 
 from gloveport.errors import Denied
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
-from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES
-from gloveport.policy.variables import find_secret
+from gloveport.policy.decisions.command_variables import find_secret
+from gloveport.policy.decisions.subjects import MOST_CHARACTERS, MOST_LINES
 from gloveport.untrusted_text import printable
 
 _MOST_LINES: Final = 80

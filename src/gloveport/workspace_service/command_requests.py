@@ -11,8 +11,8 @@ from gloveport.engine.caller import Caller
 from gloveport.engine.session import Session
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
-from gloveport.policy.shell_text.gates import CommandRequest, command_action
-from gloveport.policy.variables import inherit_variables
+from gloveport.policy.decisions.command_gates import CommandRequest, command_action
+from gloveport.policy.decisions.command_variables import inherit_variables
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError

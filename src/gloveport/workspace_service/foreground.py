@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gloveport.guard import Asker, Guard
 from gloveport.model import Grant
 from gloveport.model.workspace import RunCommand, WorkspacePolicy
-from gloveport.policy.grant import reachable
+from gloveport.policy.decisions.grant import reachable
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace_service.command_types import Attachment, PreparedCommand
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes

@@ -14,9 +14,9 @@ from gloveport.engine.runs import Run
 from gloveport.errors import Denied
 from gloveport.model import Result
 from gloveport.model.workspace import Gate, RunCommand, WorkspacePolicy, WriteFiles
-from gloveport.policy.gates import open_needs
-from gloveport.policy.modes import stance
-from gloveport.policy.subjects import permission_subject
+from gloveport.policy.decisions.gate_decisions import open_needs
+from gloveport.policy.decisions.modes import stance
+from gloveport.policy.decisions.subjects import permission_subject
 
 GrantScope: TypeAlias = Literal["once", "session"]
 _MOST: Final = 256

@@ -6,7 +6,7 @@ from typing import Final
 from gloveport.config.preset_tables import find_preset
 from gloveport.egress.session import RequestJournal
 from gloveport.model.egress import Egress, Exchange
-from gloveport.policy.hosts import canonical_host, places_of
+from gloveport.policy.hosts.authorities import canonical_host, places_of
 from gloveport.sandbox.run.capture import plain
 from gloveport.workspace.commands.command import Command, RefusedRequest
 

@@ -24,7 +24,7 @@ from gloveport.errors import SandboxError
 from gloveport.guard import Ending, Guard
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
-from gloveport.policy.modes import stance
+from gloveport.policy.decisions.modes import stance
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.commands.command import Command

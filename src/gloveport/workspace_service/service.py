@@ -14,11 +14,11 @@ from gloveport.guard import Ending, Guard
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
-from gloveport.policy.decide import decide
-from gloveport.policy.gates import open_needs, permission_details
-from gloveport.policy.grant import reachable
-from gloveport.policy.hosts import parse_pattern, places_of
-from gloveport.policy.modes import stance
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.gate_decisions import open_needs, permission_details
+from gloveport.policy.decisions.grant import reachable
+from gloveport.policy.decisions.modes import stance
+from gloveport.policy.hosts.authorities import parse_pattern, places_of
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from gloveport.model.workspace import Operation, PathChange, WriteFiles
-from gloveport.policy.gates import write_action
+from gloveport.policy.decisions.gate_decisions import write_action
 from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import find_ignored

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gloveport.egress.http.heads import HEAD_BYTES, Malformed, RequestHead, find_end, read_request
 from gloveport.egress.proxy.request import ParsedRequest, Site, parse_authority, parse_request
 from gloveport.errors import Denied
-from gloveport.policy.hosts import canonical_host
+from gloveport.policy.hosts.authorities import canonical_host
 
 ALPHA = Site("https", "alpha.test", 443)
 

@@ -14,7 +14,7 @@ from gloveport.egress.transport import dial
 from gloveport.egress.transport.dial import Dialer
 from gloveport.egress.transport.route import Route
 from gloveport.errors import UpstreamError
-from gloveport.policy.addresses import unmap_address
+from gloveport.policy.hosts.addresses import unmap_address
 
 pytestmark = pytest.mark.anyio
 LOOPBACK = (ip_network("127.0.0.0/8"),)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.policy.protected import BELOW, DIRECTORIES, FILES, SPELLINGS, fold_name, protected_part
+from gloveport.policy.decisions.protected_names import BELOW, DIRECTORIES, FILES, SPELLINGS, fold_name, protected_part
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import git_directory, mount_plan, protected_paths, protected_scan, protected_state
 

@@ -20,7 +20,7 @@ from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 from gloveport.model.egress import Method, PlaceholderName
-from gloveport.policy.hosts import Authority, parse_pattern
+from gloveport.policy.hosts.authorities import Authority, parse_pattern
 
 FILES = ("config.json", "types.d.ts")
 

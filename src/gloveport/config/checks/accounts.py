@@ -8,8 +8,8 @@ from gloveport.config.toml_text import as_toml
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import Parts
 from gloveport.model.egress import Postgres, Redis
-from gloveport.policy.addresses import is_private
-from gloveport.policy.hosts import Authority, is_address
+from gloveport.policy.hosts.addresses import is_private
+from gloveport.policy.hosts.authorities import Authority, is_address
 
 _DATABASES = ("postgres", "redis")
 

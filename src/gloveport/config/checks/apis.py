@@ -30,8 +30,8 @@ from gloveport.model.egress import (
     RefreshToken,
     SigV4,
 )
-from gloveport.policy.headers import may_hold_a_credential
-from gloveport.policy.hosts import DEFAULT_PORTS, Authority, is_address, parse_pattern
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority, is_address, parse_pattern
+from gloveport.policy.hosts.headers import may_hold_a_credential
 from gloveport.secrets.secret_files import open_safe
 
 _HOST_HINT = (

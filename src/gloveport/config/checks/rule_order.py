@@ -9,7 +9,7 @@ from gloveport.config.schema import KeyPath
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import Parts
 from gloveport.model.egress import Rule
-from gloveport.policy.paths import matches
+from gloveport.policy.hosts.url_paths import matches
 
 
 def order_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:

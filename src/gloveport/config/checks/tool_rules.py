@@ -14,7 +14,7 @@ from gloveport.config.sources.layers import Table, walk
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements
 from gloveport.model.hub import Condition, Server, ToolRule
-from gloveport.policy.conditions import expression
+from gloveport.policy.decisions.conditions import expression
 from gloveport.policy.wildcards import matches
 
 _STRICTNESS: Final = ("allow", "ask", "deny")

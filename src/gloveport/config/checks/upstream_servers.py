@@ -18,8 +18,8 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements, sound_or_default
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
-from gloveport.policy.headers import may_hold_a_credential
-from gloveport.policy.hosts import canonical_host, is_address
+from gloveport.policy.hosts.authorities import canonical_host, is_address
+from gloveport.policy.hosts.headers import may_hold_a_credential
 
 _LOCAL: Final = ("env", "secret_env", "directory")
 _REMOTE: Final = ("transport", "headers", "auth", "ca_file")

@@ -23,8 +23,8 @@ from gloveport.fairness import compute
 from gloveport.guard import Ending
 from gloveport.model import Deny
 from gloveport.model.egress import Api, Fetch
-from gloveport.policy.decide import decide
-from gloveport.policy.hosts import find
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.hosts.authorities import find
 from gloveport.secrets.scrub import Finder
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401

@@ -21,7 +21,7 @@ from gloveport.egress.transport.stream import SocketStream
 from gloveport.egress.tunnel import serve_tunnel
 from gloveport.errors import Denied
 from gloveport.model.egress import Api, ConnectionScheme
-from gloveport.policy.hosts import canonical_host, find
+from gloveport.policy.hosts.authorities import canonical_host, find
 
 _HANDSHAKE = b"\x16"  # TLS record type
 _Serve: TypeAlias = Callable[[EgressSession, SocketStream, str, Api, str, int], Awaitable[None]]

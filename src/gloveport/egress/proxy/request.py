@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 from gloveport.egress.http.heads import HOP_BY_HOP, Headers, RequestHead, hyphenate, join_values, options_of
 from gloveport.errors import Denied
 from gloveport.model.egress import Scheme
-from gloveport.policy.hosts import DEFAULT_PORTS, canonical_host
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS, canonical_host
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#]+)(?::(?P<port>[0-9]{1,5}))?")
 _ABSOLUTE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)

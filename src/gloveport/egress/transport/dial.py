@@ -20,8 +20,8 @@ from gloveport.egress.transport.resolver import Resolver
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.policy.addresses import Address, is_named, may_dial, unmap_address
-from gloveport.policy.hosts import is_address
+from gloveport.policy.hosts.addresses import Address, is_named, may_dial, unmap_address
+from gloveport.policy.hosts.authorities import is_address
 from gloveport.secrets.secret_files import open_safe
 
 RESOLVE_SECONDS = 10.0

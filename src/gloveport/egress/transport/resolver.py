@@ -15,7 +15,7 @@ from ipaddress import ip_address
 
 import anyio
 
-from gloveport.policy.addresses import Address
+from gloveport.policy.hosts.addresses import Address
 
 LOOKUPS = 16
 """At a time, in all."""

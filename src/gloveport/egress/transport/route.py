@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Self
 
 from gloveport.model.egress import Api, Scheme
-from gloveport.policy.hosts import DEFAULT_PORTS
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gloveport.policy.rulebook import rulebook
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.facts import Facts, ProgramRun, Script, ShellState, SimpleCommand
+from gloveport.policy.shell_text.rulebook import rulebook
 from gloveport.policy.shell_text.syntax import MOST_BYTES, read_commands
 from gloveport.policy.shell_text.words import Word, after_options, operands, options
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Final, assert_never
 from urllib.parse import urlsplit
 
-from gloveport.policy.rulebook import CommandRule, Hosts, Lost, rulebook
 from gloveport.policy.shell_text.directory import Directory, is_home, list_words
 from gloveport.policy.shell_text.facts import Facts, ProgramRun
 from gloveport.policy.shell_text.programs import read_programs, split_git
+from gloveport.policy.shell_text.rulebook import CommandRule, Hosts, Lost, rulebook
 from gloveport.policy.shell_text.scan import ScannedText
 from gloveport.policy.shell_text.words import Word, operands, options
 from gloveport.policy.wildcards import matches

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from gloveport.policy.rulebook import CommandRule
+from gloveport.policy.shell_text.rulebook import CommandRule
 from gloveport.policy.shell_text.words import Word, options, unescape_ansi
 from gloveport.policy.wildcards import matches
 

@@ -31,7 +31,7 @@ from gloveport.hub.discovery import Detail, search
 from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
-from gloveport.policy.input_files import MOST_FILES
+from gloveport.policy.decisions.input_files import MOST_FILES
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.rendering.api_text import apis_text

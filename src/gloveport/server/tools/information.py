@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from gloveport.model import SCRATCH
 from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
-from gloveport.policy.modes import stance
+from gloveport.policy.decisions.modes import stance
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import reply
 from gloveport.server.request_caller import caller_of

@@ -17,9 +17,9 @@ from gloveport.engine.runs import Run
 from gloveport.errors import Denied
 from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
-from gloveport.policy.gates import open_needs
-from gloveport.policy.modes import stance
-from gloveport.policy.subjects import permission_subject
+from gloveport.policy.decisions.gate_decisions import open_needs
+from gloveport.policy.decisions.modes import stance
+from gloveport.policy.decisions.subjects import permission_subject
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of

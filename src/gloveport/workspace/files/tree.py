@@ -19,7 +19,7 @@ from typing import Final
 
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.openat2 import BENEATH, NO_MAGICLINKS, NO_SYMLINKS, NO_XDEV, closing, open_beneath
-from gloveport.policy.protected import protected_part
+from gloveport.policy.decisions.protected_names import protected_part
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import descriptors
 from gloveport.workspace.files.descriptors import path_of

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import Final
 
-from gloveport.policy.protected import GIT_DIRECTORIES, GIT_FILES
+from gloveport.policy.decisions.protected_names import GIT_DIRECTORIES, GIT_FILES
 from gloveport.workspace.files.descriptors import LIST, READ
 
 PARTS: Final = tuple(sorted(map(os.fsencode, {*GIT_FILES, *GIT_DIRECTORIES, "commondir"})))

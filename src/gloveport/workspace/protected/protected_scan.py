@@ -16,7 +16,7 @@ from posixpath import dirname, expanduser, join, normpath
 from typing import Final
 
 from gloveport.openat2 import closing, open_beneath
-from gloveport.policy.protected import SPELLINGS, Kind, kind_of
+from gloveport.policy.decisions.protected_names import SPELLINGS, Kind, kind_of
 from gloveport.workspace.files.descriptors import let_owner_in
 from gloveport.workspace.protected import git_directory
 from gloveport.workspace.protected.descent import Mark, descend, is_open, join_path, mark_of

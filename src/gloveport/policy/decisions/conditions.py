@@ -19,8 +19,8 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from gloveport.model.hub import CallTool, Condition
-from gloveport.policy.addresses import is_global
-from gloveport.policy.hosts import canonical_host, is_address
+from gloveport.policy.hosts.addresses import is_global
+from gloveport.policy.hosts.authorities import canonical_host, is_address
 from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import is_visible
 

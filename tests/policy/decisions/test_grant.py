@@ -91,9 +91,9 @@ def test_the_order_speaks_of_every_field_of_a_grant():
         "unix_sockets",
         "limits",
         "egress",
-        "toolbox",  # tests/policy/test_tools.py
+        "toolbox",  # tests/policy/decisions/test_tools.py
         "sampling",
-        "writable",  # a program that is asked for has none, and no workspace: tests/policy/test_gates.py
+        "writable",  # a program that is asked for has none, and no workspace: tests/policy/decisions/test_gates.py
         "workspace",
     }
 

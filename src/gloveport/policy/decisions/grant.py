@@ -6,8 +6,8 @@ from gloveport.errors import Denied
 from gloveport.model import Grant, Limits, Narrowing, Policy, Request
 from gloveport.model.egress import Api, Egress, Rule
 from gloveport.model.hub import Sampling, Toolbox
-from gloveport.policy.hosts import find, parse_pattern
-from gloveport.policy.tools import tools_meant
+from gloveport.policy.decisions.tools import tools_meant
+from gloveport.policy.hosts.authorities import find, parse_pattern
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 _NO_TOOLS = Toolbox()
@@ -42,7 +42,7 @@ def grant_for(
 def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
     """Active APIs only; a request that names APIs reaches those alone, so nothing by ``yolo``.
 
-    Where nothing is taken away it is the very same value, whose index (``policy.hosts``) exists already.
+    Where nothing is taken away it is the very same value, whose index (``policy.hosts.authorities``) exists already.
 
     Raises:
         Denied: It names an API that there is not, or that is not active.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Postgres, Rule
-from gloveport.policy.hosts import Authority, find, is_address, is_canonical, places_of
-from gloveport.policy.paths import ambiguous, matches
+from gloveport.policy.hosts.authorities import Authority, find, is_address, is_canonical, places_of
+from gloveport.policy.hosts.url_paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 # Tokens are case-sensitive, but a server that takes "delete" for DELETE would let it past a rule about DELETE.

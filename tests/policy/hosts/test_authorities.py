@@ -7,7 +7,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gloveport.model.egress import Api, Egress
-from gloveport.policy.hosts import (
+from gloveport.policy.hosts.authorities import (
     Authority,
     canonical_host,
     exact_places,

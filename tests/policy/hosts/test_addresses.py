@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gloveport.policy.addresses import is_global, may_dial
+from gloveport.policy.hosts.addresses import is_global, may_dial
 
 NOT_PUBLIC = [
     "0.0.0.0/8",

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Final
 
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.rulebook import Rulebook, VariableRule, rulebook
+from gloveport.policy.shell_text.rulebook import Rulebook, VariableRule, rulebook
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import quote_sent
 

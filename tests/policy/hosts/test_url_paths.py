@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.policy.paths import ambiguous, matches
+from gloveport.policy.hosts.url_paths import ambiguous, matches
 
 LONG = 64 * 1024
 

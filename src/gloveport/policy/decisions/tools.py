@@ -1,7 +1,7 @@
 """What may be done with which tool of another MCP server.
 
 Of a server's rules the first that speaks of a call decides. Where it is in doubt whether a rule speaks of a call
-(``policy.conditions``), the stricter reading counts: a rule that allows does not speak of it, one that denies does, and
+(see ``conditions``), the stricter reading counts: a rule that allows does not speak of it, one that denies does, and
 one that asks makes a person decide what the rules after it would have allowed. A rule that allows or asks on conditions
 says that not every call is harmless: what it leaves of its tools is asked about, though they only read.
 
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.hub import CallTool, Server, ServerPolicy, Toolbox, ToolRule
-from gloveport.policy.conditions import Met, hosts_of, in_words, weigh_conditions
+from gloveport.policy.decisions.conditions import Met, hosts_of, in_words, weigh_conditions
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 

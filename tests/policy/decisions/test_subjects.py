@@ -11,8 +11,8 @@ from gloveport.model import Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import PathChange, RunCommand, WriteFiles
-from gloveport.policy.paths import ambiguous
-from gloveport.policy.subjects import MOST_CHARACTERS, MOST_LINES, detail_of, is_about, subject_of
+from gloveport.policy.decisions.subjects import MOST_CHARACTERS, MOST_LINES, detail_of, is_about, subject_of
+from gloveport.policy.hosts.url_paths import ambiguous
 
 
 def call(tool="t", server="s", **arguments):

@@ -10,11 +10,11 @@ from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, G
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import RunCommand, WriteFiles
-from gloveport.policy.gates import decide_command, decide_write
-from gloveport.policy.input_files import find_clash, find_path_fault
-from gloveport.policy.reach import decide_connect, decide_fetch
-from gloveport.policy.sampling import decide_sample
-from gloveport.policy.tools import decide_call
+from gloveport.policy.decisions.gate_decisions import decide_command, decide_write
+from gloveport.policy.decisions.input_files import find_clash, find_path_fault
+from gloveport.policy.decisions.outbound import decide_connect, decide_fetch
+from gloveport.policy.decisions.sampling import decide_sample
+from gloveport.policy.decisions.tools import decide_call
 
 _NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.variables import inherit_variables, refused_variables
+from gloveport.policy.decisions.command_variables import inherit_variables, refused_variables
 
 RUNNING = frozenset(
     {"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_DEBUG", "LD_BIND_NOW", "DYLD_INSERT_LIBRARIES"}

@@ -7,12 +7,12 @@ from posixpath import normpath
 from typing import Final
 
 from gloveport.model.workspace import GATES, Gate, GateHit, RunCommand, WorkspacePolicy
-from gloveport.policy.rulebook import rulebook
+from gloveport.policy.decisions.command_variables import refused_variables
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.facts import Facts
 from gloveport.policy.shell_text.programs import read_programs
+from gloveport.policy.shell_text.rulebook import rulebook
 from gloveport.policy.shell_text.rules import UNNAMED_HOST, RuleHit, find_hits, load_rules
-from gloveport.policy.variables import refused_variables
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import join_listed, quote_sent
 from gloveport.untrusted_text import printable

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gloveport.policy.rulebook import RuleError, SecretRule, rulebook
+from gloveport.policy.decisions.command_variables import find_secret
+from gloveport.policy.shell_text.rulebook import RuleError, SecretRule, rulebook
 from gloveport.policy.shell_text.rules import load_rules
-from gloveport.policy.variables import find_secret
 
 
 def test_every_rule_does_what_its_examples_say():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from gloveport.model.hub import CallTool, Condition
-from gloveport.policy.conditions import Met, hosts_of, in_words, weigh_conditions
+from gloveport.policy.decisions.conditions import Met, hosts_of, in_words, weigh_conditions
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.workspace import GATES, MODES, PathChange, WorkspacePolicy
-from gloveport.policy.gates import (
+from gloveport.policy.decisions.command_gates import CommandRequest, command_action
+from gloveport.policy.decisions.gate_decisions import (
     decide_command,
     decide_write,
     permission_details,
     write_action,
 )
-from gloveport.policy.modes import STANCES, stance
-from gloveport.policy.shell_text.gates import CommandRequest, command_action
+from gloveport.policy.decisions.modes import STANCES, stance
 
 SAFE = WorkspacePolicy()
 

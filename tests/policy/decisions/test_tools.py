@@ -9,7 +9,7 @@ from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
 from gloveport.model.egress import Egress
 from gloveport.model.hub import CallTool, Condition, Server, ServerPolicy, Toolbox, ToolRule
 from gloveport.policy import decide, grant_for
-from gloveport.policy.tools import MOST_HOSTS, hosts_to_confirm, hosts_to_look_up, is_visible, toolbox_of
+from gloveport.policy.decisions.tools import MOST_HOSTS, hosts_to_confirm, hosts_to_look_up, is_visible, toolbox_of
 
 
 def toolbox(*rules: ToolRule, only=None) -> Toolbox:

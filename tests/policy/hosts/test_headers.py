@@ -2,7 +2,7 @@
 
 import pytest
 
-from gloveport.policy.headers import may_hold_a_credential
+from gloveport.policy.hosts.headers import may_hold_a_credential
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from gloveport.model import Allow
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.gates import decide_command
+from gloveport.policy.decisions.command_gates import CommandRequest, command_action
+from gloveport.policy.decisions.gate_decisions import decide_command
 from gloveport.policy.shell_text.directory import Directory
-from gloveport.policy.shell_text.gates import CommandRequest, command_action
 from gloveport.policy.shell_text.programs import read_programs
 
 SAFE = WorkspacePolicy()

@@ -19,8 +19,8 @@ from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import Gate, PathChange, RunCommand, WriteFiles
-from gloveport.policy.hosts import DEFAULT_PORTS
-from gloveport.policy.paths import ambiguous
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS
+from gloveport.policy.hosts.url_paths import ambiguous
 from gloveport.policy.wildcards import matches
 from gloveport.untrusted_text import printable
 
