@@ -74,6 +74,7 @@ SUBPACKAGES = {
         {"host_paths"},
         {"loading"},
     ],
+    "config/schema": [{"keys"}, {"server_tables", "workspace_tables"}, {"root_table"}],
     "config/sources": [{"directories", "layers", "owned_files"}, {"trust"}, {"selection"}],
     "config/validation": [{"key_types", "misplaced_secrets"}, {"type_descriptions"}, {"faults"}, {"sound_parts"}],
     "config/api_files": [{"codeforge"}, {"api_directory"}],

@@ -1,0 +1,26 @@
+"""What a configuration file may say. A field is a key, and its docstring is that key's documentation.
+
+The types check each value alone; ``checks`` has what needs more than one value, or the host.
+"""
+
+from gloveport.config.schema.keys import KeyPath, is_canonical
+from gloveport.config.schema.root_table import Config, leaves
+from gloveport.config.schema.server_tables import AdmissionSettings, Audit, Clients, PoolSettings, Runtimes, Sandboxing
+from gloveport.config.schema.workspace_tables import CommandLimits, ExecProgram, Hook, Workspace
+
+__all__ = [
+    "AdmissionSettings",
+    "Audit",
+    "Clients",
+    "CommandLimits",
+    "Config",
+    "ExecProgram",
+    "Hook",
+    "KeyPath",
+    "PoolSettings",
+    "Runtimes",
+    "Sandboxing",
+    "Workspace",
+    "is_canonical",
+    "leaves",
+]

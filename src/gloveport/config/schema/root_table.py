@@ -1,0 +1,91 @@
+"""The whole configuration as one value."""
+
+from collections.abc import Iterator, Mapping
+
+from gloveport.config.schema.keys import KeyPath
+from gloveport.config.schema.server_tables import (
+    AdmissionSettings,
+    Approvals,
+    ArtifactSettings,
+    Audit,
+    Clients,
+    PoolSettings,
+    Runtimes,
+    Sandboxing,
+    SessionSettings,
+)
+from gloveport.config.schema.workspace_tables import Exec, Workspace
+from gloveport.model import Policy, Value
+from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
+from gloveport.model.hub import Sampling, Server, ServerName
+
+
+class Config(Value):
+    """The whole configuration. Everything has a default, so that no file at all is valid."""
+
+    policy: Policy = Policy()
+    """What a caller may do. A request can only narrow it."""
+
+    api: Mapping[ApiName, Api] = {}
+    """The HTTP APIs and TCP services that programs may reach. Nothing else can be reached."""
+
+    egress: EgressSettings = EgressSettings()
+    """What holds for everything that goes out, whichever API it goes to."""
+
+    servers: Mapping[ServerName, Server] = {}
+    """The other MCP servers whose tools programs may call."""
+
+    sampling: Sampling = Sampling()
+    """What programs may ask of a language model."""
+
+    approvals: Approvals = Approvals()
+    """How a person is asked about what a rule lets nobody else decide."""
+
+    sessions: SessionSettings = SessionSettings()
+    """How long sessions live, and how many there may be."""
+
+    artifacts: ArtifactSettings = ArtifactSettings()
+    """Files that programs leave in `/out`, and how long they are kept."""
+
+    admission: AdmissionSettings = AdmissionSettings()
+    """How many programs run at once, and how many may wait."""
+
+    pool: PoolSettings = PoolSettings()
+    """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
+
+    sandbox: Sandboxing = Sandboxing()
+    """How sandboxes are built on this host."""
+
+    runtimes: Runtimes = Runtimes()
+    """The interpreters that run programs inside the sandbox."""
+
+    workspace: Workspace = Workspace()
+    """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
+
+    exec: Exec = Exec()
+    """Programs that a person runs in the sandbox by `gloveport exec`."""
+
+    clients: Clients = Clients()
+    """What clients get beside what a model reads."""
+
+    audit: Audit = Audit()
+    """Where everything that happens is written down."""
+
+    @property
+    def way_out(self) -> Egress:
+        """All that programs may reach, and how: ``api`` and ``egress`` in one."""
+        return Egress(apis=self.api, **dict(self.egress))
+
+
+def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[KeyPath, object]]:
+    """Yield every key below a table that is no table of keys itself, in file order.
+
+    So ``(("policy", "limits", "processes"), 64)``, and a server's variables in one.
+    """
+    for name, value in dict(table).items():
+        if isinstance(value, Value) or (
+            isinstance(value, Mapping) and all(isinstance(below, Value) for below in value.values())
+        ):
+            yield from (((name, *below), leaf) for below, leaf in leaves(value))
+        else:
+            yield (name,), value
