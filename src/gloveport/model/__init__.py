@@ -11,6 +11,7 @@ from pydantic import ByteSize, Field, JsonValue, PlainSerializer
 
 from gloveport.model import hub
 from gloveport.model.artifact import Artifacts
+from gloveport.model.described import ABSOLUTE_PATH, PathText
 from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
 from gloveport.model.hub import CallTool, Sample, Sampling, Toolbox, ToolCall
 from gloveport.model.value import Value as Value
@@ -113,10 +114,10 @@ class Narrowing(Value):
 class Mount(Value):
     """A host directory or file shown inside the sandbox, read-only."""
 
-    source: Annotated[str, Field(pattern=r"^/[^\x00]*$")]
+    source: Annotated[str, Field(pattern=r"^/[^\x00]*$"), ABSOLUTE_PATH]
     """Absolute path on the host."""
 
-    target: Annotated[str, Field(pattern=r"^/[^\x00]+$")]
+    target: PathText
     """Absolute path inside the sandbox."""
 
     as_owner: bool = False

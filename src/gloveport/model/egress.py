@@ -1,13 +1,24 @@
 """The way out over HTTP: what the operator says of an API, and what a program does with it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, IPvAnyAddress, IPvAnyNetwork, JsonValue
 
+from gloveport.model.described import Described, PathText
 from gloveport.model.value import Value
 
-ApiName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+ApiName: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$"),
+    Described(expected="a name of at most 64 small letters, digits, - and _", hint="rename it, as in my-api_2"),
+]
+
+SECRET_PLACE: Final = Described(
+    expected="where a secret is, never the secret itself",
+    hint='write "env:NAME", "file:/path", "json:/path#/pointer", "command:PROGRAM ARGUMENT" or "keyring:SERVICE/USER"',
+    may_hold_secret=True,
+)
 
 Secret: TypeAlias = Annotated[
     str,
@@ -15,20 +26,54 @@ Secret: TypeAlias = Annotated[
         pattern=r"^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00]+|json:/[^\x00#]+#/[^\x00]+|command:[^\x00]+"
         r"|keyring:[^/\x00]+/[^\x00]+)$"
     ),
+    SECRET_PLACE,
 ]
 """Where a secret is, never the secret: ``env:NAME``, ``file:/path``, ``json:/path#/pointer`` (RFC 6901),
 ``command:argv``, ``keyring:service/user``. Resolved on the host when it is needed."""
 
-HeaderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")]
-Method: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$")]
-HttpsUrl: TypeAlias = Annotated[str, Field(pattern=r"^https://[^\s\x00-\x1f#]+$")]
-PlainText: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+HeaderName: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"),
+    Described(expected="the name of a header", hint='write the name alone: "X-Api-Key"'),
+]
+Method: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$"),
+    Described(expected="an HTTP method in capitals", hint='write it as "GET"'),
+]
+HttpsUrl: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^https://[^\s\x00-\x1f#]+$"),
+    Described(expected="an https:// address", hint="secrets are sent to it: they never leave unencrypted"),
+]
+PlainText: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[^\x00-\x1f\x7f]*$"),
+    Described(expected="text in one line", hint="leave out line ends and other control characters"),
+]
 AccountName: TypeAlias = Annotated[PlainText, Field(min_length=1, max_length=128)]
 DatabaseName: TypeAlias = Annotated[PlainText, Field(min_length=1, max_length=63)]
-UrlPath: TypeAlias = Annotated[str, Field(pattern=r"^/[^\s?#\x00]*$")]
-PlaceholderName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+UrlPath: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^/[^\s?#\x00]*$"),
+    Described(expected="the path of a URL", hint='write it from "/" on, without host and query: "/v1/**"'),
+]
+PlaceholderName: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$"),
+    Described(
+        expected="the name of an environment variable, of at most 64 capitals, digits and _",
+        hint='write it as "API_TOKEN"',
+    ),
+]
 PlaceholderPlace: TypeAlias = Annotated[
-    str, Field(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$")
+    str,
+    Field(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$"),
+    Described(
+        expected="one named place of a request",
+        hint='write "header:NAME", "query:NAME", "form:FIELD" or "body:MEMBER.MEMBER"; '
+        "a whole body or all headers can't be named",
+    ),
 ]
 
 
@@ -39,8 +84,18 @@ def _require_text(value: object) -> object:
     return value
 
 
-Network: TypeAlias = Annotated[IPvAnyNetwork, BeforeValidator(_require_text)]
-Address: TypeAlias = Annotated[IPvAnyAddress, BeforeValidator(_require_text)]
+Network: TypeAlias = Annotated[
+    IPvAnyNetwork,
+    BeforeValidator(_require_text),
+    Described(
+        expected="a network", hint='write its first address and the length of its prefix: "10.0.0.0/8", "fd00::/8"'
+    ),
+]
+Address: TypeAlias = Annotated[
+    IPvAnyAddress,
+    BeforeValidator(_require_text),
+    Described(expected="an IP address", hint='write it in quotes: "10.0.0.5", "fd00::5"'),
+]
 
 
 class Bearer(Value):
@@ -234,7 +289,7 @@ class Api(Value):
     addresses: tuple[Address, ...] = ()
     """Addresses to dial instead of those that DNS tells; they may be private."""
 
-    ca_file: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    ca_file: PathText | None = None
     """PEM file of the authorities to trust for it, instead of the system's. Default: the system's."""
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ByteSize, Field, JsonValue
 
+from gloveport.model.described import ABSOLUTE_PATH, Described, PathText
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, HeaderName, PlainText, Query, Secret
 from gloveport.model.value import Value
 
@@ -15,18 +16,56 @@ at another address, since it is the one that no granted name has."""
 NESTED: Final = "GLOVEPORT_NESTED"
 """Environment variable by which a server that we start knows who has: it must not be ourselves."""
 
-ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-ToolPattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*./-]{1,128}$")]
+ServerName: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+    Described(
+        expected="a name of at most 64 letters, digits, ., _ and -, the first a letter or a digit",
+        hint="rename it, as in my-server",
+    ),
+]
+ToolPattern: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9_*./-]{1,128}$"),
+    Described(
+        expected="the name of a tool, in which * stands for any characters",
+        hint='write it as "create_issue", "create_*" or "*"',
+    ),
+]
 """Name of a tool, in which ``*`` stands for any characters."""
 
-VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-ServerUrl: TypeAlias = Annotated[str, Field(pattern=r"^(?:https?://[^\s\x00-\x1f#@]+)?$")]
+VariableName: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"),
+    Described(expected="the name of an environment variable", hint='write it as "API_URL"'),
+]
+ServerUrl: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^(?:https?://[^\s\x00-\x1f#@]+)?$"),
+    Described(
+        expected="an http:// or https:// address without a user or a fragment",
+        hint='write it as "https://mcp.example.com/mcp"; credentials belong in auth',
+        may_hold_secret=True,
+    ),
+]
 """Empty where there is none. A user and a password don't belong into it."""
 
-EnvironmentText: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-HeaderText: TypeAlias = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$")]
+EnvironmentText: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[^\x00]*$"),
+    Described(expected="text without a null character", hint="write it in quotes", may_hold_secret=True),
+]
+HeaderText: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[\x20-\x7e]*$"),
+    Described(
+        expected="a header's value in printable ASCII",
+        hint="write it in quotes, without line ends",
+        may_hold_secret=True,
+    ),
+]
 Command: TypeAlias = Annotated[tuple[EnvironmentText, ...], Field(max_length=256)]
-Directory: TypeAlias = Annotated[str, Field(pattern=r"^(?:/[^\x00]*)?$")]
+Directory: TypeAlias = Annotated[str, Field(pattern=r"^(?:/[^\x00]*)?$"), ABSOLUTE_PATH]
 """Absolute path; empty where there is none."""
 
 
@@ -111,7 +150,7 @@ class Server(Value):
     """Headers of every request to it, which are no secrets."""
     auth: tuple[ServerAuth, ...] = ()
     """Credentials for its URL."""
-    ca_file: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    ca_file: PathText | None = None
     """PEM file of the authorities to trust for its URL, instead of the system's. Default: the system's."""
     rules: tuple[ToolRule, ...] = ()
     """Of the rules the first that speaks of a call decides. A call of which none speaks is allowed where the server

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
+from gloveport.model.described import Described
 from gloveport.model.value import Value
 
 Mode: TypeAlias = Literal["safe", "trusted", "dangerous"]
@@ -25,8 +26,22 @@ GATES: tuple[Gate, ...] = get_args(Gate)
 
 Stance: TypeAlias = Literal["allow", "ask", "deny"]
 Operation: TypeAlias = Literal["create", "write", "edit", "delete", "move", "copy"]
-HostPattern: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9*.-]{1,253}$")]
-VariablePattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]{0,127}$")]
+HostPattern: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9*.-]{1,253}$"),
+    Described(
+        expected="the name of a host in small letters, in which * stands for any characters",
+        hint='write it as "pypi.org" or "*.example.com"',
+    ),
+]
+VariablePattern: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]{0,127}$"),
+    Described(
+        expected="the name of an environment variable, in which * stands for any characters",
+        hint='write it as "LANG" or "LC_*"',
+    ),
+]
 
 CORE_VARIABLES: tuple[VariablePattern, ...] = ("LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ")
 

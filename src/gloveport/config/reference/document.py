@@ -25,7 +25,7 @@ from gloveport.config.reference.reference_text import (
 from gloveport.config.schema import Config, ExecProgram, Hook
 from gloveport.config.toml_text import toml
 from gloveport.config.validation.key_types import is_table, members, shape_of, shape_of_field
-from gloveport.config.validation.type_descriptions import kind_of
+from gloveport.config.validation.type_descriptions import describe
 from gloveport.model import Mount, Value
 from gloveport.model.egress import Api, Auth, Rule
 from gloveport.model.hub import Condition, OAuthLogin, Server, ToolRule
@@ -81,7 +81,7 @@ def _rows(model: type[Value], *hidden: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         shape = shape_of_field(field)
         if name not in hidden and not is_table(shape.form):
-            expected = kind_of(shape).expected.replace("|", "\\|")
+            expected = describe(shape).expected.replace("|", "\\|")
             yield f"| `{name}` | {expected} | {_default(field)} | {_plain(meanings.get(name))} |"
 
 

@@ -6,6 +6,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator
 
+from gloveport.model.described import PATH_HINT, Described
+
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and indexes into arrays."""
 
@@ -24,4 +26,8 @@ def _require_canonical(path: object) -> object:
     return path
 
 
-AbsolutePath: TypeAlias = Annotated[Path, BeforeValidator(_require_canonical)]
+AbsolutePath: TypeAlias = Annotated[
+    Path,
+    BeforeValidator(_require_canonical),
+    Described(expected="an absolute path below /", hint=PATH_HINT),
+]

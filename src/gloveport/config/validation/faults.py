@@ -18,7 +18,7 @@ from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import as_toml, nature, spell_key
 from gloveport.config.validation.key_types import Shape, below, element, is_of_tables, members, shape_of, words
 from gloveport.config.validation.misplaced_secrets import misplaced_hint
-from gloveport.config.validation.type_descriptions import choice, is_private, is_secret, kind_of
+from gloveport.config.validation.type_descriptions import choice, describe, is_private, is_secret
 from gloveport.model import Value
 
 _M = TypeVar("_M", bound=Value)
@@ -59,19 +59,19 @@ def _fault(model: type[Value], data: Table, location: KeyPath, error: str) -> Fa
         return _unknown_key(model, location)
     if location[-1] == "[key]":
         key, mapping = _at(model, location[:-2])
-        kind = kind_of(shape_of(get_args(mapping.form)[0]))
-        return Fault(keys=((*key, location[-2]),), problem=f"expected {kind.expected}", hint=kind.hint)
+        described = describe(shape_of(get_args(mapping.form)[0]))
+        return Fault(keys=((*key, location[-2]),), problem=f"expected {described.expected}", hint=described.hint)
     key, shape = _at(model, location)
     if error.startswith("union_tag_"):  # the word that chooses what the table has to have
         key, shape = (*key, "kind"), choice(members(shape.form))
-    kind = kind_of(shape)
+    described = describe(shape)
     if error in {"missing", "union_tag_not_found"}:
-        return Fault(keys=(key,), problem=f"missing; expected {kind.expected}", hint=kind.hint)
+        return Fault(keys=(key,), problem=f"missing; expected {described.expected}", hint=described.hint)
     found = _value_at(data, key)
     return Fault(
         keys=(key,),
-        problem=f"expected {kind.expected}, found {nature(found) if is_private(shape) else as_toml(found)}",
-        hint=_guess_meaning(key, shape, found) or kind.hint,
+        problem=f"expected {described.expected}, found {nature(found) if is_private(shape) else as_toml(found)}",
+        hint=_guess_meaning(key, shape, found) or described.hint,
     )
 
 

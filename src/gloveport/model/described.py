@@ -1,0 +1,29 @@
+"""Says what values of a type look like: an annotation that is shown where one is wrong, and in the reference."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """Stands among the metadata of a type: ``Annotated[str, Field(...), Described(...)]``.
+
+    Attributes:
+        expected: Completes "expected ...".
+        hint: How to write it.
+        may_hold_secret: Whether a person may have written a secret itself there: then no message shows the value.
+    """
+
+    expected: str
+    hint: str
+    may_hold_secret: bool = False
+
+
+PATH_HINT: Final = (
+    'write the whole path from "/" on, without ".", ".." or a slash too many; "~" and variables are not expanded'
+)
+ABSOLUTE_PATH: Final = Described(expected="an absolute path", hint=PATH_HINT)
+
+PathText: TypeAlias = Annotated[str, Field(pattern=r"^/[^\x00]+$"), ABSOLUTE_PATH]
