@@ -99,7 +99,7 @@ SUBPACKAGES = {
     "egress": [
         {"transport", "sandbox_network", "scrubbed_output"},
         {"http"},
-        {"oauth"},
+        {"access_tokens"},
         {"credentials"},
         {"session"},
         {"tunnel"},
@@ -134,10 +134,10 @@ SUBPACKAGES = {
         {"upstream"},
     ],
     "hub/credentials": [
-        {"logins", "loopback", "references", "tokens"},
-        {"oauth"},
+        {"login_storage", "loopback", "oauth_endpoint", "references"},
+        {"stored_login"},
         {"auth"},
-        {"login"},
+        {"login_flow"},
     ],
     "hub/stubs": [{"shapes"}, {"interface"}, {"python", "typescript"}],
     "policy": [{"wildcards", "wording"}, {"hosts", "shell_text"}, {"decisions"}],

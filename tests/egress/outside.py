@@ -11,9 +11,9 @@ from gloveport import door
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
 from gloveport.audit.record import Record
+from gloveport.egress.access_tokens import AccessTokens
 from gloveport.egress.credentials.inject import Injector
 from gloveport.egress.http.pool import ConnectionPool
-from gloveport.egress.oauth import Tokens
 from gloveport.egress.proxy.handler import answer
 from gloveport.egress.session import EgressSession, Gateway
 from gloveport.egress.transport.ca import CertificateAuthority
@@ -61,7 +61,7 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
         log = AuditLog.open(directory / "audit", max_file_bytes=1 << 20, clean=vault.clean_fields)
         audit = stack.enter_context(log)
         async with ConnectionPool() as upstreams:
-            injector = Injector(vault, Tokens(vault, upstreams.post))
+            injector = Injector(vault, AccessTokens(vault, upstreams.post))
             session = EgressSession(
                 gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
                 guard=Guard(grant=Grant(egress=egress), audit=audit, caller="tester", run_id="run-1"),

@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from gloveport.egress.oauth import Tokens
+from gloveport.egress.access_tokens import AccessTokens
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.model.egress import Api, ClientCredentials, RefreshToken
 from gloveport.secrets.scrub import scrub_text
@@ -83,7 +83,7 @@ def vault(variables):
 
 @pytest.fixture
 def tokens(vault, endpoint):
-    return Tokens(vault, endpoint)
+    return AccessTokens(vault, endpoint)
 
 
 API = Api(

@@ -12,7 +12,7 @@ from tests.far_side.web import web
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.credentials.auth import auth_of
-from gloveport.hub.credentials.logins import Logins
+from gloveport.hub.credentials.login_storage import Logins
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query
 from gloveport.model.hub import Server
 from gloveport.secrets.scrub import scrub_text
@@ -263,7 +263,7 @@ async def test_a_client_gets_a_token_for_its_own_credentials(credentials_for, ec
     for _ in range(3):
         assert (await echoed(auth))["authorization"] == "Bearer a-token-1"
     pair = base64.b64encode(f"us+%26+them:{SECRET}".encode()).decode()
-    fields = "grant_type=client_credentials&scope=a+b&audience=https%3A%2F%2Fapi.test&client_id=us+%26+them"
+    fields = "grant_type=client_credentials&scope=a+b&audience=https%3A%2F%2Fapi.test"
     assert asked == [(f"Basic {pair}", fields)]
     assert "a-token-1" not in scrub_text(vault.needles, f"a-token-1 {SECRET}")
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gloveport.errors import ConfigError
-from gloveport.hub.credentials.logins import Login, Logins
+from gloveport.hub.credentials.login_storage import Login, Logins
 
 pytestmark = pytest.mark.anyio
 

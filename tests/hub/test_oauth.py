@@ -19,8 +19,8 @@ from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.connect import Connector
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.hub.credentials.auth import auth_of
-from gloveport.hub.credentials.login import LoginDesk
-from gloveport.hub.credentials.logins import Logins
+from gloveport.hub.credentials.login_flow import LoginDesk
+from gloveport.hub.credentials.login_storage import Logins
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
@@ -262,6 +262,17 @@ async def test_what_a_token_endpoint_says_otherwise_is_an_error(
     error = await failure(whoami(server, Vault(Sources({})), logins))
     assert error.code == "oauth_failed"
     assert await storage.load() == expired
+
+
+async def test_a_refresh_token_that_comes_with_no_token_of_use_is_kept(far, logged_in, server, storage, vault, logins):
+    """H1: the one before may be void, and to send it again looks like theft."""
+    expired = logged_in.model_copy(update={"expires": 0.0})
+    await storage.save(expired)
+    body = b'{"access_token": "for-others", "token_type": "mac", "refresh_token": "the-next-refresh-token"}'
+    far.authority.said["/token"] = (200, {}, body)
+    assert (await failure(whoami(server, vault, logins))).code == "oauth_failed"
+    assert await storage.load() == expired.model_copy(update={"refresh_token": "the-next-refresh-token"})
+    assert "the-next-refresh-token" not in scrub_text(vault.needles, "the-next-refresh-token")
 
 
 async def test_tokens_are_known_to_the_scrubber_before_they_are_sent(far, logged_in, server, storage, vault, logins):

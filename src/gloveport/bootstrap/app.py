@@ -12,9 +12,9 @@ from gloveport.artifacts.store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
 from gloveport.config import Config, audit_directory, state_directory
+from gloveport.egress.access_tokens import AccessTokens
 from gloveport.egress.credentials.inject import Injector
 from gloveport.egress.http.pool import ConnectionPool
-from gloveport.egress.oauth import Tokens
 from gloveport.egress.session import Gateway
 from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.egress.transport.resolver import Resolver
@@ -105,7 +105,7 @@ async def assemble_on(
             running() as runs,
             open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
         ):
-            injector = Injector(vault, Tokens(vault, upstreams.post))
+            injector = Injector(vault, AccessTokens(vault, upstreams.post))
             yield Engine(
                 policy=config.policy,
                 reach=reach,

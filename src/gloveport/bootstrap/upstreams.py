@@ -7,7 +7,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.config import Config, state_directory
 from gloveport.hub import hub
 from gloveport.hub.connect import Connector
-from gloveport.hub.credentials.logins import Logins
+from gloveport.hub.credentials.login_storage import Logins
 from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
 from gloveport.secrets.vault import Vault

@@ -19,8 +19,8 @@ from gloveport.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from gloveport.hub.credentials.login import LoginDesk
-    from gloveport.hub.credentials.logins import Login, Logins
+    from gloveport.hub.credentials.login_flow import LoginDesk
+    from gloveport.hub.credentials.login_storage import Login, Logins
     from gloveport.hub.pins import Offer, Pins
     from gloveport.model.hub import Server
 
@@ -139,7 +139,7 @@ def _server(name: str, config: ConfigOption) -> "Server":
 def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
     import ssl
 
-    from gloveport.hub.credentials.login import LoginDesk
+    from gloveport.hub.credentials.login_flow import LoginDesk
     from gloveport.secrets.sources import Sources
 
     try:
@@ -151,7 +151,7 @@ def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
 
 def _logins() -> "Logins":
     from gloveport.config import state_directory
-    from gloveport.hub.credentials.logins import Logins
+    from gloveport.hub.credentials.login_storage import Logins
 
     return Logins(directory=state_directory(os.environ) / "oauth", environ=os.environ)
 

@@ -18,7 +18,7 @@ from gloveport.hub.connection import http, stdio
 from gloveport.hub.connection.upstream import Connect, Upstream
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.hub.credentials.auth import auth_of
-from gloveport.hub.credentials.logins import Logins
+from gloveport.hub.credentials.login_storage import Logins
 from gloveport.hub.hub import OnTools, Record
 from gloveport.model.egress import Secret
 from gloveport.model.hub import Server

@@ -1,26 +1,31 @@
-"""What a token endpoint is asked and what it answers (RFC 6749). Pure: who asks sends it in its own way.
+"""Asks a token endpoint for a token (RFC 6749): the request, the answer and the errors. Who asks brings the transport.
 
 What an endpoint says is bounded, and never repeated: it may quote what was sent.
 """
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
+import anyio
 import pydantic_core
 
 from gloveport.errors import UpstreamError
 
 ClientAuth: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
 
+Post: TypeAlias = Callable[[Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
+"""Posts headers and a body to one endpoint; status and bounded body come back. Raises ``UpstreamError``."""
+
 HEADERS: Final[Mapping[str, str]] = {
     "content-type": "application/x-www-form-urlencoded",
     "accept": "application/json",
 }
-TIMEOUT_SECONDS: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 LEAST_SECONDS: Final = 10.0
 """A server whose tokens hold for less, or are refused at once, is not asked more often."""
 
@@ -37,7 +42,7 @@ _HINT: Final = "the owner has to check the credential in the configuration, and 
 
 
 class Token(NamedTuple):
-    """What an endpoint has given. Times are seconds of the clock that ``read_answer`` was told."""
+    """What an endpoint has given. Times are seconds of the clock that ``request_token`` was told."""
 
     access: str
     """Empty where the endpoint gave none that can be used: see ``require_access``."""
@@ -61,8 +66,8 @@ class Client:
     """How we name ourselves to an endpoint (RFC 6749, 2.3.1).
 
     Attributes:
-        repeats_id: Whether the id stands among the fields also where a header names us. Some servers want it; others
-            take it for a second credential.
+        repeats_id: Whether the id stands among the fields also where a header names us. RFC 6749 allows it, some
+            servers want it, and others take it for a second credential: so only where it was sent, and taken, before.
     """
 
     id: str
@@ -80,8 +85,35 @@ class Client:
         return HEADERS, urlencode({**fields, "client_id": self.id, **secret}).encode()
 
 
-def read_answer(status: int, content: bytes, now: float) -> Token | Refusal:
-    """What an endpoint has answered. Seconds of ``now`` and of the token are those of the same clock, whichever."""
+async def request_token(
+    owner: str, client: Client, fields: Mapping[str, str], post: Post, clock: Callable[[], float]
+) -> Token | Refusal:
+    """Ask an endpoint for a token. The token may be of no use: see ``require_access``.
+
+    Args:
+        owner: Whose it is, in messages.
+        client: Who asks.
+        fields: What for: the grant.
+        post: How the endpoint is reached.
+        clock: The time that the token is told by.
+
+    Raises:
+        UpstreamError: ``oauth_failed``: it does not answer in time; or what ``post`` has raised.
+    """
+    status, content = await post_fields(owner, client, fields, post)
+    return _read_answer(status, content, clock())
+
+
+async def post_fields(owner: str, client: Client, fields: Mapping[str, str], post: Post) -> tuple[int, bytes]:
+    """Send fields to an endpoint, and say who we are; status and body come back. Raises as ``request_token``."""
+    try:
+        with anyio.fail_after(_TIMEOUT_SECONDS):
+            return await post(*client.request(fields))
+    except TimeoutError:
+        raise endpoint_error(owner, "does not answer in time") from None
+
+
+def _read_answer(status: int, content: bytes, now: float) -> Token | Refusal:
     try:
         answer = pydantic_core.from_json(content)
     except ValueError:
@@ -96,15 +128,32 @@ def read_answer(status: int, content: bytes, now: float) -> Token | Refusal:
     return Token(str(access) if is_bearer else "", now, now + lifetime(told.get("expires_in")), other)
 
 
-def require_access(owner: str, token: Token) -> Token:
-    """The same token, which can be used.
+def require_access(owner: str, answer: Token | Refusal) -> Token:
+    """The answer, which is a token that can be used.
 
     Raises:
-        UpstreamError: ``oauth_failed``: it can't. Its refresh token may be the only one that still holds.
+        UpstreamError: ``oauth_failed``: it is none. The refresh token of one that can't be used may be the only one
+            that still holds: keep it before.
     """
-    if not token.access:
+    if isinstance(answer, Refusal):
+        problem = f"answers {answer.status} {answer.code}".rstrip()
+        raise endpoint_error(owner, problem, _HINTS.get(answer.code, _HINT))
+    if not answer.access:
         raise endpoint_error(owner, "gives no bearer token")
-    return token
+    return answer
+
+
+@contextmanager
+def require_scrubbable(owner: str) -> Iterator[None]:
+    """Remember a token, within it, for the scrubber.
+
+    Raises:
+        UpstreamError: ``oauth_failed``: it can't be told from ordinary text.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise endpoint_error(owner, f"gives a token that can't be kept out of answers: {error}") from None
 
 
 def lifetime(said: object) -> float:
@@ -114,12 +163,6 @@ def lifetime(said: object) -> float:
     except ValueError:
         return _DEFAULT_SECONDS
     return max(LEAST_SECONDS, min(seconds, _MOST_SECONDS))
-
-
-def refused_by(owner: str, refusal: Refusal) -> UpstreamError:
-    """A token endpoint has refused."""
-    problem = f"answers {refusal.status} {refusal.code}".rstrip()
-    return endpoint_error(owner, problem, _HINTS.get(refusal.code, _HINT))
 
 
 def endpoint_error(owner: str, problem: str, hint: str = _HINT) -> UpstreamError:

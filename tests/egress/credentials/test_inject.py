@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gloveport.egress.access_tokens import AccessTokens
 from gloveport.egress.credentials.inject import Injector
 from gloveport.egress.credentials.placeholders import DraftRequest, fill_place
 from gloveport.egress.http.heads import Outbound
-from gloveport.egress.oauth import Tokens
 from gloveport.egress.transport.route import Route
 from gloveport.errors import ConfigError, Denied
 from gloveport.model.egress import Api
@@ -44,7 +44,7 @@ def vault(variables):
 
 @pytest.fixture
 def injector(vault):
-    return Injector(vault, Tokens(vault, no_post))
+    return Injector(vault, AccessTokens(vault, no_post))
 
 
 def api(*auth):
@@ -171,7 +171,7 @@ async def test_a_secret_that_an_api_refuses_is_fetched_again(tmp_path):
     file.write_text("first-value")
     file.chmod(0o600)
     vault = Vault(Sources({}))
-    injector = Injector(vault, Tokens(vault, no_post))
+    injector = Injector(vault, AccessTokens(vault, no_post))
     which = api({"kind": "bearer", "secret": f"file:{file}"})
     before = await injector.apply("github", which, ROUTE, request(), None, {})
     file.write_text("other-value")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from gloveport.egress.access_tokens import AccessTokens
 from gloveport.egress.credentials import sigv4
 from gloveport.egress.credentials.auth_rules import AuthRules, references_of
 from gloveport.egress.credentials.placeholders import DraftRequest, fill_place, find_placeholder, parameter_name
 from gloveport.egress.http.heads import Headers, Outbound, hyphenate
-from gloveport.egress.oauth import Tokens
 from gloveport.egress.transport.route import Route
 from gloveport.errors import Denied
 from gloveport.fairness import compute
@@ -68,7 +68,7 @@ class Injected:
 class Injector:
     """Knows how each kind of credential is put into a request."""
 
-    def __init__(self, vault: Vault, tokens: Tokens) -> None:
+    def __init__(self, vault: Vault, tokens: AccessTokens) -> None:
         self._vault = vault
         self._tokens = tokens
         self._known: dict[int, AuthRules] = {}

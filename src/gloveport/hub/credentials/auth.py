@@ -10,7 +10,7 @@ import re
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TypeAlias
@@ -18,19 +18,20 @@ from typing import TypeAlias
 import httpx2
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.credentials.logins import Login, Logins
-from gloveport.hub.credentials.oauth import (
+from gloveport.hub.credentials.login_storage import Login, Logins
+from gloveport.hub.credentials.oauth_endpoint import OAuthEndpoint
+from gloveport.hub.credentials.stored_login import (
     StoredLogin,
-    client_of,
+    client_of_login,
     is_issuer,
     login_required,
     unavailable,
 )
-from gloveport.hub.credentials.tokens import Endpoint
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
+from gloveport.oauth.grants import client_of, fields_of
 from gloveport.oauth.renewal import Obtain, RenewedToken
-from gloveport.oauth.token_endpoint import Client, Refusal, Token, endpoint_error, refused_by
+from gloveport.oauth.token_endpoint import Client, Refusal, Token, request_token, require_access, require_scrubbable
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
@@ -158,7 +159,7 @@ class _Keeper:
             case Query():
                 return self._fixed_source(label, auth.secret, f"{_PARAMETER}{auth.name}", lambda secret: secret)
             case ClientCredentials():
-                return self._bearing(_Granted(keeper=self, label=label, grant=auth).obtain)
+                return self._bearing(self._client_credentials(label, auth))
             case OAuthLogin():
                 return self._bearing(
                     self._stored_login(label, auth).obtain,
@@ -181,61 +182,41 @@ class _Keeper:
 
         return source
 
+    def _client_credentials(self, label: str, grant: ClientCredentials) -> Obtain:
+        async def obtain(_refused: str) -> Token:
+            secret = await self.vault.get(f"{label}.client", grant.client_secret)
+            answer = await self._request(grant.token_url, client_of(grant, secret), fields_of(grant))
+            if isinstance(answer, Refusal):
+                self.vault.forget(grant.client_secret)  # the owner may put another there
+            token = require_access(self.name, answer)
+            self._remember(f"{label}.token", token.access)
+            return token
+
+        return obtain
+
     def _stored_login(self, label: str, auth: OAuthLogin) -> StoredLogin:
-        async def endpoint(login: Login) -> Endpoint:
+        async def request(login: Login, fields: Mapping[str, str]) -> Token | Refusal:
             if not is_issuer(auth, login.issuer):  # it was made before the owner named another
                 raise login_required(self.name, "the login is to another authorization server than the owner's")
             secret = await self.vault.get(f"{label}.client", auth.client_secret) if auth.client_secret else ""
-            return Endpoint(owner=self.name, url=login.token_endpoint, client=client_of(login, secret), tls=self.tls)
+            return await self._request(login.token_endpoint, client_of_login(login, secret), fields)
 
         def remember(login: Login) -> None:
-            self.remember(f"{label}.token", login.access_token)
-            self.remember(f"{label}.refresh", login.refresh_token)
-            self.remember(f"{label}.client", login.client_secret)
+            self._remember(f"{label}.token", login.access_token)
+            self._remember(f"{label}.refresh", login.refresh_token)
+            self._remember(f"{label}.client", login.client_secret)
 
         storage = self.logins.of(self.name, self.server.url, auth.tokens)
-        return StoredLogin(name=self.name, storage=storage, endpoint=endpoint, remember=remember)
+        return StoredLogin(name=self.name, storage=storage, request=request, remember=remember)
 
-    def remember(self, label: str, secret: str) -> None:
-        """Scrub it from here on.
+    async def _request(self, url: str, client: Client, fields: Mapping[str, str]) -> Token | Refusal:
+        endpoint = OAuthEndpoint(owner=self.name, url=url, tls=self.tls)
+        return await request_token(self.name, client, fields, endpoint.post, time.time)
 
-        Raises:
-            UpstreamError: It can't be told from ordinary text.
-        """
-        try:
+    def _remember(self, label: str, secret: str) -> None:
+        with require_scrubbable(self.name):
             if secret:
                 self.vault.remember(label, secret)
-        except ValueError as error:
-            raise endpoint_error(self.name, f"gives a token that can't be kept out of answers: {error}") from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Granted:
-    """The token that a client gets for its own credentials (RFC 6749, 4.4)."""
-
-    keeper: _Keeper
-    label: str
-    grant: ClientCredentials
-
-    async def obtain(self, _refused: str) -> Token:
-        keeper, grant = self.keeper, self.grant
-        secret = await keeper.vault.get(f"{self.label}.client", grant.client_secret)
-        client = Client(
-            id=grant.client_id,
-            secret=secret,
-            auth="client_secret_basic" if grant.client_auth == "basic" else "client_secret_post",
-            repeats_id=True,
-        )
-        endpoint = Endpoint(owner=keeper.name, url=grant.token_url, client=client, tls=keeper.tls)
-        fields = {"grant_type": "client_credentials", "scope": " ".join(grant.scopes), "audience": grant.audience}
-        answer = await endpoint.token({name: value for name, value in fields.items() if value})
-        match answer:
-            case Refusal():
-                keeper.vault.forget(grant.client_secret)
-                raise refused_by(keeper.name, answer)
-            case Token():
-                keeper.remember(f"{self.label}.token", answer.access)
-                return answer
 
 
 def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:

@@ -1,7 +1,7 @@
 """Access tokens for APIs: obtained by the grants of the configuration, and renewed before they expire."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -12,22 +12,13 @@ from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.egress.transport.route import Route
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Api, ClientCredentials, RefreshToken
+from gloveport.oauth.grants import Grant, client_of, fields_of, secrets_of_grant
 from gloveport.oauth.renewal import RenewedToken
-from gloveport.oauth.token_endpoint import (
-    TIMEOUT_SECONDS,
-    Client,
-    Refusal,
-    Token,
-    endpoint_error,
-    read_answer,
-    refused_by,
-    require_access,
-)
+from gloveport.oauth.token_endpoint import Refusal, Token, request_token, require_access, require_scrubbable
 from gloveport.policy.hosts.authorities import canonical_host
 from gloveport.secrets.vault import Vault
 
-Grant: TypeAlias = ClientCredentials | RefreshToken
-Post: TypeAlias = Callable[[Route, Outbound, bytes], Awaitable[tuple[int, Headers, bytes]]]
+PostTo: TypeAlias = Callable[[Route, Outbound, bytes], Awaitable[tuple[int, Headers, bytes]]]
 """Sends a request with its body; status, headers and bounded body come back. Raises ``UpstreamError``."""
 
 _log = logging.getLogger(__name__)
@@ -54,10 +45,10 @@ class _Held:
     refused: str = ""
 
 
-class Tokens:
+class AccessTokens:
     """The access tokens of one server."""
 
-    def __init__(self, vault: Vault, post: Post) -> None:
+    def __init__(self, vault: Vault, post: PostTo) -> None:
         self._vault = vault
         self._post = post
         self._all_held: dict[tuple[str, Grant], _Held] = {}
@@ -97,62 +88,48 @@ class Tokens:
                 held.refused = held.token.settled or held.refused
 
     async def _obtain(self, name: str, api: Api, grant: Grant) -> Token:
-        try:
-            with anyio.fail_after(TIMEOUT_SECONDS):
-                token = require_access(name, await self._ask(name, api, grant))
-        except TimeoutError:
-            raise endpoint_error(name, "does not answer in time") from None
-        try:
+        token = require_access(name, await self._ask(name, api, grant))
+        with require_scrubbable(name):
             self._vault.remember(f"{name}.token", token.access)  # from here on it is scrubbed
-        except ValueError as error:
-            raise endpoint_error(name, f"gives a token that can't be kept out of answers: {error}") from None
         return token
 
-    async def _ask(self, name: str, api: Api, grant: Grant) -> Token:
-        scope = {"scope": " ".join(grant.scopes)} if grant.scopes else {}
+    async def _ask(self, name: str, api: Api, grant: Grant) -> Token | Refusal:
         if isinstance(grant, ClientCredentials):
-            audience = {"audience": grant.audience} if grant.audience else {}
-            return await self._send(name, api, grant, {"grant_type": "client_credentials", **scope, **audience})
+            return await self._request(name, api, grant)
         rotated = self._all_rotated.setdefault((grant.token_url, grant.refresh_token), _Rotated())
         async with rotated.lock:
             given = await self._vault.get(f"{name}.refresh", grant.refresh_token)
             if given != rotated.given:  # the owner has put another there
                 rotated.given = rotated.current = given
-            fields = {"grant_type": "refresh_token", "refresh_token": rotated.current, **scope}
-            token = await self._send(name, api, grant, fields)
-            if token.refresh:
-                await self._keep(name, grant, rotated, token.refresh)
-        return token
+            answer = await self._request(name, api, grant, rotated.current)
+            if isinstance(answer, Token) and answer.refresh:
+                await self._keep(name, grant, rotated, answer.refresh)
+        return answer
 
-    async def _send(self, name: str, api: Api, grant: Grant, fields: dict[str, str]) -> Token:
-        headers, body = (await self._client(name, grant)).request(fields)
+    async def _request(self, name: str, api: Api, grant: Grant, refresh_token: str = "") -> Token | Refusal:
+        secret = await self._vault.get(f"{name}.client", grant.client_secret) if grant.client_secret else ""
         route, target = _endpoint(name, api, grant)
-        raw = tuple((header.encode(), value.encode()) for header, value in headers.items())
-        status, _, content = await self._post(route, Outbound(method="POST", target=target, headers=raw), body)
-        match read_answer(status, content, anyio.current_time()):
-            case Refusal() as refusal:
-                raise refused_by(name, refusal)
-            case token:
-                return token
 
-    async def _client(self, name: str, grant: Grant) -> Client:
-        if grant.client_secret is None:
-            return Client(id=grant.client_id)
-        secret = await self._vault.get(f"{name}.client", grant.client_secret)
-        is_basic = grant.client_auth == "basic"
-        return Client(
-            id=grant.client_id, secret=secret, auth="client_secret_basic" if is_basic else "client_secret_post"
-        )
+        async def post(headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+            raw = tuple((header.encode(), value.encode()) for header, value in headers.items())
+            status, _, content = await self._post(route, Outbound(method="POST", target=target, headers=raw), body)
+            return status, content
+
+        client, fields = client_of(grant, secret), fields_of(grant, refresh_token)
+        answer = await request_token(name, client, fields, post, anyio.current_time)
+        if isinstance(answer, Refusal):
+            for ref in secrets_of_grant(grant):
+                self._vault.forget(ref)  # the owner may put another there
+        return answer
 
     async def _keep(self, name: str, grant: RefreshToken, rotated: _Rotated, new: str) -> None:
         """Keep the refresh token that came instead of the one that was sent, which may hold no longer."""
         rotated.current = new
         try:
-            await self._vault.replace(f"{name}.refresh", grant.refresh_token, new)
+            with require_scrubbable(name):
+                await self._vault.replace(f"{name}.refresh", grant.refresh_token, new)
         except ConfigError as error:
             _log.warning("the new refresh token of %s is lost when this server ends: %s", name, error)
-        except ValueError as error:
-            raise endpoint_error(name, f"gives a refresh token that can't be used: {error}") from None
 
 
 def _endpoint(name: str, api: Api, grant: Grant) -> tuple[Route, str]:

@@ -1,29 +1,19 @@
-"""Sends requests to the token endpoint of a server's authorization server."""
+"""Posts to the token and revocation endpoints of a server's authorization server, over TLS of the owner's choice."""
 
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import anyio
 import httpx2
 
-from gloveport.oauth.token_endpoint import (
-    TIMEOUT_SECONDS,
-    Client,
-    Refusal,
-    Token,
-    endpoint_error,
-    read_answer,
-    require_access,
-)
+from gloveport.oauth.token_endpoint import endpoint_error
 
 _MOST_BYTES = 1 << 20
 _HEADERS = {"accept-encoding": "identity", "user-agent": "gloveport"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class OAuthEndpoint:
     """A token endpoint, or a revocation endpoint.
 
     Attributes:
@@ -33,31 +23,16 @@ class Endpoint:
 
     owner: str
     url: str
-    client: Client
     tls: ssl.SSLContext
 
-    async def token(self, fields: Mapping[str, str]) -> Token | Refusal:
-        """Ask for a token. Its times are seconds since the epoch.
+    async def post(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Post a body; status and bounded body come back. The caller limits the time.
 
         Raises:
-            UpstreamError: ``oauth_failed``: it can't be reached, or what it answers is neither token nor refusal.
+            UpstreamError: ``oauth_failed``: it can't be reached, or answers too much.
         """
-        status, content = await self.send(fields)
-        answer = read_answer(status, content, time.time())
-        return require_access(self.owner, answer) if isinstance(answer, Token) else answer
-
-    async def send(self, fields: Mapping[str, str]) -> tuple[int, bytes]:
-        """Send fields, and say who we are; status and body come back.
-
-        Raises:
-            UpstreamError: As ``token``.
-        """
-        headers, body = self.client.request(fields)
         try:
-            with anyio.fail_after(TIMEOUT_SECONDS):
-                return await self._post(body, {**headers, **_HEADERS})
-        except TimeoutError:
-            raise endpoint_error(self.owner, "does not answer in time") from None
+            return await self._post(body, {**headers, **_HEADERS})
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise endpoint_error(self.owner, f"can't be asked ({type(error).__name__})") from None
 

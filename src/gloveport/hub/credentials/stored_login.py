@@ -2,23 +2,25 @@
 
 Why not the SDK's own provider: it holds one lock from each request until the head of its answer, so that calls of one
 server would wait for each other; tokens that it has loaded it takes for fresh; and their refresh token it sends to the
-server instead of to who gave it. The login itself is the SDK's (``login``).
+server instead of to who gave it. The login itself is the SDK's (``login_flow``).
 """
 
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from mcp.client.auth.utils import issuers_match
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.credentials.logins import Login, Storage
-from gloveport.hub.credentials.tokens import Endpoint
+from gloveport.hub.credentials.login_storage import Login, Storage
 from gloveport.model.hub import OAuthLogin
 from gloveport.oauth.renewal import is_due
-from gloveport.oauth.token_endpoint import Client, Refusal, Token, refused_by
+from gloveport.oauth.token_endpoint import Client, Refusal, Token, require_access
+
+_ENDED: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
 
 _log = logging.getLogger(__name__)
 
@@ -29,13 +31,13 @@ class StoredLogin:
 
     Attributes:
         name: The server's.
-        endpoint: Makes the token endpoint of a login. Raises ``UpstreamError``.
+        request: Asks the token endpoint of a login for what the fields say. Raises ``UpstreamError``.
         remember: Takes the secrets of a login out of all that programs see. Raises ``UpstreamError``.
     """
 
     name: str
     storage: Storage
-    endpoint: Callable[[Login], Awaitable[Endpoint]]
+    request: Callable[[Login, Mapping[str, str]], Awaitable[Token | Refusal]]
     remember: Callable[[Login], None]
 
     async def obtain(self, refused: str) -> Token:
@@ -56,36 +58,33 @@ class StoredLogin:
             if not login.refresh_token:
                 raise login_required(self.name, "the login is over")
             try:
-                renewed = await self._refresh(login)
+                return _token_of(await self._refresh(login))
             except UpstreamError as error:
                 if token.access == refused or time.time() >= token.expires:
                     raise
                 _log.warning("the token of %s is not renewed yet: %s", self.name, error)
                 return token
-            self.remember(renewed)
-            try:
-                await self.storage.save(renewed)
-            except ConfigError as error:
-                _log.warning("the login to %s is lost when its new token expires: %s", self.name, error)
-            return _token_of(renewed)
 
     async def _refresh(self, login: Login) -> Login:
         fields = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "resource": login.resource}
-        answer = await (await self.endpoint(login)).token(fields)
-        match answer:
-            case Refusal(code="invalid_grant" | "invalid_client" | "unauthorized_client"):
-                raise login_required(self.name, "the authorization server has ended the login")
-            case Refusal():
-                raise refused_by(self.name, answer)
-            case Token():
-                return login.model_copy(
-                    update={
-                        "access_token": answer.access,
-                        "refresh_token": answer.refresh or login.refresh_token,
-                        "obtained": answer.obtained,
-                        "expires": answer.expires,
-                    }
-                )
+        answer = await self.request(login, fields)
+        if isinstance(answer, Refusal) and answer.code in _ENDED:
+            raise login_required(self.name, "the authorization server has ended the login")
+        if isinstance(answer, Token):
+            update: dict[str, object] = {"refresh_token": answer.refresh or login.refresh_token}
+            if answer.access:
+                update |= {"access_token": answer.access, "obtained": answer.obtained, "expires": answer.expires}
+            login = login.model_copy(update=update)
+            await self._keep(login)  # whatever else is wrong with the answer, the former refresh token may be void
+        require_access(self.name, answer)
+        return login
+
+    async def _keep(self, login: Login) -> None:
+        self.remember(login)
+        try:
+            await self.storage.save(login)
+        except ConfigError as error:
+            _log.warning("the login to %s is lost when its new token expires: %s", self.name, error)
 
 
 def unavailable(name: str) -> UpstreamError:
@@ -111,8 +110,8 @@ def is_issuer(auth: OAuthLogin, issuer: str) -> bool:
     return issuers_match(auth.issuer, issuer) if auth.issuer else auth.client_secret is None
 
 
-def client_of(login: Login, secret: str) -> Client:
-    """Who we are to the authorization server of a login."""
+def client_of_login(login: Login, secret: str) -> Client:
+    """Who we are to the authorization server of a login: as the SDK's flow, which it has answered, has told it."""
     return Client(id=login.client_id, secret=login.client_secret or secret, auth=login.client_auth, repeats_id=True)
 
 

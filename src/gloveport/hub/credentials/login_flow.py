@@ -24,12 +24,12 @@ from pydantic import AnyUrl
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.auth import is_private
-from gloveport.hub.credentials.logins import Login, Logins
+from gloveport.hub.credentials.login_storage import Login, Logins
 from gloveport.hub.credentials.loopback import Callback, callback
-from gloveport.hub.credentials.oauth import client_of, is_issuer
-from gloveport.hub.credentials.tokens import Endpoint
+from gloveport.hub.credentials.oauth_endpoint import OAuthEndpoint
+from gloveport.hub.credentials.stored_login import client_of_login, is_issuer
 from gloveport.model.hub import OAuthLogin, Server
-from gloveport.oauth.token_endpoint import ClientAuth, lifetime
+from gloveport.oauth.token_endpoint import ClientAuth, lifetime, post_fields
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
 from gloveport.secrets.sources import Sources
 from gloveport.untrusted_text import one_line
@@ -120,12 +120,11 @@ class LoginDesk:
             return False
         try:
             secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
-            endpoint = Endpoint(
-                owner=name, url=login.revocation_endpoint, client=client_of(login, secret), tls=self.tls
-            )
+            endpoint = OAuthEndpoint(owner=name, url=login.revocation_endpoint, tls=self.tls)
             kind = "refresh_token" if login.refresh_token else "access_token"
             token = login.refresh_token or login.access_token
-            status, _ = await endpoint.send({"token": token, "token_type_hint": kind})
+            fields = {"token": token, "token_type_hint": kind}
+            status, _ = await post_fields(name, client_of_login(login, secret), fields, endpoint.post)
         except (ConfigError, UpstreamError):
             return False
         return status == 200

@@ -1,0 +1,36 @@
+"""The grants of the configuration, as a token endpoint is asked for them: client credentials and refresh tokens."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from gloveport.model.egress import ClientCredentials, RefreshToken, Secret
+from gloveport.oauth.token_endpoint import Client
+
+Grant: TypeAlias = ClientCredentials | RefreshToken
+
+
+def client_of(grant: Grant, secret: str) -> Client:
+    """Who we are to the endpoint of a grant; a client without a secret is a public one."""
+    if not secret:
+        return Client(id=grant.client_id)
+    is_basic = grant.client_auth == "basic"
+    return Client(id=grant.client_id, secret=secret, auth="client_secret_basic" if is_basic else "client_secret_post")
+
+
+def secrets_of_grant(grant: Grant) -> Iterator[Secret]:
+    """Where its secrets are."""
+    if grant.client_secret is not None:
+        yield grant.client_secret
+    if isinstance(grant, RefreshToken):
+        yield grant.refresh_token
+
+
+def fields_of(grant: Grant, refresh_token: str = "") -> Mapping[str, str]:
+    """What the endpoint is asked (RFC 6749, 4.4.2 and 6). What the operator has left empty is not sent."""
+    fields = {
+        "grant_type": grant.kind.removeprefix("oauth2_"),
+        "refresh_token": refresh_token,
+        "scope": " ".join(grant.scopes),
+        "audience": grant.audience if isinstance(grant, ClientCredentials) else "",
+    }
+    return {name: value for name, value in fields.items() if value}
