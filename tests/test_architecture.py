@@ -18,6 +18,7 @@ LAYERS = [
         "event_loop",
         "fairness",
         "image_header",
+        "late_module",
         "openat2",
         "task_group",
         "untrusted_text",
@@ -115,7 +116,7 @@ SUBPACKAGES = {
         {"detection"},
     ],
     "hub": [
-        {"definition", "names", "network"},
+        {"definition", "ledger", "names", "network"},
         {"results", "catalog", "pins"},
         {"stubs"},
         {"schema_size"},

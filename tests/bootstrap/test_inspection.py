@@ -5,12 +5,12 @@ import pytest
 from gloveport.bootstrap import build
 from gloveport.bootstrap.inspection import inspect, inspect_host, require
 from gloveport.config import Config
-from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.sandbox.detection.host import read_most_open_files
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.plan import Network
 
 SOUND = [Check(name=name, state="enforced", detail="") for name in ("seccomp", "python", "shell")]
 
@@ -56,7 +56,7 @@ async def test_a_server_that_starts_tries_its_layers_with_the_one_helper_it_has(
     found = await inspect(config, environ)
     monkeypatch.setattr(Launcher, "_start", lambda launcher: (started.append(launcher), start(launcher)))
     with build.open_host(config) as host:
-        checks = await inspect_host(host, config, build.reach_of(config, CertificateAuthority()).network)
+        checks = await inspect_host(host, config, Network())
     assert started == [host.backend.launcher]
     told = [(check.name, check.state) for check in found if check.name != "audit"]  # details name this process's groups
     assert [(check.name, check.state) for check in checks] == told

@@ -11,12 +11,8 @@ from gloveport import door
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
 from gloveport.audit.record import Record
-from gloveport.egress.access_tokens import AccessTokens
-from gloveport.egress.credentials.inject import Injector
-from gloveport.egress.http.pool import ConnectionPool
 from gloveport.egress.proxy.handler import answer
 from gloveport.egress.session import EgressSession, Gateway
-from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress
@@ -24,6 +20,7 @@ from gloveport.policy.hosts.authorities import exact_places
 from gloveport.secrets.scrub import Needles
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
+from gloveport.task_group import open_task_group
 
 DOOR = "127.0.0.12"
 
@@ -55,15 +52,14 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
     """Open the doors of an execution that may use these APIs, all of which are at one name."""
     vault = Vault(Sources(secrets))
     egress = Egress(apis={key: Api.model_validate(api) for key, api in apis.items()})
-    authority = CertificateAuthority()
-    (directory / "ca.pem").write_text(authority.certificate)
     with contextlib.ExitStack() as stack:
         log = AuditLog.open(directory / "audit", max_file_bytes=1 << 20, clean=vault.clean_fields)
         audit = stack.enter_context(log)
-        async with ConnectionPool() as upstreams:
-            injector = Injector(vault, AccessTokens(vault, upstreams.post))
+        async with open_task_group() as tasks:
+            gateway = Gateway(vault, tasks)
+            (directory / "ca.pem").write_text(gateway.authority.certificate)
             session = EgressSession(
-                gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
+                gateway=gateway,
                 guard=Guard(grant=Grant(egress=egress), audit=audit, caller="tester", run_id="run-1"),
                 names={DOOR: name},
                 placeholders={},

@@ -154,10 +154,10 @@ async def test_what_the_configuration_takes_back_the_answers_name(environ):
     async with app.assemble(config, environ) as engine:
         caller = Caller(engine)
         assert (await caller.call("python", "1")).session.narrowed == ()
-        authority = engine.gateway.authority
-        engine.reach = reach_of(Config(api={"kept": api("a.test"), "changed": api("c.test")}), authority)
+        gateway = engine.gateway
+        engine.reach = reach_of(Config(api={"kept": api("a.test"), "changed": api("c.test")}), gateway)
         assert (await caller.call("shell", ":")).session.narrowed == ("the API changed",)
-        engine.reach = reach_of(config, authority)
+        engine.reach = reach_of(config, gateway)
         assert (await caller.call("python", "1")).session.narrowed == ()
 
 

@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
@@ -12,35 +12,43 @@ from gloveport.artifacts.store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
 from gloveport.config import Config, audit_directory, state_directory
-from gloveport.egress.access_tokens import AccessTokens
-from gloveport.egress.credentials.inject import Injector
-from gloveport.egress.http.pool import ConnectionPool
 from gloveport.egress.session import Gateway
-from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.egress.transport.resolver import Resolver
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import running
 from gloveport.engine.session import SessionLimits
 from gloveport.engine.sessions import open_sessions
 from gloveport.errors import ConfigError
-from gloveport.hub.calls import LookUp
-from gloveport.hub.hub import Hub
-from gloveport.hub.pins import Pins
+from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
-from gloveport.sampling.provider import Provider
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
 from gloveport.secrets.log_scrubbing import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
+from gloveport.task_group import open_task_group
+
+if TYPE_CHECKING:
+    from gloveport.hub import hub as upstream_hub
+    from gloveport.hub import pins
+    from gloveport.hub.calls import LookUp
+    from gloveport.hub.hub import Hub
+    from gloveport.sampling import provider as model_provider
+    from gloveport.sampling.provider import Provider
+else:
+    pins = late_module("gloveport.hub.pins")
+    upstream_hub = late_module("gloveport.hub.hub")
+    model_provider = late_module("gloveport.sampling.provider")
 
 Connected: TypeAlias = Callable[
-    [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager[Hub]
+    [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager["Hub"]
 ]
 
 
 @contextlib.asynccontextmanager
-async def open_no_hub(config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog) -> AsyncIterator[Hub]:
+async def open_no_hub(
+    config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog
+) -> AsyncIterator["Hub"]:
     """The hub to no servers.
 
     Raises:
@@ -48,7 +56,7 @@ async def open_no_hub(config: Config, environ: Mapping[str, str], _vault: Vault,
     """
     if any(server.active for server in config.servers.values()):
         raise ConfigError("the configuration has servers, and nothing here connects to them")
-    yield Hub({}, Pins(state_directory(environ) / "servers"), audit.append, str)
+    yield upstream_hub.Hub({}, pins.Pins(state_directory(environ) / "servers"), audit.append, str)
 
 
 @contextlib.asynccontextmanager
@@ -91,47 +99,46 @@ async def assemble_on(
             clean=vault.clean_fields,
         )
         stack.enter_context(audit)
-        authority = CertificateAuthority()
-        reach = reach_of(config, authority)
-        waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
-        pool = Pool(cold=host.backend, stocks=waiting)
         store = Store(state / "approvals")
         store.create()
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
-        async with (
-            ConnectionPool() as upstreams,
-            connected(config, environ, vault, audit) as hub,
-            pool.open(),
-            running() as runs,
-            open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
-        ):
-            injector = Injector(vault, AccessTokens(vault, upstreams.post))
-            yield Engine(
-                policy=config.policy,
-                reach=reach,
-                gateway=Gateway(authority=authority, upstreams=upstreams, injector=injector, vault=vault),
-                hub=hub,
-                look_up=_look_up(Resolver()),
-                runs=runs,
-                sessions=sessions,
-                desk=desk,
-                provider=Provider(settings=config.sampling, clean=vault.clean) if config.sampling.provider else None,
-                sandbox=pool,
-                backend=host.backend,
-                system=host.system,
-                runtimes=host.runtimes,
-                missing=host.missing,
-                spool=_spool(),
-                audit=audit,
-                admission=AdmissionQueue(**dict(config.admission)),
-                archive=archive,
-                artifacts=artifacts,
-            )
+        async with open_task_group() as connections:
+            gateway = Gateway(vault, connections)
+            reach = reach_of(config, gateway)
+            waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
+            pool = Pool(cold=host.backend, stocks=waiting)
+            async with (
+                connected(config, environ, vault, audit) as hub,
+                pool.open(),
+                running() as runs,
+                open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
+            ):
+                yield Engine(
+                    policy=config.policy,
+                    reach=reach,
+                    gateway=gateway,
+                    hub=hub,
+                    look_up=_look_up(Resolver()),
+                    runs=runs,
+                    sessions=sessions,
+                    desk=desk,
+                    provider=_provider(config, vault),
+                    sandbox=pool,
+                    backend=host.backend,
+                    system=host.system,
+                    runtimes=host.runtimes,
+                    missing=host.missing,
+                    spool=_spool(),
+                    audit=audit,
+                    admission=AdmissionQueue(**dict(config.admission)),
+                    archive=archive,
+                    artifacts=artifacts,
+                )
 
 
 def adopt(engine: Engine, config: Config) -> None:
     """Let what programs may reach be as ``config`` says, for all that begin from now on."""
-    engine.reach = reach_of(config, engine.gateway.authority)
+    engine.reach = reach_of(config, engine.gateway)
     planned = config.model_copy(update={"policy": engine.policy})  # which stays as it was
     engine.sandbox.restock(stocks(planned, engine.backend, engine.system, engine.runtimes, engine.reach.network))
 
@@ -143,7 +150,12 @@ def _artifact_bounds(config: Config) -> ArtifactBounds:
     )
 
 
-def _look_up(lookups: Resolver) -> LookUp:
+def _provider(config: Config, vault: Vault) -> "Provider | None":
+    settings = config.sampling
+    return model_provider.Provider(settings=settings, clean=vault.clean) if settings.provider else None
+
+
+def _look_up(lookups: Resolver) -> "LookUp":
     """The addresses of a host, for the hub, which decides about URLs among arguments."""
 
     async def look_up(host: str) -> tuple[str, ...]:

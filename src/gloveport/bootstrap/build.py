@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gloveport.audit.log import RetentionBounds
 from gloveport.config import Config
-from gloveport.egress.transport.ca import CertificateAuthority
+from gloveport.egress.sandbox_network import leads_out
+from gloveport.egress.session import Gateway
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
@@ -107,9 +108,10 @@ def whole_grant(config: Config) -> Grant:
     )
 
 
-def reach_of(config: Config, authority: CertificateAuthority) -> Reach:
+def reach_of(config: Config, gateway: Gateway) -> Reach:
     """What programs can reach."""
-    return Reach(config.way_out, authority.certificate, config.servers, config.sampling)
+    certificate = gateway.authority.certificate if leads_out(config.way_out) else ""
+    return Reach(config.way_out, certificate, config.servers, config.sampling)
 
 
 def audit_bounds(config: Config) -> RetentionBounds:

@@ -14,7 +14,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
 from gloveport.config import Config, audit_directory
 from gloveport.egress.credentials.auth_rules import references_of
-from gloveport.egress.transport.ca import CertificateAuthority
+from gloveport.egress.session import Gateway
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
 from gloveport.hub.connection.command import environment, program
 from gloveport.hub.credentials.references import secrets_of
@@ -28,6 +28,8 @@ from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Network, Plan, make_plan
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
+from gloveport.secrets.vault import Vault
+from gloveport.task_group import open_task_group
 
 _Resolve: TypeAlias = Callable[[Secret], Awaitable[str]]
 
@@ -54,7 +56,9 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         system = await anyio.to_thread.run_sync(system_of, init, tree)
         runtimes, missing = await anyio.to_thread.run_sync(runtimes_of, config, init)
         host = Host(backend=backend, init=init, system=system, runtimes=runtimes, missing=missing)
-        await _try_layers(host, config, reach_of(config, CertificateAuthority()).network, checks)
+        async with open_task_group() as tasks:
+            network = reach_of(config, Gateway(Vault(Sources(environ)), tasks)).network
+            await _try_layers(host, config, network, checks)
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()

@@ -36,9 +36,9 @@ def network_of(egress: Egress, certificate: str) -> Network:
         egress: The operator's; where it leads nowhere there is no network.
         certificate: The authority's, PEM. It is the only one that is trusted: all TLS ends at the door.
     """
-    active = {name: api for name, api in egress.apis.items() if api.active}
-    if not active and not egress.yolo:
+    if not leads_out(egress):
         return Network()
+    active = {name: api for name, api in egress.apis.items() if api.active}
     ports = {*DEFAULT_PORTS.values(), *(place.port for place in exact_places(egress))}
     return Network(
         hosts={name: address for address, name in names_of(egress).items()},
@@ -52,6 +52,11 @@ def network_of(egress: Egress, certificate: str) -> Network:
         files=(TextFile(path=_BUNDLE, text=certificate),),
         placeholders=tuple(auth.name for api in active.values() for auth in api.auth if isinstance(auth, Placeholder)),
     )
+
+
+def leads_out(egress: Egress) -> bool:
+    """Whether there is a network at all."""
+    return egress.yolo or any(api.active for api in egress.apis.values())
 
 
 def names_of(egress: Egress) -> Mapping[str, str]:

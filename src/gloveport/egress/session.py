@@ -2,17 +2,29 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup
 
-from gloveport.egress.credentials.inject import Injector
-from gloveport.egress.http.pool import ConnectionPool
-from gloveport.egress.transport.ca import CertificateAuthority
 from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Guard
+from gloveport.late_module import late_module
 from gloveport.model.egress import Exchange
 from gloveport.secrets.scrub import Finder, Needles
 from gloveport.secrets.vault import Vault
+
+if TYPE_CHECKING:
+    from gloveport.egress import access_tokens
+    from gloveport.egress.credentials import inject
+    from gloveport.egress.http import pool
+    from gloveport.egress.transport import ca
+else:
+    access_tokens = late_module("gloveport.egress.access_tokens")
+    inject = late_module("gloveport.egress.credentials.inject")
+    pool = late_module("gloveport.egress.http.pool")
+    ca = late_module("gloveport.egress.transport.ca")
 
 OWNERS_HINT = "The owner of this computer has to repair it (gloveport doctor tells why); a program can't."
 
@@ -26,14 +38,39 @@ _WHOLE_BODIES = 4
 _WINDOWS = 8
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False)
 class Gateway:
-    """What all executions of a server share on their way out."""
+    """What all executions of a server share on their way out. Where there is none, nothing of it is made or imported.
 
-    authority: CertificateAuthority
-    upstreams: ConnectionPool
-    injector: Injector
+    Attributes:
+        vault: Knows every secret.
+        tasks: Of connections that are kept.
+    """
+
     vault: Vault
+    tasks: TaskGroup
+
+    @cached_property
+    def authority(self) -> "ca.CertificateAuthority":
+        """Whom sandboxes trust."""
+        return ca.CertificateAuthority()
+
+    @cached_property
+    def upstreams(self) -> "pool.ConnectionPool":
+        """Connections to servers."""
+        connections = pool.ConnectionPool()
+        self.tasks.start_soon(_keep_open, connections)
+        return connections
+
+    @cached_property
+    def injector(self) -> "inject.Injector":
+        """Puts in what is the owner's."""
+        return inject.Injector(self.vault, access_tokens.AccessTokens(self.vault, self.upstreams.post))
+
+
+async def _keep_open(connections: "pool.ConnectionPool") -> None:
+    async with connections:
+        await anyio.sleep_forever()
 
 
 @dataclass(kw_only=True)

@@ -3,25 +3,37 @@
 import functools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from gloveport import door, rpc
-from gloveport.egress.proxy.handler import answer
 from gloveport.egress.session import EgressSession, Gateway
 from gloveport.engine.run_context import Execution
-from gloveport.hub.calls import Calls, LookUp
-from gloveport.hub.discovery import Discovery
-from gloveport.hub.hub import Hub
+from gloveport.late_module import late_module
 from gloveport.model.hub import DOOR
-from gloveport.sampling.provider import Provider
-from gloveport.sampling.sampler import Sampler
 from gloveport.sandbox.base import Child
+
+if TYPE_CHECKING:
+    from gloveport.egress.proxy import handler
+    from gloveport.hub import calls, discovery
+    from gloveport.hub.calls import LookUp
+    from gloveport.hub.hub import Hub
+    from gloveport.sampling import sampler
+    from gloveport.sampling.provider import Provider
+else:
+    handler = late_module("gloveport.egress.proxy.handler")
+    calls = late_module("gloveport.hub.calls")
+    discovery = late_module("gloveport.hub.discovery")
+    sampler = late_module("gloveport.sampling.sampler")
 
 
 @asynccontextmanager
 async def open_doors(
-    run: Execution, child: Child, gateway: Gateway, hub: Hub, *, look_up: LookUp, provider: Provider | None
+    run: Execution, child: Child, gateway: Gateway, hub: "Hub", *, look_up: "LookUp", provider: "Provider | None"
 ) -> AsyncIterator[None]:
     """Answer on the doors of this sandbox, under the grant of this run, until the context is left."""
+    if not child.doors:
+        yield
+        return
     outbound = EgressSession(
         gateway=gateway,
         guard=run.guard,
@@ -35,11 +47,15 @@ async def open_doors(
     tools = []
     if DOOR in doors:
         tools.append(doors.pop(DOOR))
-        calls = Calls(hub=hub, guard=run.guard, clean=gateway.vault.clean, look_up=look_up, ledger=run.ledger)
-        sampler = Sampler(guard=run.guard, vault=gateway.vault, provider=provider, ask_client=run.context.ask_client)
-        handlers = {**Discovery(hub=hub, calls=calls).handlers(), "sample": sampler.sample}
+        tool_calls = calls.Calls(
+            hub=hub, guard=run.guard, clean=gateway.vault.clean, look_up=look_up, ledger=run.ledger
+        )
+        questions = sampler.Sampler(
+            guard=run.guard, vault=gateway.vault, provider=provider, ask_client=run.context.ask_client
+        )
+        handlers = {**discovery.Discovery(hub=hub, calls=tool_calls).handlers(), "sample": questions.sample}
     async with (
-        door.open_door([*doors.values()], functools.partial(answer, outbound)),
+        door.open_door([*doors.values()], functools.partial(handler.answer, outbound)),
         door.open_door(tools, functools.partial(rpc.answer, handlers, rpc.Room())),
     ):
         yield

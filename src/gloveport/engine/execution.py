@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -29,8 +30,6 @@ from gloveport.engine.sessions import Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
-from gloveport.hub.calls import LookUp
-from gloveport.hub.hub import Hub
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
     SCRATCH,
@@ -45,13 +44,17 @@ from gloveport.model import (
 from gloveport.model.artifact import Artifacts
 from gloveport.runtimes import Runtime
 from gloveport.runtimes.session import prepare_session
-from gloveport.sampling.provider import Provider
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, System
 from gloveport.sandbox.pool.pool import StockedSandbox
 from gloveport.sandbox.run.capture import Archive
+
+if TYPE_CHECKING:
+    from gloveport.hub.calls import LookUp
+    from gloveport.hub.hub import Hub
+    from gloveport.sampling.provider import Provider
 
 NEW = "new"
 """In place of a session's id: begin one."""
@@ -81,12 +84,12 @@ class Engine:
     policy: Policy
     reach: Reach
     gateway: Gateway
-    hub: Hub
-    look_up: LookUp
+    hub: "Hub"
+    look_up: "LookUp"
     runs: Runs
     sessions: Sessions
     desk: Desk
-    provider: Provider | None
+    provider: "Provider | None"
     sandbox: StockedSandbox
     backend: Bubblewrap
     system: System

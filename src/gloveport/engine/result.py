@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from gloveport.egress.session import RequestJournal
 from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
-from gloveport.hub.calls import Ledger
+from gloveport.hub.ledger import Ledger
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage, Value
 from gloveport.model.artifact import Artifacts
 from gloveport.sandbox.base import Outcome

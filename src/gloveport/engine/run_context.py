@@ -4,16 +4,18 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gloveport.egress.session import RequestJournal
 from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream
 from gloveport.guard import Asker, Guard
-from gloveport.hub.calls import Ledger
+from gloveport.hub.ledger import Ledger
 from gloveport.model import Execute, Request
-from gloveport.sampling.sampler import AskClient
+
+if TYPE_CHECKING:
+    from gloveport.sampling.sampler import AskClient
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
@@ -35,7 +37,7 @@ class RunContext:
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
     session: str = ""
     asker: Asker | None = None
-    ask_client: AskClient | None = None
+    ask_client: "AskClient | None" = None
     live: LiveOutput = field(default_factory=LiveOutput)
     shows_pictures: bool = False
 

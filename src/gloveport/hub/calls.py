@@ -8,9 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import mcp_types as wire
 import pydantic_core
 from pydantic import JsonValue
 
@@ -20,6 +19,7 @@ from gloveport.guard import Ending, Guard
 from gloveport.hub.arguments import describe_parameters, faults
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
+from gloveport.hub.ledger import Ledger
 from gloveport.hub.names import split_legacy
 from gloveport.hub.results import error_text, result_of
 from gloveport.model import Deny
@@ -28,6 +28,9 @@ from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.rpc import Asked
+
+if TYPE_CHECKING:
+    import mcp_types as wire
 
 
 class Clean(Protocol):
@@ -39,30 +42,9 @@ class Clean(Protocol):
 LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
 """The addresses that a host has just now; none where it can't be looked up."""
 
-_MOST_LISTED = 50
 _MOST_NAMED = 40
 _NAME_CHARACTERS = 512
 _REASON_CHARACTERS = 500
-
-
-@dataclass(kw_only=True)
-class Ledger:
-    """What a run's answer says of its calls.
-
-    Attributes:
-        begun: How many there were, the refused ones among them.
-        bytes: Size of the arguments and the results together.
-        listed: The first of those that are over.
-    """
-
-    begun: int = 0
-    bytes: int = 0
-    listed: list[ToolCall] = field(default_factory=list)
-
-    def add(self, call: ToolCall) -> None:
-        """Note one that is over, or refused."""
-        if len(self.listed) < _MOST_LISTED:
-            self.listed.append(call)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +227,7 @@ class Calls:
 
     async def _perform(
         self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int, ending: Ending
-    ) -> tuple[wire.CallToolResult, int]:
+    ) -> "tuple[wire.CallToolResult, int]":
         """The result, and its size in bytes."""
         started = time.monotonic()
         try:

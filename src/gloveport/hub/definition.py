@@ -4,11 +4,17 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import mcp_types as wire
 from pydantic import JsonValue
 
+from gloveport.late_module import late_module
 from gloveport.model import Value
+
+if TYPE_CHECKING:
+    import mcp_types as wire
+else:
+    wire = late_module("mcp_types")
 
 
 class Definition(Value):
@@ -32,7 +38,7 @@ class Definition(Value):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def definition_of(server: str, tool: wire.Tool) -> Definition:
+def definition_of(server: str, tool: "wire.Tool") -> Definition:
     """What a server has said of a tool, in one of its pages."""
     hints = tool.annotations or wire.ToolAnnotations()
     read_only = hints.read_only_hint is True

@@ -13,10 +13,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import anyio
-import mcp_types as wire
 from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
@@ -30,6 +29,9 @@ from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 from gloveport.secrets.scrub import scrub_value
 from gloveport.task_group import open_task_group
+
+if TYPE_CHECKING:
+    import mcp_types as wire
 
 State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
@@ -49,7 +51,7 @@ class Upstream(Protocol):
 
     async def call(
         self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None]
-    ) -> wire.CallToolResult:
+    ) -> "wire.CallToolResult":
         """Call a tool, once, unless ``permit`` raises when all waiting is over. Raises ``UpstreamError``."""
 
     async def close(self) -> None:
@@ -178,7 +180,9 @@ class Hub:
             raise self._held_back(server, name)
         return shelf.tools.get(name)
 
-    async def call(self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int) -> wire.CallToolResult:
+    async def call(
+        self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int
+    ) -> "wire.CallToolResult":
         """Call a tool.
 
         Args:

@@ -11,17 +11,22 @@ schema names this one member and no other, so the stubs know it too.
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import mcp_types as wire
 import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
+from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
+
+if TYPE_CHECKING:
+    import mcp_types as wire
+else:
+    wire = late_module("mcp_types")
 
 MOST_DEPTH: Final = 100
 """How deep a value may be. A deeper one stays text: not every interpreter could read it."""
@@ -29,7 +34,9 @@ MOST_DEPTH: Final = 100
 _WRAPPED = "result"
 
 
-def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callable[[str], str]) -> dict[str, JsonValue]:
+def result_of(
+    result: "wire.CallToolResult", definition: Definition, scrub: Callable[[str], str]
+) -> dict[str, JsonValue]:
     """The answer to the operation ``call``: ``{"kind", "value", "blocks"}``.
 
     Args:
@@ -55,7 +62,7 @@ def result_of(result: wire.CallToolResult, definition: Definition, scrub: Callab
     return {"kind": kind, "value": value, "blocks": blocks}
 
 
-def error_text(result: wire.CallToolResult) -> str:
+def error_text(result: "wire.CallToolResult") -> str:
     """What a tool says of its failure, in as many words as it likes. Not scrubbed."""
     texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]
     if not texts and result.structured_content is not None and _is_json(result.structured_content):
@@ -69,7 +76,7 @@ def wrapped_schema(output_schema: Mapping[str, JsonValue] | None) -> JsonValue:
     return properties[_WRAPPED] if isinstance(properties, dict) and [*properties] == [_WRAPPED] else None
 
 
-def _value(result: wire.CallToolResult, wraps: bool, scrub: Callable[[str], str]) -> tuple[str, JsonValue]:  # noqa: FBT001
+def _value(result: "wire.CallToolResult", wraps: bool, scrub: Callable[[str], str]) -> tuple[str, JsonValue]:  # noqa: FBT001
     structured: JsonValue = result.structured_content
     if structured is not None and _is_json(structured):
         if wraps and isinstance(structured, dict) and [*structured] == [_WRAPPED]:
