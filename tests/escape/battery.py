@@ -1,6 +1,6 @@
 """Runs the hostile programs against engines on this host, as whoever it is started as. A process of its own:
 
-    python -m tests.escape.battery REPORT-DESCRIPTOR [--cold] [NAME…]
+    python -m tests.escape.battery REPORT-DESCRIPTOR [--cold | --half] [NAME…]
 
 It has a secret in its environment, and nothing may come out on its standard output but what it writes itself: nothing.
 """
@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from gloveport.model import Limits, Policy, Result
 from gloveport.policy.decisions.grant import grant_for
 from gloveport.sandbox.plan import make_plan
 
-AT_ONCE = 8
+AT_ONCE = 16
 _HANG_SECONDS = 60
 _PLAIN = header.parse("plain.py", "# expect: value 45\n# proves: E9\n# tries: nothing\nsum(range(10))")
 
@@ -68,6 +68,7 @@ class Battery:
     Attributes:
         engine: Builds each sandbox for its program, and mounts nothing.
         warm: The backend that never does.
+        is_halved: Whether each program is run at one temperature only: as root at one, as another user at the other.
     """
 
     engine: Engine
@@ -76,16 +77,18 @@ class Battery:
     directory: Path
     cgroups: bool
     temperatures: Sequence[str]
+    is_halved: bool = False
 
     async def run(self, cases: Sequence[header.Case]) -> AsyncIterator[Verdict]:
-        """Run all, a few at a time, each cold and warm, and look after each few what is left on the host."""
+        """Run all, a few at a time, and look after each few what is left on the host."""
         for temperature in self.temperatures:  # what the first run leaves in memory is no leak
             await self.follow_up(temperature)
-        for start in range(0, len(cases), AT_ONCE):
+        step = AT_ONCE if self.is_halved else AT_ONCE // len(self.temperatures)
+        for start in range(0, len(cases), step):
             trials = [
                 Trial(case=case, temperature=temperature)
-                for case in cases[start : start + AT_ONCE]
-                for temperature in self.temperatures
+                for place, case in enumerate(cases[start : start + step])
+                for temperature in self._temperatures_of(case, place)
             ]
             if "warm" in self.temperatures:
                 await self.prepare(trials)
@@ -106,9 +109,18 @@ class Battery:
                     trial.faults.append("not the same cold and warm")
                 yield self.verdict(trial)
 
+    def _temperatures_of(self, case: header.Case, place: int) -> Sequence[str]:
+        """All of them, or one by turns, which for root is the other; all where its values are to be compared."""
+        if not self.is_halved or self._is_compared(case):
+            return self.temperatures
+        return [self.temperatures[(place + (os.geteuid() == 0)) % len(self.temperatures)]]
+
+    def _is_compared(self, case: header.Case) -> bool:
+        return any(expected.kind == "alike" for expected in case.expectations(cgroups=self.cgroups))
+
     async def prepare(self, trials: Sequence[Trial]) -> None:
         """Have sandboxes wait for all that will be run warm."""
-        for case in [_PLAIN, *(trial.case for trial in trials)]:
+        for case in [_PLAIN, *(trial.case for trial in trials if trial.temperature == "warm")]:
             policy = self.policy(case.mounts)
             grant = grant_for(policy, self.engine.reach.egress, case.request(case.source, cgroups=self.cgroups))
             program = self.engine.runtimes[case.language].prepare(case.source, grant)
@@ -171,9 +183,8 @@ class Battery:
 
     def alike(self, trial: Trial, trials: Sequence[Trial]) -> bool:
         """Whether a program's values are the same at every temperature, if it asks for that."""
-        if all(expected.kind != "alike" for expected in trial.case.expectations(cgroups=self.cgroups)):
-            return True
-        return all(_values(other) == _values(trial) for other in trials if other.case == trial.case)
+        others = [other for other in trials if other.case == trial.case]
+        return not self._is_compared(trial.case) or all(_values(other) == _values(trial) for other in others)
 
     def policy(self, mounts: str) -> Policy:
         """The operator's policy with these mounts."""
@@ -204,7 +215,7 @@ def _told(result: Result) -> str:
 
 
 @contextlib.asynccontextmanager
-async def assembled(directory: Path, temperatures: Sequence[str]) -> AsyncIterator[Battery]:
+async def assembled(directory: Path, words: Collection[str]) -> AsyncIterator[Battery]:
     """A battery on this host, of which nothing may be left in the end."""
     async with contextlib.AsyncExitStack() as stack:
         side = stack.enter_context(host.far_side(directory))
@@ -212,9 +223,14 @@ async def assembled(directory: Path, temperatures: Sequence[str]) -> AsyncIterat
         config = Config(policy=policy, pool=PoolSettings(forked=0, booted=0))
         engine = await stack.enter_async_context(app.assemble(config, {"GLOVEPORT_STATE": str(directory / "audit")}))
         warm = Warm(engine=engine)
-        cgroups = engine.sandbox.cold.tree is not None
         battery = Battery(
-            engine=engine, warm=warm, side=side, directory=directory, cgroups=cgroups, temperatures=temperatures
+            engine=engine,
+            warm=warm,
+            side=side,
+            directory=directory,
+            cgroups=engine.sandbox.cold.tree is not None,
+            temperatures=("cold",) if "--cold" in words else ("cold", "warm"),
+            is_halved="--half" in words,
         )
         await battery.follow_up("cold")
         before = battery.traces()
@@ -226,8 +242,7 @@ async def assembled(directory: Path, temperatures: Sequence[str]) -> AsyncIterat
 
 async def main(report: int, words: list[str]) -> None:
     """Run the programs whose names contain one of ``words``, or all; write one JSON document a line."""
-    temperatures = ("cold",) if "--cold" in words else ("cold", "warm")
-    names = [word for word in words if word != "--cold"]
+    names = [word for word in words if not word.startswith("--")]
     logging.getLogger("gloveport").addHandler(logging.NullHandler())  # what a server logs is no output of a program
     host.adopt_orphans()
     if os.geteuid() == 0:
@@ -238,7 +253,7 @@ async def main(report: int, words: list[str]) -> None:
         directory = Path(temporary)
         directory.chmod(0o755)
         tempfile.tempdir = temporary  # where engines put large output: a name left there is a trace
-        async with assembled(directory, temperatures) as battery:
+        async with assembled(directory, words) as battery:
             async for verdict in battery.run(cases):
                 print(json.dumps(asdict(verdict)), file=file, flush=True)
 
