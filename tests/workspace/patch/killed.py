@@ -3,10 +3,12 @@
 ``python -m tests.workspace.patch.killed DIRECTORY WAY`` prints a JSON document: what was found after each kill. The way
 ``links`` takes the system call away that exchanges two names, as on a network file system.
 
-The tracer is the parent (ptrace): it stops the child at every system call, counts those calls, and kills with SIGKILL.
+The tracer is the parent (ptrace): a filter of the child (seccomp) stops it before each such call, and the tracer counts
+them, and kills with SIGKILL.
 """
 
 import ctypes
+import gc
 import json
 import os
 import platform
@@ -21,8 +23,8 @@ from pathlib import Path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Writer
 
-TRACEME, SYSCALL, SETOPTIONS, GET_SYSCALL_INFO = 0, 24, 0x4200, 0x420E
-GOOD, EXITKILL = 1, 0x100000
+TRACEME, CONT, SETOPTIONS, GET_SYSCALL_INFO = 0, 7, 0x4200, 0x420E
+TRACESECCOMP, EXITKILL = 0x80, 0x100000
 CHANGING = {
     # write pwrite64 openat linkat unlinkat mkdirat renameat renameat2 fchmod fchown fsetxattr fremovexattr ftruncate
     # fsync fdatasync
@@ -48,14 +50,23 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
+def answer_calls(numbers: tuple[int, ...], answer: int) -> None:
+    """From now on a filter of this process has an answer of its own to these system calls."""
+    jumps = [(0x15, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
+    lines = [(0x20, 0, 0, 0), *jumps, (6, 0, 0, 0x7FFF0000), (6, 0, 0, answer)]
+    code = b"".join(struct.pack("HBBI", *line) for line in lines)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    assert libc.prctl(22, 2, ctypes.byref(Program(len(lines), code)), 0, 0) == 0
+
+
 def without_exchange() -> None:
     """From now on renameat2 is a system call that the file system does not know: EINVAL."""
-    code = b"".join(
-        struct.pack("HBBI", *line)
-        for line in ((0x20, 0, 0, 0), (0x15, 0, 1, RENAMEAT2), (6, 0, 0, 0x50000 | 22), (6, 0, 0, 0x7FFF0000))
-    )
-    assert libc.prctl(38, 1, 0, 0, 0) == 0
-    assert libc.prctl(22, 2, ctypes.byref(Program(4, code)), 0, 0) == 0
+    answer_calls((RENAMEAT2,), 0x50000 | 22)
+
+
+def with_stops() -> None:
+    """From now on the tracer is asked before each call that changes something."""
+    answer_calls(CHANGING, 0x7FF00000)
 
 
 def snapshot(root: Path) -> list:
@@ -98,13 +109,14 @@ def in_child(act: Callable[[], None], kill_at: int = 0) -> bool:
             if kill_at:
                 libc.ptrace(TRACEME, 0, None, None)
                 os.kill(os.getpid(), signal.SIGSTOP)
+                with_stops()
             act()
             code = 0
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
     if kill_at:
-        libc.ptrace(SETOPTIONS, child, None, GOOD | EXITKILL)
+        libc.ptrace(SETOPTIONS, child, None, TRACESECCOMP | EXITKILL)
         calls = 0
         while os.WIFSTOPPED(status):
             calls += entering(child)
@@ -112,7 +124,7 @@ def in_child(act: Callable[[], None], kill_at: int = 0) -> bool:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 return False
-            libc.ptrace(SYSCALL, child, None, None)
+            libc.ptrace(CONT, child, None, None)
             _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     return True
@@ -123,7 +135,7 @@ def entering(child: int) -> bool:
     info = ctypes.create_string_buffer(88)
     libc.ptrace(GET_SYSCALL_INFO, child, 88, info)
     number, _, _, flags = struct.unpack_from("4Q", info.raw, 24)
-    return info.raw[0] == 1 and number in CHANGING and (number != OPENAT or bool(flags & os.O_CREAT))
+    return info.raw[0] == 3 and (number != OPENAT or bool(flags & os.O_CREAT))
 
 
 def sweep(place: Path, patch: str, way: str) -> list[dict]:
@@ -177,7 +189,9 @@ def sweep(place: Path, patch: str, way: str) -> list[dict]:
 
 def main() -> None:
     place, way = Path(sys.argv[1]), sys.argv[2]
-    json.dump({name: sweep(place / "tree", patch, way) for name, patch in PATCHES.items()}, sys.stdout)
+    names = PATCHES if way == "exchange" else ("one file", "many")  # no name is exchanged where a file comes or goes
+    gc.freeze()  # else each child would copy what it looks through
+    json.dump({name: sweep(place / "tree", PATCHES[name], way) for name in names}, sys.stdout)
 
 
 if __name__ == "__main__":
