@@ -9,12 +9,13 @@ import logging
 import selectors
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
-from gloveport.event_loop import Selector, wait_ready
+from gloveport.event_loop import Selector
 from gloveport.task_group import open_task_group
 
 _MOST_CONNECTIONS = 64
@@ -26,17 +27,18 @@ Answer: TypeAlias = Callable[[socket.socket], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
-@contextlib.asynccontextmanager
-async def open_door(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIterator[None]:
+def open_door(listeners: Sequence[socket.socket], answer: Answer) -> AbstractAsyncContextManager[None]:
     """Answer on these sockets, several connections at a time. On leaving, every connection is closed.
 
     Args:
         listeners: They do not block; they are another's to close.
         answer: What is said on each connection.
     """
-    if not listeners:
-        yield
-        return
+    return _open_door(listeners, answer) if listeners else contextlib.nullcontext()
+
+
+@contextlib.asynccontextmanager
+async def _open_door(listeners: Sequence[socket.socket], answer: Answer) -> AsyncIterator[None]:
     async with open_task_group() as tasks:
         tasks.start_soon(_accept, listeners, answer, tasks)
         yield
@@ -48,7 +50,7 @@ async def _accept(listeners: Sequence[socket.socket], answer: Answer, tasks: Tas
         for listener in listeners:
             events.register(listener.fileno(), selectors.EVENT_READ, listener)
         while True:
-            await wait_ready(events)
+            await events.wait()
             for key, _ in events.select(0):
                 await places.acquire()
                 try:

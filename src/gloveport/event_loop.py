@@ -5,9 +5,10 @@ sandboxed programs count as this user: one that watches as much as it can leaves
 polled instead. ``poll`` has no such number, but each call costs time for each descriptor.
 """
 
+import asyncio
 import errno
+import math
 import selectors
-from asyncio import SelectorEventLoop
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -28,11 +29,10 @@ class Selector(selectors.BaseSelector):
         self._epoll = selectors.EpollSelector()
         self._poll = selectors.PollSelector()
         self._poll.register(self._epoll, selectors.EVENT_READ)
+        self._polled = 0
+        """How many are polled besides epoll itself."""
 
-    @property
-    def descriptors(self) -> list[tuple[int, int]]:
-        """Whoever waits for one of these and its events waits for all that is registered."""
-        return [(key.fd, key.events) for key in self._poll.get_map().values()]
+        self._waiting: asyncio.Future[None] | None = None
 
     def register(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
         """See ``selectors``."""
@@ -41,11 +41,16 @@ class Selector(selectors.BaseSelector):
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-        return self._poll.register(fileobj, events, data)
+        key = self._poll.register(fileobj, events, data)
+        self._polled += 1
+        return key
 
     def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
         """See ``selectors``."""
-        return self._of(fileobj).unregister(fileobj)
+        of = self._of(fileobj)
+        key = of.unregister(fileobj)
+        self._polled -= of is self._poll
+        return key
 
     def modify(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
         """See ``selectors``."""
@@ -53,7 +58,7 @@ class Selector(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> Ready:
         """See ``selectors``."""
-        if not self._polls:
+        if not self._polled:
             return self._epoll.select(timeout)
         ready = self._poll.select(timeout)
         return [one for one in ready if one[0].fileobj is not self._epoll] + self._epoll.select(0)
@@ -64,39 +69,45 @@ class Selector(selectors.BaseSelector):
 
     def get_map(self) -> "Mapping[FileDescriptorLike, selectors.SelectorKey]":
         """See ``selectors``."""
-        return ChainMap(self._epoll.get_map(), self._poll.get_map()) if self._polls else self._epoll.get_map()  # type: ignore[arg-type]
+        return ChainMap(self._epoll.get_map(), self._poll.get_map()) if self._polled else self._epoll.get_map()  # type: ignore[arg-type]
 
     def close(self) -> None:
         """See ``selectors``."""
         self._poll.close()
         self._epoll.close()
 
-    @property
-    def _polls(self) -> bool:
-        """Whether anything is polled besides epoll itself."""
-        return len(self._poll.get_map()) > 1
+    async def wait(self, seconds: float = math.inf) -> None:
+        """Wait until something that is registered may be ready, for so long at most, or until somebody wakes this.
+
+        One task waits at a time. No scope and no task of its own: a run waits several times, for less than a
+        millisecond each.
+        """
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = loop.call_later(seconds, self.wake) if seconds < math.inf else None
+        keys = [*self._poll.get_map().values()]
+        try:
+            for key in keys:
+                watch = loop.add_writer if key.events & selectors.EVENT_WRITE else loop.add_reader
+                watch(key.fd, self.wake)
+            await self._waiting
+        finally:
+            self._waiting = None
+            if timer is not None:
+                timer.cancel()
+            for key in keys:
+                forget = loop.remove_writer if key.events & selectors.EVENT_WRITE else loop.remove_reader
+                forget(key.fd)
+
+    def wake(self) -> None:
+        """Let whoever waits go on."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _of(self, fileobj: "FileDescriptorLike") -> selectors.EpollSelector | selectors.PollSelector:
-        return self._poll if self._polls and fileobj in self._poll.get_map() else self._epoll
-
-
-async def wait_ready(selector: Selector) -> None:
-    """Wait until something that is registered may be ready."""
-    (first, _), *others = selector.descriptors
-    if not others:
-        await anyio.wait_readable(first)
-        return
-    async with anyio.create_task_group() as tasks:
-
-        async def wait(of: Callable[[int], Awaitable[None]], descriptor: int) -> None:
-            await of(descriptor)
-            tasks.cancel_scope.cancel()
-
-        for descriptor, events in selector.descriptors:
-            writes = events & selectors.EVENT_WRITE
-            tasks.start_soon(wait, anyio.wait_writable if writes else anyio.wait_readable, descriptor)
+        return self._poll if self._polled and fileobj in self._poll.get_map() else self._epoll
 
 
 def run(main: Callable[..., Awaitable[_Result]], *args: object) -> _Result:
     """Run a coroutine function to its end, in an event loop of its own."""
-    return anyio.run(main, *args, backend_options={"loop_factory": lambda: SelectorEventLoop(Selector())})
+    return anyio.run(main, *args, backend_options={"loop_factory": lambda: asyncio.SelectorEventLoop(Selector())})

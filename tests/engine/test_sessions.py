@@ -11,6 +11,7 @@ from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Narrowing, Policy, Request
 from gloveport.sandbox.pool.pool import Pool
+from gloveport.sandbox.run import confined
 
 pytestmark = pytest.mark.anyio
 
@@ -142,6 +143,22 @@ async def test_killing_the_supervisor_loses_the_session_and_nothing_else(opened)
         assert lost.session.state == "lost"
         assert (await caller.call("x")).error.type == "session_lost"
         assert (await other.call("x")).value == 2
+
+
+async def test_a_stopped_supervisor_takes_no_call_and_keeps_nobody_waiting(opened, monkeypatch):
+    """A text that is larger than the socket's buffer can't be sent whole."""
+    monkeypatch.setattr(confined, "_TAKE_SECONDS", 0.5)
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call(
+            "import os, signal, threading\n"
+            "def stop(): os.kill(os.getppid(), signal.SIGSTOP); print('stopped', flush=True)\n"
+            "threading.Timer(0.1, stop).start()"
+        )
+        while not engine.sessions.find(caller.id, "me")._between[0].data:
+            await anyio.sleep(0.01)
+        assert (await caller.call(f"# {'x' * 250_000}")).session.state == "lost"
+        assert (await caller.call("x")).error.type == "session_lost"
 
 
 @pytest.mark.parametrize("number", [None, 1, 2])

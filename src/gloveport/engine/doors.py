@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gloveport import door, rpc
@@ -26,14 +26,17 @@ else:
     sampler = late_module("gloveport.sampling.sampler")
 
 
-@asynccontextmanager
-async def open_doors(
+def open_doors(
     run: Execution, child: Child, gateway: Gateway, hub: "Hub", *, look_up: "LookUp", provider: "Provider | None"
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Answer on the doors of this sandbox, under the grant of this run, until the context is left."""
-    if not child.doors:
-        yield
-        return
+    return _open_doors(run, child, gateway, hub, look_up, provider) if child.doors else nullcontext()
+
+
+@asynccontextmanager
+async def _open_doors(
+    run: Execution, child: Child, gateway: Gateway, hub: "Hub", look_up: "LookUp", provider: "Provider | None"
+) -> AsyncIterator[None]:
     outbound = EgressSession(
         gateway=gateway,
         guard=run.guard,

@@ -3,12 +3,13 @@
 import contextlib
 import functools
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
 from gloveport.artifacts.store import ArtifactStore, Found
@@ -47,7 +48,7 @@ from gloveport.runtimes.session import prepare_session
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
-from gloveport.sandbox.plan import Plan, System
+from gloveport.sandbox.plan import System
 from gloveport.sandbox.pool.pool import StockedSandbox
 from gloveport.sandbox.run.capture import Archive
 
@@ -192,20 +193,20 @@ class Engine:
                 f"{request.language} can't be run on this host: {self.missing[request.language]}",
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
-        program = self._prepare(runtime, run)
-        plan = self._granted.plan(run, program)
+        program = None if session else self._prepare(runtime, run)
         output = RunOutput.open(run, self.spool, self.clean)
         try:
-            if request.session == NEW:
-                session = self._begin_session(run, program, plan, share)
-            async with self._sandbox(plan, share, session) as child:
-                await self._write_inputs(child, request)
+            if program is not None and request.session == NEW:
+                session = self._begin_session(run, program, share)
+            async with self._sandbox(run, program, share, session) as child:
+                if request.files:
+                    await self._write_inputs(child, request)
                 outcome = await self._run_in(child, run, program, output, session)
                 artifacts = await self._collect(child, outcome, share, run, session)
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
                 shown = await output.finish(self.archive)
-        result = result_of(
+        return result_of(
             run_id=run.id,
             request=request,
             grant=run.guard.grant,
@@ -214,23 +215,22 @@ class Engine:
             artifacts=artifacts,
             journal=run.journal,
             ledger=run.ledger,
+            session=None if session is None else self.session_requests.state_of(session, outcome),
             clean=self.clean,
-            packages=self.runtimes[request.language].packages,
-        )
-        return (
-            result
-            if session is None
-            else result.model_copy(update={"session": self.session_requests.state_of(session, outcome)})
+            packages=runtime.packages,
         )
 
     @contextlib.asynccontextmanager
-    async def _sandbox(self, plan: Plan, share: str, session: Session | None) -> AsyncIterator[Child]:
+    async def _sandbox(
+        self, run: Execution, program: Program | None, share: str, session: Session | None
+    ) -> AsyncIterator[Child]:
         """A place, and a sandbox that is dead before it is given back; of a session its turn, which takes no place."""
-        if session is None:
-            async with self.admission.place(share), self.sandbox.start(plan) as child:
-                yield child
-        else:
+        if session is not None:
             async with session.take_turn() as child, self.admission.place(share):
+                yield child
+        elif program is not None:
+            plan = self._granted.plan(run, program)
+            async with self.admission.place(share), self.sandbox.start(plan) as child:
                 yield child
 
     async def _write_inputs(self, child: Child, request: Request) -> None:
@@ -239,8 +239,6 @@ class Engine:
         Raises:
             Denied: There is no room for them.
         """
-        if not request.files:
-            return
         try:
             await write_inputs(child, request.files)
         except OSError as error:
@@ -280,9 +278,9 @@ class Engine:
             sandbox=self.sandbox,
         )
 
-    def _begin_session(self, run: Execution, program: Program, plan: Plan, share: str) -> Session:
+    def _begin_session(self, run: Execution, program: Program, share: str) -> Session:
         """A session with the grant of its first call. What bounds a process's time is that of many calls."""
-        limits = run.guard.grant.limits
+        limits, plan = run.guard.grant.limits, self._granted.plan(run, program)
         seconds = math.ceil(self.sessions.limits.life_seconds * limits.cpus)
         lasting = plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}})
         return self.sessions.begin(
@@ -290,21 +288,20 @@ class Engine:
         )
 
     async def _run_in(
-        self, child: Child, run: Execution, program: Program, output: RunOutput, session: Session | None
+        self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None
     ) -> Outcome:
         """Run the program in this sandbox, with its doors open, and scrub what it says."""
-        value_bytes, vault = run.guard.grant.limits.output_bytes, self.gateway.vault
-        run_program = functools.partial(child.run, program, value_bytes=value_bytes, clock=run.guard.clock)
+        value_bytes, vault, clock = run.guard.grant.limits.output_bytes, self.gateway.vault, run.guard.clock
+        run_program: Callable[..., Awaitable[Outcome]]
         if session is not None:
             session.language = run.request.language
-            run_program = functools.partial(
-                session.call,
-                child,
-                {"do": "run", "source": run.request.code},
-                wall_seconds=run.guard.grant.limits.wall_seconds,
-                value_bytes=value_bytes,
-                clock=run.guard.clock,
-            )
+            seconds = run.guard.grant.limits.wall_seconds
+            message: dict[str, JsonValue] = {"do": "run", "source": run.request.code}
+            run_program = functools.partial(session.call, child, message, wall_seconds=seconds)
+        else:
+            assert program is not None  # noqa: S101 - only a call of a session has none
+            run_program = functools.partial(child.run, program)
+        run_program = functools.partial(run_program, value_bytes=value_bytes, clock=clock)
         doors = open_doors(run, child, self.gateway, self.hub, look_up=self.look_up, provider=self.provider)
         captures = output.captures
         async with doors:

@@ -75,13 +75,14 @@ def session_grant(session: Session, request: Request, asked: Grant, now: Reach) 
     Raises:
         Denied: The call asks for something else.
     """
-    fixed = request.limits.model_copy(update={"wall_seconds": None})
-    if fixed != Narrowing() or request.apis is not None or request.tools is not None:
+    others = [getattr(request.limits, name) for name in request.limits.model_fields_set - {"wall_seconds"}]
+    if any(asked is not None for asked in (*others, request.apis, request.tools)):
         raise _FIXED
-    grant, egress = session.grant, session.grant.egress
-    limits = grant.limits.model_copy(update={"wall_seconds": asked.limits.wall_seconds})
+    grant, egress, limits = session.grant, session.grant.egress, session.grant.limits
+    if limits.wall_seconds != asked.limits.wall_seconds:
+        limits = limits.model_copy(update={"wall_seconds": asked.limits.wall_seconds})
     if now is session.reach:
-        return grant.model_copy(update={"limits": limits})
+        return grant if limits is grant.limits else grant.model_copy(update={"limits": limits})
     before = session.reach
     apis = {n: api for n, api in egress.apis.items() if now.egress.apis.get(n) == before.egress.apis.get(n)}
     servers = {n: one for n, one in grant.toolbox.servers.items() if now.servers.get(n) == before.servers.get(n)}

@@ -11,7 +11,7 @@ from gloveport.egress.session import RequestJournal
 from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
-from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, Usage, Value
+from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, SessionState, Usage, Value
 from gloveport.model.artifact import Artifacts
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
@@ -38,6 +38,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     artifacts: Artifacts,
     journal: RequestJournal,
     ledger: Ledger,
+    session: SessionState | None,
     clean: Callable[[str], str],
     packages: str,
 ) -> Result:
@@ -52,6 +53,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         artifacts: Files that it has left.
         journal: Of its requests.
         ledger: Of its calls of tools.
+        session: How its session stands, where it was a call of one.
         clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
         packages: What its interpreter can import, as its runtime says.
     """
@@ -90,6 +92,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         tool_calls=tuple(map(scrub_texts, ledger.listed)),
         tool_calls_total=ledger.begun,
         artifacts=artifacts,
+        session=session,
         grant=grant,
     )
 

@@ -141,15 +141,12 @@ class Session:
     current: "Session | None" = None
     begun: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
-    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _child: Child | None = None
     _failure: SandboxError | None = None
     _ready: anyio.Event = field(default_factory=anyio.Event)
     _over: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _resting: anyio.CancelScope | None = None
-    """What takes the output between calls."""
-
     _next: _Turn | None = None
     _untold: str = ""
     """What became of a call that was cancelled, and nobody has read."""
@@ -198,15 +195,15 @@ class Session:
                 yield child
             return
         async with self.turn:
-            await self._ready.wait()
+            if not self._ready.is_set():
+                await self._ready.wait()
             if self._failure is not None:
                 raise self._failure
             if self.ended or self._child is None:
                 raise self.denial()
             turn = self._next = _Turn()
             try:
-                if self._resting is not None:
-                    self._resting.cancel()
+                self._child.end_idle()
                 await turn.given.wait()
                 if self._child is None:
                     raise self.denial()
@@ -336,22 +333,21 @@ class Session:
             self._over.set()
 
     async def _rest(self, child: Child) -> None:
+        self.used = time.monotonic()
         self._ready.set()
         while True:
-            if self._next is None:
-                with anyio.CancelScope() as self._resting:
-                    with anyio.move_on_after(self.seconds_left):
-                        await child.idle(*self._between)
+            while self._next is None:
+                with anyio.move_on_after(self.seconds_left):
+                    if not await child.idle(*self._between):
                         self.end("it died between two calls")
-                    if self.seconds_left <= 0:
-                        old = time.monotonic() - self.begun >= self.limits.life_seconds
-                        self.end("it was as old as a session may be" if old else "nobody had called it for too long")
-                self._resting = None
-            await anyio.lowlevel.checkpoint()
-            if self._next is not None:
-                turn, self._next = self._next, None
-                turn.given.set()
-                await turn.over.wait()
+                if self.seconds_left <= 0:
+                    old = time.monotonic() - self.begun >= self.limits.life_seconds
+                    self.end("it was as old as a session may be" if old else "nobody had called it for too long")
+                if self.ended:
+                    return
+            turn, self._next = self._next, None
+            turn.given.set()
+            await turn.over.wait()
 
 
 def _text(said: JsonValue) -> str:

@@ -111,4 +111,7 @@ class SessionRequests:
 
     def state_of(self, session: Session, outcome: Outcome | None = None) -> SessionState:
         """How a session stands, without secrets in what its interpreter says."""
-        return SessionState.model_validate(self.vault.clean_fields(session.describe(outcome).model_dump(mode="json")))
+        state = session.describe(outcome)
+        if not self.vault.needles:
+            return state
+        return SessionState.model_validate(self.vault.clean_fields(state.model_dump(mode="json")))

@@ -163,8 +163,11 @@ class Child(Protocol):
     def interrupt(self) -> None:
         """Interrupt the call that goes on, if one does, as a limit would."""
 
-    async def idle(self, stdout: Sink, stderr: Sink) -> None:
-        """Between calls of a session: take what is written. Returns when it has died; may be cancelled."""
+    async def idle(self, stdout: Sink, stderr: Sink) -> bool:
+        """Between calls of a session: take what is written. False where it has died; may be cancelled."""
+
+    def end_idle(self) -> None:
+        """Let ``idle`` return at once: a call comes."""
 
 
 class Sandbox(Protocol):

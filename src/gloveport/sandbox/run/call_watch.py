@@ -7,8 +7,6 @@ import socket
 import time
 from dataclasses import dataclass
 
-import anyio
-
 from gloveport.model import LimitName
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
@@ -61,7 +59,7 @@ class CallWatch(LimitWatch):
     def kill(self, limit: LimitName) -> None:
         """Stop the call for this limit. Memory and what is between calls end the sandbox: nothing else helps."""
         self.broken = self.broken or limit
-        if limit == "memory_bytes" or math.isinf(self.limits.wall_seconds):
+        if limit == "memory_bytes" or self.wall_seconds == math.inf:
             self.end_all()
         else:
             self.stop()
@@ -104,11 +102,3 @@ class CallWatch(LimitWatch):
             self.kill("memory_bytes")
         elif counters.cpu_seconds - self.spent >= self.limits.cpu_seconds:
             self.kill("cpu_seconds")
-
-
-async def watch_cancellation(watch: CallWatch) -> None:
-    """Stop the call when this is cancelled before it is over."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        watch.stop()

@@ -6,6 +6,7 @@ import math
 import os
 import secrets
 import select
+import selectors
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ import pydantic_core
 from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
+from gloveport.event_loop import Selector
 from gloveport.model import Program
 from gloveport.sandbox.base import Directories, ExitStatus, IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
@@ -28,16 +30,16 @@ from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.call_watch import CallWatch, watch_cancellation
+from gloveport.sandbox.run.call_watch import CallWatch
 from gloveport.sandbox.run.limit_watch import LimitWatch
-from gloveport.sandbox.run.supervisor import Supervisor
-from gloveport.task_group import open_task_group
+from gloveport.sandbox.run.supervisor import LOOK_SECONDS, Supervisor
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _BOOT_SECONDS = 20.0
 _IDLE_LOOK_SECONDS = 1.0
+_TAKE_SECONDS = 10.0
 _PLACEHOLDER_BYTES = 24  # 32 characters
 # What the guest is told of a program.
 _JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal", "foreground")
@@ -136,6 +138,12 @@ class Confined:
 
     _current: CallWatch | None = None
     """Of the call that goes on, or was the last."""
+
+    _events: Selector | None = None
+    """Of a session: what of it is ready. It lasts as long as that, for its calls are short."""
+
+    _idle: Supervisor | None = None
+    """Between two calls."""
 
     @cached_property
     def placeholders(self) -> Mapping[str, str]:
@@ -268,6 +276,9 @@ class Confined:
         self._held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
         if self.group is not None:
             self._throttle = CpuThrottle(group=self.group, limits=limits)
+        self._events = Selector()
+        for file in (self.streams.stdout, self.streams.stderr, self.channel, self.over):
+            self._events.register(file.fileno(), selectors.EVENT_READ)
         try:
             await self._hand_over(program, 0, {})
         except (GuestError, OSError) as error:
@@ -290,25 +301,25 @@ class Confined:
         clock.restart()
         before = self.group.counters() if self.group else None
         watch = self._current = self._watch(clock, wall_seconds, before)
-        supervisor = self._session_supervisor(watch, value_bytes)
-        supervisor.collect(self.streams.stdout, stdout)
-        supervisor.collect(self.streams.stderr, stderr)
-        async with open_task_group() as tasks:
-            tasks.start_soon(watch_cancellation, watch)
-            with anyio.CancelScope(shield=True):
-                try:
-                    await frames.send(self.channel, {**message, "call": self._calls})
-                    await supervisor.run()
-                except OSError:  # it has died
-                    watch.end_all()
-            watch.is_answered = True
-            answer = supervisor.answer if supervisor.ended_by_report else None
-            if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
-                answer = None
-            if answer is None:
-                watch.end_all()
-            if on_answer is not None:  # before a cancellation is told: whoever cancels wants no result
-                on_answer(answer)
+        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)
+        cancellation = None
+        try:
+            await self._supervise_call(supervisor, {**message, "call": self._calls})
+        except anyio.get_cancelled_exc_class() as error:
+            cancellation = error
+            watch.stop()
+            with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
+                await supervisor.run()
+        watch.is_answered = True
+        answer = supervisor.answer if supervisor.ended_by_report else None
+        if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
+            answer = None
+        if answer is None:
+            watch.end_all()
+        if on_answer is not None:  # before a cancellation is told: whoever cancels wants no result
+            on_answer(answer)
+        if cancellation is not None:
+            raise cancellation
         report = _bound_value(answer.get("report") if answer else None, value_bytes)
         counters = self.group.counters() if self.group else None
         if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
@@ -330,20 +341,28 @@ class Confined:
         if self._current is not None:
             self._current.stop()
 
-    async def idle(self, stdout: Sink, stderr: Sink) -> None:
+    async def idle(self, stdout: Sink, stderr: Sink) -> bool:
         """See ``sandbox.base.Child``."""
         watch = self._watch(Clock(), math.inf, self.group.counters() if self.group else None)
-        supervisor = self._session_supervisor(watch, 0)
-        supervisor.look_seconds = _IDLE_LOOK_SECONDS
-        supervisor.collect(self.streams.stdout, stdout)
-        supervisor.collect(self.streams.stderr, stderr)
-        await supervisor.run()  # it has died, or says something unasked
-        watch.end_all()
+        supervisor = self._idle = self._supervisor(watch, stdout, stderr, look_seconds=_IDLE_LOOK_SECONDS)
+        try:
+            await supervisor.run()
+        finally:
+            self._idle = None
+        if not supervisor.is_left:  # it has died, or says something unasked
+            watch.end_all()
+        return supervisor.is_left
+
+    def end_idle(self) -> None:
+        """See ``sandbox.base.Child``."""
+        if self._idle is not None:
+            self._idle.leave()
 
     def _watch(self, clock: Clock, wall_seconds: float, before: cgroup.Counters | None) -> CallWatch:
         assert self._held is not None  # noqa: S101 - the session has begun
         return CallWatch(
-            limits=self.plan.limits.model_copy(update={"wall_seconds": wall_seconds}),
+            limits=self.plan.limits,
+            wall_seconds=wall_seconds,
             clock=clock,
             group=self.group,
             inner=self.inner.fileno(),
@@ -355,14 +374,38 @@ class Confined:
             throttle=self._throttle,
         )
 
-    def _session_supervisor(self, watch: CallWatch, value_bytes: int) -> Supervisor:
-        return Supervisor(
+    def _supervisor(
+        self,
+        watch: CallWatch,
+        stdout: Sink,
+        stderr: Sink,
+        *,
+        value_bytes: int = 0,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> Supervisor:
+        """Of a session."""
+        supervisor = Supervisor(
             watch=watch,
             channel=self.channel,
             report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
             over=self.over,
             ends_with_report=True,
+            events=self._events,
+            look_seconds=look_seconds,
         )
+        supervisor.collect(self.streams.stdout, stdout)
+        supervisor.collect(self.streams.stderr, stderr)
+        return supervisor
+
+    async def _supervise_call(self, supervisor: Supervisor, message: Mapping[str, JsonValue]) -> None:
+        """Ask for a call, and supervise it to its end. What is sent is sent whole, whoever cancels."""
+        try:
+            with anyio.move_on_after(_TAKE_SECONDS, shield=True) as sending:
+                await frames.send(self.channel, message)
+            if not sending.cancelled_caught:  # else a program has stopped it
+                await supervisor.run()
+        except OSError:  # it has died
+            return
 
     async def wait_dead(self) -> None:
         """See ``sandbox.base.Child``."""
@@ -380,6 +423,8 @@ class Confined:
         """Close the host's end of what it opened itself. The processes are another's to end."""
         if self._held is not None:
             self._held.close()
+        if self._events is not None:
+            self._events.close()
         for file in (self._stdin, self._text, self._notes, self._process):
             if file is not None:
                 file.close()

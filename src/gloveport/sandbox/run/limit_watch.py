@@ -21,6 +21,7 @@ class LimitWatch:
         clock: What the run's wall-clock limit is counted by.
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
         held: What the kernel holds for it.
+        wall_seconds: Its time, where that is not the limits'.
         spent: Processor seconds that were spent before the program came.
         broken: The limit for which the sandbox was killed.
     """
@@ -30,6 +31,7 @@ class LimitWatch:
     group: cgroup.Cgroup | None
     inner: int
     held: KernelMemory
+    wall_seconds: float | None = None
     spent: float = 0.0
     broken: LimitName | None = None
     _ended: bool = False
@@ -41,7 +43,9 @@ class LimitWatch:
     @property
     def seconds_left(self) -> float:
         """Until it has to end, if the clock does not stop before; infinity where it stands, or the run has ended."""
-        return math.inf if self._ended or self.clock.is_paused else self.limits.wall_seconds - self.clock.seconds
+        if self._ended or self.clock.is_paused:
+            return math.inf
+        return (self.limits.wall_seconds if self.wall_seconds is None else self.wall_seconds) - self.clock.seconds
 
     def look(self) -> None:
         """End the run if it has broken a limit."""

@@ -19,13 +19,13 @@ import anyio.lowlevel
 from pydantic import JsonValue
 
 from gloveport.errors import GuestError
-from gloveport.event_loop import Ready, Selector, wait_ready
+from gloveport.event_loop import Ready, Selector
 from gloveport.fairness import Pace
 from gloveport.sandbox.base import Sink
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.limit_watch import LimitWatch
 
-_LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 16
 _SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
@@ -49,9 +49,11 @@ class Supervisor:
         report_bytes: Most of it that is read.
         over: Readable when the program has ended.
         ends_with_report: Whether a report ends the run as well.
+        events: What is ready, where somebody keeps that for the next one: then all of it is registered already.
         ended_by_report: Whether one has.
         look_seconds: How often the limits are looked after.
         answer: The message that the report was in.
+        is_left: Whether somebody else supervises it now.
     """
 
     watch: LimitWatch
@@ -59,9 +61,11 @@ class Supervisor:
     report_bytes: int
     over: FileIO | socket.socket
     ends_with_report: bool
+    events: Selector | None = None
     ended_by_report: bool = False
-    look_seconds: float = _LOOK_SECONDS
+    look_seconds: float = LOOK_SECONDS
     answer: dict[str, JsonValue] | None = None
+    is_left: bool = False
     _report: JsonValue = None
     _takes_notes: bool = False
     _notes: bytearray = field(default_factory=bytearray)
@@ -71,7 +75,6 @@ class Supervisor:
     _sources: dict[int, Callable[[], bool]] = field(default_factory=dict)
     """Descriptor → what to do when it is ready; it tells whether nothing more will come of it."""
 
-    _events: Selector = field(default_factory=Selector)
     _small_reads: int = 0
     """Since the last look."""
 
@@ -80,7 +83,14 @@ class Supervisor:
 
     _counted: float = field(default_factory=time.monotonic)
     _ends: float = math.inf
-    _next_look: float = field(default_factory=lambda: time.monotonic() + _LOOK_SECONDS)
+    _next_look: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._next_look = self._counted + self.look_seconds
+        self._events = self.events or Selector()
+        self._incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
+        self._add(self.channel, self._take_report)
+        self._add(self.over, self._end)
 
     def collect(self, stream: FileIO, sink: Sink) -> None:
         """Move what comes on a stream into its sink."""
@@ -128,13 +138,12 @@ class Supervisor:
 
         All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
         end: a descriptor that was sent over a socket and never received outlives its sender.
+
+        Where ``events`` are somebody else's, it may be cancelled, and called again to go on.
         """
-        incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
-        self._add(self.channel, functools.partial(self._take_report, incoming))
-        self._add(self.over, self._end)
         turns, pace = 0, Pace()
-        with self._events:
-            while self._sources and not self.ended_by_report and time.monotonic() < self._ends:
+        with self._events if self.events is None else contextlib.nullcontext():
+            while self._sources and not self._is_done() and time.monotonic() < self._ends:
                 ready = self._events.select(0)
                 if not ready:
                     await self._wait()
@@ -148,8 +157,10 @@ class Supervisor:
                 # than the program: it is let come together in the pipe. Whoever goes on and on waits for us in its
                 # pipe, as it would for a slow terminal.
                 turns += 1
+                if self._is_done():
+                    break
                 if self._is_flood():
-                    await anyio.sleep(_LOOK_SECONDS)
+                    await anyio.sleep(LOOK_SECONDS)
                 elif self._small_reads > _SMALL_READS:
                     await anyio.sleep(_GATHER_SECONDS)
                 elif not await pace.rest(began) and turns % _TURNS == 0:
@@ -161,15 +172,24 @@ class Supervisor:
                 sink.write(data)
                 await pace.rest(began)
 
+    def leave(self) -> None:
+        """Have ``run`` return though the program goes on: somebody else supervises it now."""
+        self.is_left = True
+        self._events.wake()
+
+    def _is_done(self) -> bool:
+        return self.ended_by_report or self.is_left
+
     def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = selectors.EVENT_READ) -> None:
         self._sources[file.fileno()] = act
-        self._events.register(file.fileno(), event)
+        if self.events is None:
+            self._events.register(file.fileno(), event)
 
     def _act(self, ready: Ready) -> None:
         """Do what is to be done with what is ready."""
         began = time.thread_time()
         for key, _ in ready:
-            if self._sources[key.fd]():
+            if self._sources[key.fd]() and not self.ended_by_report:
                 self._events.unregister(key.fd)
                 del self._sources[key.fd]
         self._credit -= time.thread_time() - began
@@ -184,9 +204,8 @@ class Supervisor:
     async def _wait(self) -> None:
         """Until something is ready, or it is time to look after the limits."""
         self._next_look = min(self._next_look, time.monotonic() + max(0.0, self.watch.seconds_left))
-        with anyio.move_on_after(max(0, min(self._ends, self._next_look) - time.monotonic())):
-            await wait_ready(self._events)
-            self._credit -= _WAKING_SECONDS
+        await self._events.wait(max(0, min(self._ends, self._next_look) - time.monotonic()))
+        self._credit -= _WAKING_SECONDS
 
     def _drain(self, stream: FileIO, sink: Sink) -> bool:
         data = _read(stream)
@@ -197,9 +216,10 @@ class Supervisor:
             self._small_reads += len(data) < _SMALL_BYTES
         return data == b""
 
-    def _take_report(self, incoming: frames.FrameReader) -> bool:
+    def _take_report(self) -> bool:
         """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
         self._small_reads += 1
+        incoming = self._incoming
         try:
             whole = incoming.take()
         except GuestError:
