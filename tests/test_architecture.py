@@ -88,6 +88,20 @@ SUBPACKAGES = {
     "config/reference": [{"docstrings", "reference_text"}, {"document"}],
     "config/host_paths": [{"workspace_root"}, {"owner_programs", "toolchains"}],
     "config/loading": [{"load", "watch"}, {"edit", "reload"}],
+    "import_config": [
+        {"client_files", "loader_variables", "secrets", "variables"},
+        {"drafts", "file_reader", "review"},
+        {"local", "remote"},
+        {"entries"},
+        {"import_plan"},
+        {"apply"},
+    ],
+    "secrets": [
+        {"form_tree", "log_scrubbing", "secret_files", "strength"},
+        {"forms", "secret_commands"},
+        {"scrub", "sources"},
+        {"vault"},
+    ],
     "workspace_service": [
         {"approval_text", "missing_programs", "refused_requests", "command_types", "permissions"},
         {"prefetch", "readonly_workers"},
@@ -102,7 +116,7 @@ SUBPACKAGES = {
         {"http"},
         {"access_tokens"},
         {"credentials"},
-        {"session"},
+        {"outbound_session"},
         {"tunnel"},
         {"databases"},
         {"proxy"},
@@ -128,9 +142,9 @@ SUBPACKAGES = {
         {"discovery"},
     ],
     "hub/connection": [
-        {"breaker", "command", "launch", "unreadable"},
+        {"breaker", "server_command", "server_launch", "unreadable"},
         {"wire"},
-        {"listing", "http", "stdio"},
+        {"listing", "http_connection", "stdio_connection"},
         {"link"},
         {"upstream"},
     ],
@@ -140,7 +154,7 @@ SUBPACKAGES = {
         {"auth"},
         {"login_flow"},
     ],
-    "hub/stubs": [{"shapes"}, {"interface"}, {"python", "typescript"}],
+    "hub/stubs": [{"shapes"}, {"interface"}, {"python_stubs", "typescript_stubs"}],
     "policy": [{"wildcards", "wording"}, {"hosts", "shell_text"}, {"decisions"}],
     "policy/hosts": [{"addresses", "authorities", "headers", "url_paths"}],
     "policy/decisions": [
@@ -157,7 +171,7 @@ SUBPACKAGES = {
         {"programs"},
         {"rules"},
     ],
-    "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "scan"}, {"verify"}],
+    "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "linked_lines"}, {"verify"}],
     "approvals": [{"database", "patterns", "process", "question"}, {"store"}, {"desk"}],
     "server": [
         {"process", "request_caller"},
@@ -173,7 +187,7 @@ SUBPACKAGES = {
         {"http"},
     ],
     "server/tools": [
-        {"argument_check", "artifact_tool", "client_sampling", "health", "lean_schema", "progress", "session"},
+        {"argument_check", "artifact_tool", "client_sampling", "health", "lean_schema", "progress", "session_tool"},
         {"elicitation", "file_tools", "command_tools", "information", "write_tools"},
         {"code", "permission"},
         {"offer"},

@@ -46,3 +46,24 @@ def test_no_public_class_has_the_name_of_another_packages_class():
                 if isinstance(node, ast.ClassDef):
                     found[node.name].add(path.parts[0])
     assert not {name: packages for name, packages in found.items() if len(packages) > 1}
+
+
+FILES_OF_ONE_NAME = {
+    "errors": "errors.py has those of every layer, workspace/errors.py those that clients know by a code of their own",
+    "foreground": "bootstrap/ makes what workspace_service/ has, under the same name",
+    "hub": "model/ has the values of a package, under its name",
+    "workspace": "model/ has the values of a package, and bootstrap/ makes one, under its name",
+    "log": "workspace/git/ has a module for each command of git's, under its name",
+}
+"""What several packages may call a file, and why."""
+
+
+def test_no_file_has_the_name_of_another_packages_file():
+    """One name, one thing: whoever searches for a file finds one. What the guest has is named after its counterpart."""
+    found = defaultdict(list)
+    for path in TREES:
+        if path.parts[0] != "guest" and path.stem != "__init__":
+            found[path.stem].append(str(path))
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert {name: paths for name, paths in twice.items() if name not in FILES_OF_ONE_NAME} == {}
+    assert set(FILES_OF_ONE_NAME) <= set(twice), "an exception that nothing needs any more"

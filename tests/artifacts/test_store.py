@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore, Bundle
 from gloveport.artifacts.kinds import find_type
-from gloveport.artifacts.store import ArtifactBounds, ArtifactStore, Bundle
 
 
 @pytest.fixture

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from gloveport.config import load
 from gloveport.errors import ConfigError
-from gloveport.import_config import reading
 from gloveport.import_config.apply import apply, target
-from gloveport.import_config.places import CLIENTS, ClientFile, named_place, project_places, user_places
-from gloveport.import_config.plan import Here, plan
-from gloveport.import_config.reading import MAX_BYTES, MAX_ENTRIES, ClientEntry, read_entries
+from gloveport.import_config.client_files import CLIENTS, ClientFile, named_place, project_places, user_places
+from gloveport.import_config.file_reader import MAX_BYTES, MAX_ENTRIES, MAX_LENIENT_BYTES, ClientEntry, read_entries
+from gloveport.import_config.import_plan import Here, plan
 from gloveport.import_config.review import reviewed_command
 from gloveport.import_config.secrets import is_harmless, is_harmless_address, is_harmless_argument
 
@@ -724,7 +723,7 @@ def test_a_large_file_with_comments_is_read_quickly(tmp_path):
     """The history that Claude Code keeps beside its servers; what is not JSON but larger still is refused."""
     history = json.dumps({f"key {number}": "text " * 50 for number in range(8000)})
     (tmp_path / "x.json").write_text(f'{{"mcpServers": {{"x": {{"command": "x"}}, }}, "history": {history}}}')
-    assert len((tmp_path / "x.json").read_text()) > reading.MAX_LENIENT_BYTES
+    assert len((tmp_path / "x.json").read_text()) > MAX_LENIENT_BYTES
     (entry,) = read(tmp_path / "x.json")
     assert entry.name == "x"
 

@@ -11,8 +11,8 @@ from gloveport import door
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
 from gloveport.audit.record import Record
+from gloveport.egress.outbound_session import EgressSession, Gateway
 from gloveport.egress.proxy.handler import answer
-from gloveport.egress.session import EgressSession, Gateway
 from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress

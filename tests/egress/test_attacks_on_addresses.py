@@ -11,7 +11,7 @@ from tests.egress.attacker import PRELUDE
 from tests.far_side.hostile import hostile, whole
 from tests.far_side.listening import listening
 
-from gloveport.egress.http.pool import ConnectionPool
+from gloveport.egress.http.connection_pool import ConnectionPool
 
 pytestmark = pytest.mark.anyio
 

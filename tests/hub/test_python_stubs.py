@@ -11,7 +11,7 @@ from hypothesis import given
 from tests.hub.schemas import GENERATED, HOSTILE, OBJECTS, SCHEMAS, definition
 
 from gloveport.hub.names import exposed_names
-from gloveport.hub.stubs.python import module, signature, stub
+from gloveport.hub.stubs.python_stubs import module, signature, stub
 
 
 def every_module():

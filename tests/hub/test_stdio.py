@@ -140,7 +140,7 @@ async def test_a_server_that_does_not_want_to_end_is_killed_whatever_is_cancelle
 
 SERVING = """
 import anyio, functools, os, sys
-from gloveport.hub.connection import stdio
+from gloveport.hub.connection import stdio_connection
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.model.hub import Server
 
@@ -149,7 +149,7 @@ async def ignore(tools):
 
 async def main():
     server = Server(command=(sys.executable, "-I", "-S", {hostile!r}, "does not end"))
-    connect = functools.partial(stdio.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
+    connect = functools.partial(stdio_connection.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
     async with anyio.create_task_group() as tasks:
         upstream = Upstream("far", server, (connect,), tasks=tasks, on_tools=ignore)
         print((await upstream.call("plain", {{}})).content[0].text, flush=True)
@@ -172,7 +172,7 @@ async def test_a_server_dies_when_we_are_killed():
 async def test_what_a_server_logs_is_logged_by_its_name_in_printable_lines(caplog):
     """H1, T4."""
     clean = lambda text: text.replace("top\nsecret", "[secret x]")  # noqa: E731
-    with caplog.at_level(logging.INFO, "gloveport.hub.connection.stdio"):
+    with caplog.at_level(logging.INFO, "gloveport.hub.connection.stdio_connection"):
         async with using(hostile("talks"), clean=clean) as far:
             await far.call("bad", {})
             await until(lambda: "two [secret x]" in caplog.text)
@@ -183,7 +183,7 @@ async def test_what_a_server_logs_is_logged_by_its_name_in_printable_lines(caplo
 
 async def test_a_flood_on_the_standard_error_costs_next_to_nothing_and_hinders_no_call(caplog):
     """H1: it is read slowly, and all of it; little is logged."""
-    with caplog.at_level(logging.INFO, "gloveport.hub.connection.stdio"):
+    with caplog.at_level(logging.INFO, "gloveport.hub.connection.stdio_connection"):
         async with using(hostile("floods its standard error")) as far:
             for _ in range(20):
                 await far.call("plain", {})
@@ -199,7 +199,7 @@ async def test_a_flood_on_the_standard_error_costs_next_to_nothing_and_hinders_n
 LARGE = """
 import anyio, functools, os, resource, sys
 from gloveport.errors import UpstreamError
-from gloveport.hub.connection import stdio
+from gloveport.hub.connection import stdio_connection
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.model.hub import Server
 
@@ -211,7 +211,7 @@ def peak():
 
 async def main():
     server = Server(command=(sys.executable, "-I", "-S", {hostile!r}, "huge line"), answer_bytes=1 << 20)
-    connect = functools.partial(stdio.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
+    connect = functools.partial(stdio_connection.connect, "far", server, environ=os.environ, secrets={{}}, clean=str)
     async with anyio.create_task_group() as tasks:
         upstream = Upstream("far", server, (connect,), tasks=tasks, on_tools=ignore)
         await upstream.call("plain", {{}})

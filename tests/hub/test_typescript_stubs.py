@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.hub.schemas import GENERATED, HOSTILE, OBJECTS, SCHEMAS, definition
 from tests.hub.test_python_stubs import every_module
 
-from gloveport.hub.stubs.typescript import module, signature, stub
+from gloveport.hub.stubs.typescript_stubs import module, signature, stub
 
 
 def checked(directory):

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.connection import http, stdio
+from gloveport.hub.connection import http_connection, stdio_connection
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import OnTools
@@ -53,9 +53,9 @@ async def using(
     """An upstream in a task group of its own, closed in the end."""
     if server.command:
         given = {"environ": environ, "secrets": secrets or {}, "clean": clean}
-        ways = (functools.partial(stdio.connect, "far", server, **given),)
+        ways = (functools.partial(stdio_connection.connect, "far", server, **given),)
     else:
-        ways = http.connects("far", server, auth=auth, verify=verify)
+        ways = http_connection.connects("far", server, auth=auth, verify=verify)
     async with anyio.create_task_group() as tasks:
         told = {"on_tools": ignore, "clean": clean} | told
         upstream = Upstream("far", server, ways, tasks=tasks, **told)

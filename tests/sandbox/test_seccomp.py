@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import SandboxError
+from gloveport.sandbox.seccomp.argument_rules import FCNTL_COMMANDS, IOCTLS, PRCTL_OPTIONS, rules
 from gloveport.sandbox.seccomp.compiler import compile_filter
-from gloveport.sandbox.seccomp.rules import FCNTL_COMMANDS, IOCTLS, PRCTL_OPTIONS, rules
 from gloveport.sandbox.seccomp.tables import SyscallGroup, load_socket_options, load_syscalls
 
 PAGE = Path(__file__).parents[2] / "docs" / "seccomp.md"

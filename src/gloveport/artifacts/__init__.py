@@ -1,1 +1,1 @@
-"""Files that programs have left: ``kinds`` tells what they are, ``store`` keeps them for a while."""
+"""Files that programs have left: ``kinds`` tells what they are, ``artifact_store`` keeps them for a while."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from gloveport.audit.files import HEAD_NAME, Head
+from gloveport.audit.linked_lines import Broken, LinePosition, LinkedLines, Scan, scan
 from gloveport.audit.record import GENESIS
 from gloveport.audit.retention import Archived
-from gloveport.audit.scan import Broken, LinePosition, LinkedLines, Scan, scan
 
 ProblemKind: TypeAlias = Literal["altered", "removed", "reordered", "inserted", "truncated", "head"]
 

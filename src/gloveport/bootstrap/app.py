@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
-from gloveport.artifacts.store import ArtifactBounds, ArtifactStore
+from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
 from gloveport.config import Config, audit_directory, state_directory
-from gloveport.egress.session import Gateway
+from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.transport.resolver import Resolver
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import running

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gloveport.audit.log import RetentionBounds
 from gloveport.config import Config
+from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
-from gloveport.egress.session import Gateway
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language

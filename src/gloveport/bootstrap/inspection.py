@@ -14,9 +14,9 @@ from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, bubblewrap, cgroups, init_of, reach_of, runtimes_of, system_of, whole_grant
 from gloveport.config import Config, audit_directory
 from gloveport.egress.credentials.auth_rules import references_of
-from gloveport.egress.session import Gateway
+from gloveport.egress.outbound_session import Gateway
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
-from gloveport.hub.connection.command import environment, program
+from gloveport.hub.connection.server_command import environment, program
 from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 if TYPE_CHECKING:
-    from gloveport.artifacts.store import ArtifactStore
+    from gloveport.artifacts.artifact_store import ArtifactStore
     from gloveport.model.artifact import Artifact
 
 _LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -13,9 +13,9 @@ from gloveport.cli.options import ConfigOption
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gloveport.import_config.places import ClientFile
-    from gloveport.import_config.plan import Step
-    from gloveport.import_config.reading import ClientEntry
+    from gloveport.import_config.client_files import ClientFile
+    from gloveport.import_config.file_reader import ClientEntry
+    from gloveport.import_config.import_plan import Step
 
 _SIGNS = {"added": "+", "changed": "~", "same": "=", "skipped": "-"}
 
@@ -38,7 +38,7 @@ def import_servers(
     """
     from gloveport.config.toml_text import printable
     from gloveport.import_config.apply import apply, target
-    from gloveport.import_config.plan import plan
+    from gloveport.import_config.import_plan import plan
 
     cwd, home = _directories()
     places = _places(source, cwd, home, with_projects=project)
@@ -74,7 +74,7 @@ def _directories() -> tuple[Path, Path]:
 
 
 def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -> "list[ClientFile]":
-    from gloveport.import_config.places import CLIENTS, named_place, project_places, user_places
+    from gloveport.import_config.client_files import CLIENTS, named_place, project_places, user_places
 
     if source is not None and source not in CLIENTS:
         return [named_place(cwd / source)]
@@ -87,7 +87,7 @@ def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -
 def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[ClientEntry]":
     """Yield what is in the files, and say what was found where. Only of a file that was asked for a fault is one."""
     from gloveport.config.toml_text import printable
-    from gloveport.import_config.reading import read_entries
+    from gloveport.import_config.file_reader import read_entries
 
     for place in places:
         name = printable(str(place.path))

@@ -12,7 +12,7 @@ from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.egress.transport.route import Route
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Api, ClientCredentials, RefreshToken
-from gloveport.oauth.grants import Grant, client_of, fields_of, secrets_of_grant
+from gloveport.oauth.grant_requests import Grant, client_of, fields_of, secrets_of_grant
 from gloveport.oauth.renewal import RenewedToken
 from gloveport.oauth.token_endpoint import Refusal, Token, request_token, require_access, require_scrubbable
 from gloveport.policy.hosts.authorities import canonical_host

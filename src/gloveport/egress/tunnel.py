@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from gloveport.egress.session import EgressSession
+from gloveport.egress.outbound_session import EgressSession
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import Denied, UpstreamError

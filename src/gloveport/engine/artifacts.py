@@ -9,7 +9,7 @@ import anyio
 from anyio import to_thread
 from pydantic import JsonValue
 
-from gloveport.artifacts.store import ArtifactStore, Bundle
+from gloveport.artifacts.artifact_store import ArtifactStore, Bundle
 from gloveport.model import OUT
 from gloveport.model.artifact import Artifacts
 from gloveport.sandbox.base import Child

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from typing import TYPE_CHECKING
 
 from gloveport import door, rpc
-from gloveport.egress.session import EgressSession, Gateway
+from gloveport.egress.outbound_session import EgressSession, Gateway
 from gloveport.engine.run_context import Execution
 from gloveport.late_module import late_module
 from gloveport.model.hub import DOOR

@@ -12,10 +12,10 @@ import anyio
 from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
-from gloveport.artifacts.store import ArtifactStore, Found
+from gloveport.artifacts.artifact_store import ArtifactStore, Found
 from gloveport.audit.log import AuditLog
+from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
-from gloveport.egress.session import Gateway
 from gloveport.engine.artifacts import Collector, write_inputs
 from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
@@ -44,7 +44,7 @@ from gloveport.model import (
 )
 from gloveport.model.artifact import Artifacts
 from gloveport.runtimes import Runtime
-from gloveport.runtimes.session import prepare_session
+from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap

@@ -10,7 +10,7 @@ from typing import Final
 
 from anyio import to_thread
 
-from gloveport.artifacts.store import ArtifactStore, Bundle, Found, Preview
+from gloveport.artifacts.artifact_store import ArtifactStore, Bundle, Found, Preview
 from gloveport.engine.artifacts import write_inputs
 from gloveport.engine.reach import Reach
 from gloveport.engine.session import Discarded

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypeVar
 import pydantic_core
 from pydantic import JsonValue
 
-from gloveport.egress.session import RequestJournal
+from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger

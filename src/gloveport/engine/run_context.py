@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from gloveport.egress.session import RequestJournal
+from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.schema_size import Size, TooLargeError, size_of
-from gloveport.hub.stubs import typescript as typescript_stubs
+from gloveport.hub.stubs import typescript_stubs
 from gloveport.hub.stubs.interface import Interface
 from gloveport.hub.stubs.shapes import Types, shape_of, text_of
 from gloveport.untrusted_text import one_line, quote

@@ -14,7 +14,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.connection import http, stdio
+from gloveport.hub.connection import http_connection, stdio_connection
 from gloveport.hub.connection.upstream import Connect, Upstream
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.hub.credentials.auth import auth_of
@@ -62,7 +62,9 @@ class Connector:
     async def _process(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
         self.record("server.connecting", {"server": name, "transport": "stdio"})
         secrets = {variable: await self._secret(name, variable, ref) for variable, ref in server.secret_env.items()}
-        async with stdio.connect(name, server, environ=self.environ, secrets=secrets, clean=self.clean) as streams:
+        async with stdio_connection.connect(
+            name, server, environ=self.environ, secrets=secrets, clean=self.clean
+        ) as streams:
             yield streams
 
     async def _secret(self, name: str, variable: str, ref: Secret) -> str:
@@ -81,7 +83,7 @@ class Connector:
         self.record("server.connecting", {"server": name, "transport": server.transport})
         tls = await to_thread.run_sync(_context, name, server)
         auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls)
-        (way,) = http.connects(name, server, auth=auth, verify=tls)
+        (way,) = http_connection.connects(name, server, auth=auth, verify=tls)
         async with way() as streams:
             yield streams
 

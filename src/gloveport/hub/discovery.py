@@ -18,8 +18,7 @@ from gloveport.errors import Denied, UpstreamError
 from gloveport.hub.calls import Calls
 from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
-from gloveport.hub.stubs import python as python_stubs
-from gloveport.hub.stubs import typescript as typescript_stubs
+from gloveport.hub.stubs import python_stubs, typescript_stubs
 from gloveport.model.hub import Toolbox
 from gloveport.policy.decisions.tools import is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, quote_sent

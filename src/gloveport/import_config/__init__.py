@@ -1,17 +1,17 @@
 """Other clients' files, and the servers in them as tables of our configuration.
 
-places     where each client keeps its servers
-reading    a file, and the entries in it
-variables  texts with ``${...}`` in them
-secrets    what is certainly harmless, and what may be a secret
-loading    variables that choose which code runs
-review     a command line for a person to review
-drafts     one entry as a table of ours, while it is being made
-local      entries that name a command
-remote     entries that name an address
-entries    one entry, all of it
-plan       what would change here
-apply      the configuration file that an import changes
+client_files      where each client keeps its servers
+file_reader       a file, and the entries in it
+variables         texts with ``${...}`` in them
+secrets           what is certainly harmless, and what may be a secret
+loader_variables  variables that choose which code runs
+review            a command line for a person to review
+drafts            one entry as a table of ours, while it is being made
+local             entries that name a command
+remote            entries that name an address
+entries           one entry, all of it
+import_plan       what would change here
+apply             the configuration file that an import changes
 
 What is read may have been written by anybody: one entry never spoils another, and no text of it is shown raw.
 """

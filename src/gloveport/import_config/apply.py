@@ -9,7 +9,7 @@ from gloveport.config.loading.edit import Secrets, ServerEdit, Written, edit_tex
 from gloveport.config.loading.load import load
 from gloveport.config.sources.layers import parse_toml
 from gloveport.config.sources.selection import sources
-from gloveport.import_config.plan import Here, Step
+from gloveport.import_config.import_plan import Here, Step
 
 SECRETS = "secrets"
 """Name of the directory of secrets, beside the configuration file."""

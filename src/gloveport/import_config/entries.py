@@ -11,8 +11,8 @@ from gloveport.config.toml_text import spell_key
 from gloveport.config.validation.faults import validate
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
+from gloveport.import_config.file_reader import ClientEntry, require_plain
 from gloveport.import_config.local import command_of, fill_local, is_ourselves
-from gloveport.import_config.reading import ClientEntry, require_plain
 from gloveport.import_config.remote import address_of, fill_remote
 from gloveport.import_config.variables import Surroundings
 from gloveport.model.hub import Server

@@ -10,7 +10,7 @@ from gloveport.config.sources.layers import Table
 from gloveport.config.sources.owned_files import read_own
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
-from gloveport.import_config.loading import loads_code
+from gloveport.import_config.loader_variables import loads_code
 from gloveport.import_config.secrets import is_harmless, is_harmless_argument
 from gloveport.import_config.variables import Surroundings, VariableReference
 from gloveport.secrets.scrub import MIN_SECRET_CHARS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from gloveport.import_config.loading import loads_code
+from gloveport.import_config.loader_variables import loads_code
 from gloveport.import_config.secrets import TOKEN, is_secret_name, is_switch
 
 HIDDEN: Final = "•••"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from gloveport.config.preset_tables import find_preset
-from gloveport.egress.session import RequestJournal
+from gloveport.egress.outbound_session import RequestJournal
 from gloveport.model.egress import Egress, Exchange
 from gloveport.policy.hosts.authorities import canonical_host, places_of
 from gloveport.sandbox.run.capture import plain

@@ -15,9 +15,9 @@ from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport import door
+from gloveport.egress.outbound_session import EgressSession, RequestJournal
 from gloveport.egress.proxy.handler import answer
 from gloveport.egress.scrubbed_output import ScrubbedSink
-from gloveport.egress.session import EgressSession, RequestJournal
 from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError

@@ -13,7 +13,7 @@ from tests.far_side.web import web
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Message, Request, TextMessage
 
-from gloveport.egress.http.pool import IDLE_IN_ALL, IDLE_OF_ROUTE, ConnectionPool
+from gloveport.egress.http.connection_pool import IDLE_IN_ALL, IDLE_OF_ROUTE, ConnectionPool
 from gloveport.errors import UpstreamError
 
 pytestmark = pytest.mark.anyio

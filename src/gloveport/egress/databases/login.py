@@ -8,7 +8,7 @@ from typing import Self
 
 import anyio
 
-from gloveport.egress.session import OWNERS_HINT, EgressSession
+from gloveport.egress.outbound_session import OWNERS_HINT, EgressSession
 from gloveport.egress.transport.dial import limit_time
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream

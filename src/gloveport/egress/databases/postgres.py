@@ -28,7 +28,7 @@ from gloveport.egress.databases.postgres_startup import (
     malformed_start,
     parse_parameters,
 )
-from gloveport.egress.session import EgressSession
+from gloveport.egress.outbound_session import EgressSession
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.egress.tunnel import admit_connection, join

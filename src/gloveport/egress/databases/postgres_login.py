@@ -15,7 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 
 from gloveport.egress.databases.login import DatabaseServer, LoginRejectedError, quote
-from gloveport.egress.session import EgressSession
+from gloveport.egress.outbound_session import EgressSession
 from gloveport.errors import UpstreamError
 from gloveport.fairness import SMALL_BYTES, compute
 from gloveport.model.egress import Postgres

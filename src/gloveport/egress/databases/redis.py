@@ -17,7 +17,7 @@ from gloveport.egress.databases.login import (
     quote,
     route_to,
 )
-from gloveport.egress.session import EgressSession
+from gloveport.egress.outbound_session import EgressSession
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.egress.tunnel import admit_connection, join
 from gloveport.errors import Denied, UpstreamError

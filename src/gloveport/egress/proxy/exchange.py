@@ -11,11 +11,11 @@ from gloveport.egress.http.client import Response
 from gloveport.egress.http.content_encoding import ACCEPTED
 from gloveport.egress.http.heads import Headers, Malformed, Outbound, RequestHead, join_values
 from gloveport.egress.http.server import ServerConnection
+from gloveport.egress.outbound_session import OWNERS_HINT, EgressSession
 from gloveport.egress.proxy.request import ParsedRequest, Site, parse_request, refuse_malformed
 from gloveport.egress.proxy.response import ResponseRelay
 from gloveport.egress.proxy.scrubbing import redact_body, redact_head
 from gloveport.egress.proxy.websocket import WebSocketRelay
-from gloveport.egress.session import OWNERS_HINT, EgressSession
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import ConfigError, Denied, UpstreamError

@@ -13,10 +13,10 @@ from gloveport.egress.databases.postgres import serve_postgres
 from gloveport.egress.databases.redis import serve_redis
 from gloveport.egress.http.heads import Malformed, RequestHead
 from gloveport.egress.http.server import ServerConnection
+from gloveport.egress.outbound_session import EgressSession
 from gloveport.egress.proxy.exchange import serve_request
 from gloveport.egress.proxy.request import Site, parse_authority, refuse_malformed
 from gloveport.egress.sandbox_network import PROXY
-from gloveport.egress.session import EgressSession
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.egress.tunnel import serve_tunnel
 from gloveport.errors import Denied

@@ -7,8 +7,8 @@ from gloveport.egress.http.client import Response
 from gloveport.egress.http.content_encoding import LIGHT, Decoder, make_decoder
 from gloveport.egress.http.heads import WITHOUT_BODY, Headers, join_values
 from gloveport.egress.http.server import AnswerHead, ServerConnection
+from gloveport.egress.outbound_session import OwnText
 from gloveport.egress.proxy.scrubbing import scrub_stream
-from gloveport.egress.session import OwnText
 from gloveport.errors import UpstreamError
 from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault

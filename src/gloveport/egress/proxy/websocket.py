@@ -16,7 +16,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from gloveport.egress.session import OwnText
+from gloveport.egress.outbound_session import OwnText
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.fairness import Pace
 from gloveport.secrets.scrub import Finder, Needles, Scrubber, scrub

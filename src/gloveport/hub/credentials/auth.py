@@ -29,7 +29,7 @@ from gloveport.hub.credentials.stored_login import (
 )
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query, Secret
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
-from gloveport.oauth.grants import client_of, fields_of
+from gloveport.oauth.grant_requests import client_of, fields_of
 from gloveport.oauth.renewal import Obtain, RenewedToken
 from gloveport.oauth.token_endpoint import Client, Refusal, Token, request_token, require_access, require_scrubbable
 from gloveport.secrets.vault import Vault

@@ -1,4 +1,4 @@
-"""Compiles the system call filter: a classic-BPF program, made of ``syscalls.toml`` and ``rules``.
+"""Compiles the system call filter: a classic-BPF program, made of ``syscalls.toml`` and ``argument_rules``.
 
 What it promises: a call of another architecture ends the process; a call that nobody decided on answers ENOSYS, so that
 a new kernel opens nothing; every rule ends in an answer, none falls through to the next.
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.seccomp.rules import ALLOW, ENOSYS, EPERM, Checks, Unless, rules
+from gloveport.sandbox.seccomp.argument_rules import ALLOW, ENOSYS, EPERM, Checks, Unless, rules
 from gloveport.sandbox.seccomp.tables import load_syscalls
 
 KILL = 0x8000_0000  # SECCOMP_RET_KILL_PROCESS

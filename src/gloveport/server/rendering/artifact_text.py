@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import mcp_types as wire
 
-from gloveport.artifacts.store import Preview
+from gloveport.artifacts.artifact_store import Preview
 from gloveport.model.artifact import Artifact, Artifacts
 
 _SHOWN = 24

@@ -5,7 +5,7 @@ from typing import Any
 
 import mcp_types as wire
 
-from gloveport.artifacts.store import Preview
+from gloveport.artifacts.artifact_store import Preview
 from gloveport.errors import GloveportError, find_exhaustion
 from gloveport.model import Grant, Policy, Result
 from gloveport.server.rendering.artifact_text import picture_blocks

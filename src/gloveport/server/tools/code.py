@@ -45,7 +45,7 @@ from gloveport.server.tools.elicitation import Attendance, Reply, State
 from gloveport.server.tools.health import Health, audit_check, health_of, health_text
 from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.progress import Progress
-from gloveport.server.tools.session import SessionTool
+from gloveport.server.tools.session_tool import SessionTool
 from gloveport.server.transports.disconnect import ended_with
 from gloveport.server.transports.file_transfer import FileTransfer
 

@@ -20,7 +20,7 @@ from mcp.server import MCPServer
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from gloveport.artifacts.store import ArtifactStore, Found
+from gloveport.artifacts.artifact_store import ArtifactStore, Found
 
 LINK_SECONDS: Final = 300
 _TICKET_SECONDS: Final = 600

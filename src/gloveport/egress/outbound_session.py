@@ -18,12 +18,12 @@ from gloveport.secrets.vault import Vault
 if TYPE_CHECKING:
     from gloveport.egress import access_tokens
     from gloveport.egress.credentials import inject
-    from gloveport.egress.http import pool
+    from gloveport.egress.http import connection_pool
     from gloveport.egress.transport import ca
 else:
     access_tokens = late_module("gloveport.egress.access_tokens")
     inject = late_module("gloveport.egress.credentials.inject")
-    pool = late_module("gloveport.egress.http.pool")
+    connection_pool = late_module("gloveport.egress.http.connection_pool")
     ca = late_module("gloveport.egress.transport.ca")
 
 OWNERS_HINT = "The owner of this computer has to repair it (gloveport doctor tells why); a program can't."
@@ -56,9 +56,9 @@ class Gateway:
         return ca.CertificateAuthority()
 
     @cached_property
-    def upstreams(self) -> "pool.ConnectionPool":
+    def upstreams(self) -> "connection_pool.ConnectionPool":
         """Connections to servers."""
-        connections = pool.ConnectionPool()
+        connections = connection_pool.ConnectionPool()
         self.tasks.start_soon(_keep_open, connections)
         return connections
 
@@ -68,7 +68,7 @@ class Gateway:
         return inject.Injector(self.vault, access_tokens.AccessTokens(self.vault, self.upstreams.post))
 
 
-async def _keep_open(connections: "pool.ConnectionPool") -> None:
+async def _keep_open(connections: "connection_pool.ConnectionPool") -> None:
     async with connections:
         await anyio.sleep_forever()
 

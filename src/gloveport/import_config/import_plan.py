@@ -10,7 +10,7 @@ from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 from gloveport.import_config.drafts import ServerDraft
 from gloveport.import_config.entries import draft_of, name_of, require_sound
-from gloveport.import_config.reading import ClientEntry
+from gloveport.import_config.file_reader import ClientEntry
 from gloveport.secrets.secret_files import read_text
 
 Outcome: TypeAlias = Literal["added", "changed", "same", "skipped"]

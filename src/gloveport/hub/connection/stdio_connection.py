@@ -24,14 +24,14 @@ from anyio import to_thread
 from mcp.shared.message import SessionMessage
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.connection.command import directory, environment, program
+from gloveport.hub.connection.server_command import directory, environment, program
 from gloveport.hub.connection.unreadable import read_message
 from gloveport.limits.untrusted_json import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import printable
 
-_LAUNCH = Path(__file__).with_name("launch.py")
+_LAUNCH = Path(__file__).with_name("server_launch.py")
 _CHUNK_BYTES = 1 << 16
 _LARGE_BYTES = 1 << 18
 """A message of more is read in a thread."""

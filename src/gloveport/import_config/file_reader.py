@@ -12,7 +12,7 @@ import json5
 from gloveport.config.sources.layers import MAX_DEPTH, Table, walk
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
-from gloveport.import_config.places import ClientFile
+from gloveport.import_config.client_files import ClientFile
 from gloveport.secrets.secret_files import open_safe
 
 MAX_BYTES: Final = 16 << 20
