@@ -4,10 +4,11 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import gloveport
 
 ROOT = Path(gloveport.__file__).parent
-TREES = {path.relative_to(ROOT): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 IRREGULAR_PARTICIPLES = (
     "begun bound bought broken brought built caught chosen done drawn driven eaten fallen fed felt fled flown found "
     "forgotten frozen given gone grown heard held hidden kept known laid led left lost made meant met paid said seen "
@@ -17,6 +18,12 @@ IRREGULAR_PARTICIPLES = (
 VERBS_THAT_END_LIKE_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"})
 
 
+@pytest.fixture(scope="module")
+def trees():
+    """What each module says, by its path."""
+    return {path.relative_to(ROOT): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
 def is_participle(name: str) -> bool:
     word = name.strip("_")
     return word in IRREGULAR_PARTICIPLES.split() or (
@@ -24,11 +31,11 @@ def is_participle(name: str) -> bool:
     )
 
 
-def test_no_function_is_named_by_a_participle_alone():
+def test_no_function_is_named_by_a_participle_alone(trees):
     """``_opened(path)`` leaves open who opens what; ``_open_root(path)`` says it. A property may be ``closed``."""
     found = [
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and is_participle(node.name)
@@ -37,10 +44,10 @@ def test_no_function_is_named_by_a_participle_alone():
     assert not found
 
 
-def test_no_public_class_has_the_name_of_another_packages_class():
+def test_no_public_class_has_the_name_of_another_packages_class(trees):
     """What the guest has is named after its counterpart on the host."""
     found = defaultdict(set)
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         if path.parts[0] != "guest":
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):

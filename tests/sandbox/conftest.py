@@ -5,6 +5,7 @@ import functools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -86,14 +87,24 @@ def start():
 
 @dataclass
 class Warm:
-    """A sandbox backend that hands out waiting sandboxes alone, and makes the kinds of them that are asked for."""
+    """A sandbox backend that hands out waiting sandboxes alone, and makes the kinds of them that are asked for.
+
+    Attributes:
+        pool: What hands them out.
+        make_stocks: Makes kinds for a policy with these limits.
+        stocks: All kinds that may be asked for.
+    """
 
     pool: Pool
-    stocks: tuple[Stock, ...]
+    make_stocks: Callable[[Limits | None], tuple[Stock, ...]]
+    stocks: tuple[Stock, ...] = ()
 
     @contextlib.asynccontextmanager
     async def start(self, plan):
         """See ``sandbox.base.Sandbox``."""
+        for limits in (None, plan.limits):
+            if not any(stock.maker.fits(plan) for stock in self.stocks):
+                self.stocks += self.make_stocks(limits)
         fitting = [stock for stock in self.stocks if stock.maker.fits(plan)]
         for stock in fitting:
             if stock not in self.pool.stocks:
@@ -134,34 +145,59 @@ def temperature(request):
     return request.param
 
 
+@contextlib.asynccontextmanager
+async def assemble_engine(state, temperature, policy, **tables):
+    """An engine under these settings."""
+    config = Config(policy=policy, pool={"forked": 0, "booted": 0}, **tables)
+    async with assemble(config, {"GLOVEPORT_STATE": str(state)}) as engine:
+        if temperature == "cold":
+            yield engine
+            return
+
+        def make_stocks(limits):
+            narrowed = policy if limits is None else policy.model_copy(update={"limits": limits})
+            waiting = config.model_copy(update={"policy": narrowed, "pool": PoolSize(forked=1, booted=1)})
+            return build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
+
+        pool = Pool(cold=Nothing(), stocks=())
+        async with pool.open():
+            yield replace(engine, sandbox=Warm(pool, make_stocks))
+
+
 @pytest.fixture
 def engine_with(tmp_path, temperature):
     """``async with engine_with(limits={…}, policy={…}, …)``: an engine under these settings."""
 
-    @contextlib.asynccontextmanager
-    async def make(*, limits=None, policy=None, **tables):
+    def make(*, limits=None, policy=None, **tables):
         policy = Policy(limits=Limits(**(limits or {})), **(policy or {}))
-        config = Config(policy=policy, pool={"forked": 0, "booted": 0}, **tables)
-        async with assemble(config, {"GLOVEPORT_STATE": str(tmp_path / "state")}) as engine:
-            if temperature == "cold":
-                yield engine
-                return
-            waiting = config.model_copy(update={"pool": PoolSize(forked=1, booted=1)})
-            stocks = build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)
-            pool = Pool(cold=Nothing(), stocks=())
-            async with pool.open():
-                yield replace(engine, sandbox=Warm(pool, stocks))
+        return assemble_engine(tmp_path / "state", temperature, policy, **tables)
 
     return make
 
 
+@pytest.fixture(scope="module")
+async def engines(tmp_path_factory):
+    """An engine of each temperature, for runs that leave nothing and look at nobody else's."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield {
+            kind: await stack.enter_async_context(assemble_engine(tmp_path_factory.mktemp(kind), kind, Policy()))
+            for kind in ("cold", "warm")
+        }
+
+
 @pytest.fixture
-def run(engine_with):
+def run(engines, engine_with, temperature, settled):
     """Run one program under these limits, and return its result."""
 
     async def run_one(language, code, *, policy=None, **limits):
-        async with engine_with(limits=limits, policy=policy) as engine:
-            return await engine.execute(Request(language=language, code=code), caller="test")
+        request = Request(language=language, code=code)
+        if policy is not None:
+            async with engine_with(limits=limits, policy=policy) as engine:
+                return await engine.execute(request, caller="test")
+        engine = replace(engines[temperature], policy=Policy(limits=Limits(**limits)))
+        result = await engine.execute(request, caller="test")
+        await settled(engine)  # other tests count what there is
+        return result
 
     return run_one
 

