@@ -65,10 +65,10 @@ FILES_OF_ONE_NAME = {
 """What several packages may call a file, and why."""
 
 
-def test_no_file_has_the_name_of_another_packages_file():
+def test_no_file_has_the_name_of_another_packages_file(trees):
     """One name, one thing: whoever searches for a file finds one. What the guest has is named after its counterpart."""
     found = defaultdict(list)
-    for path in TREES:
+    for path in trees:
         if path.parts[0] != "guest" and path.stem != "__init__":
             found[path.stem].append(str(path))
     twice = {name: paths for name, paths in found.items() if len(paths) > 1}
