@@ -45,6 +45,16 @@ class Process:
         os.close(self.descriptor)
 
 
+def signal_others(leader, number):
+    """Send a signal to all of a group of processes but the one that leads it."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                group = int(file.read().rpartition(")")[2].split()[2])
+            if group == leader != int(name):
+                os.kill(int(name), number)
+
+
 class Deaths:
     """How processes have ended.
 

@@ -10,8 +10,9 @@ A script's rules are in force: ``exit``, a failure after ``set -e``, an unset va
 bash. It writes down its variables, functions, options and directory then, and after each call; the next begins with
 what was written last. Jobs are no state that could be written: they go on, but nobody can ``wait`` for them any more.
 
-SIGINT goes to bash and what it runs in the foreground; what it runs in the background ignores it, as bash sees to.
-Standard library only.
+SIGINT goes to bash and what it runs in the foreground; what it runs in the background ignores it, as bash sees to. One
+that comes before a program has begun ends bash alone, which waits for that program then, in the midst of what it writes
+down: the next one goes to all but bash, or it would end there. Standard library only.
 """
 
 import os
@@ -152,7 +153,10 @@ class LastingShell:
 
     def interrupt(self):
         """Interrupt what runs in the foreground."""
-        self.process.send_signal(signal.SIGINT)
+        if os.fstat(self.last_words).st_size:
+            self.tools.signal_others(self.process.pid, signal.SIGINT)
+        else:
+            self.process.send_signal(signal.SIGINT)
 
 
 def read_memory(descriptor):
