@@ -179,7 +179,7 @@ def _with_home(plan: Plan, home: Path) -> Plan:
     return plan.model_copy(
         update={
             "writable": (*plan.writable, Mount(source=str(home), target=_HOME)),
-            "landlock": (*plan.landlock, (_HOME, "write")),
+            "landlock": (*plan.landlock, (_HOME, "write files")),
             "env": {**plan.env, "HOME": _HOME},
         }
     )

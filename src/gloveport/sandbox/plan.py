@@ -22,18 +22,24 @@ _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
 _HOSTNAME = "gloveport"
 _MOST_DOORS = 253  # descriptors in one message of the kernel's (SCM_MAX_FD)
-# Of each network namespace, below /proc/sys/net. Memberships in multicast groups are torn down under a lock of the
+# Of each network namespace, below /proc/sys. Memberships in multicast groups are torn down under a lock of the
 # whole host. What waits in a connection that nobody has accepted is counted by no cgroup: so few may wait, and little
 # in each. Connections that wait for their time-out are taken down one by one with their namespace.
 _SYSCTLS = {
-    "ipv4/igmp_max_memberships": "0",
-    "core/somaxconn": "128",
-    "ipv4/tcp_rmem": "4096 131072 262144",
-    "ipv4/tcp_wmem": "4096 65536 262144",
-    "ipv4/tcp_max_tw_buckets": "4096",
+    "net/ipv4/igmp_max_memberships": "0",
+    "net/core/somaxconn": "128",
+    "net/ipv4/tcp_rmem": "4096 131072 262144",
+    "net/ipv4/tcp_wmem": "4096 65536 262144",
+    "net/ipv4/tcp_max_tw_buckets": "4096",
 }
 
-Access: TypeAlias = Literal["read", "run", "write", "device"]
+# Of each namespace of System V objects, which only programs have that write to a workspace. Bytes and pages of shared
+# memory are bounded as those of /dev/shm.
+_SEMAPHORES = "250 4096 100 64"  # in a set, in all, of a call, and how many sets
+_MOST_SEGMENTS = 64
+_PAGE_BYTES = 4096
+
+Access: TypeAlias = Literal["read", "run", "write", "write files", "device"]
 
 
 Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]]
@@ -124,14 +130,14 @@ class Plan(Value):
     tmpfs: tuple[Tmpfs, ...]
     hostname: str
     families: frozenset[int]
-    """Address families that ``socket()`` may use."""
+    """Address families that ``socket()`` may use, wherever they lead."""
 
     landlock: tuple[tuple[str, Access], ...]
     doors: tuple[Door, ...] = ()
     """Where the host listens in the sandbox's network namespace."""
 
     sysctls: Mapping[str, str]
-    """Settings of that namespace: path below ``/proc/sys/net`` → value."""
+    """Settings of that namespace, and of that of System V objects: path below ``/proc/sys`` → value."""
 
     placeholders: tuple[str, ...] = ()
     """Environment variables that each sandbox gets with a random text of its own."""
@@ -147,8 +153,10 @@ class Plan(Value):
         return (*self.binds, *self.writable)
 
     @property
-    def watches(self) -> bool:
-        """Whether programs may watch files: beneath what they may write."""
+    def supervised(self) -> bool:
+        """Whether programs may watch files beneath what they may write, and have System V objects and local sockets of
+        their own: some of it the server does for them.
+        """
         return bool(self.writable)
 
     @cached_property
@@ -220,14 +228,25 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             ("/proc", "read"),
             ("/dev", "device"),
             *((t.path, "write") for t in tmpfs),
-            *((mount.target, "write") for mount in grant.writable),
+            # No socket: the host's programs could connect to it.
+            *((mount.target, "write" if grant.unix_sockets else "write files") for mount in grant.writable),
         ),
         doors=network.doors,
-        sysctls=_SYSCTLS,
+        sysctls=_SYSCTLS | (_system_v(shared) if grant.writable else {}),
         placeholders=network.placeholders,
         rlimits=_rlimits(limits, program, system),
         limits=limits,
     )
+
+
+def _system_v(shared: int) -> dict[str, str]:
+    """Bounds of System V objects: as many bytes of memory as ``/dev/shm`` holds."""
+    return {
+        "kernel/shmmax": str(shared),
+        "kernel/shmall": str(shared // _PAGE_BYTES),
+        "kernel/shmmni": str(_MOST_SEGMENTS),
+        "kernel/sem": _SEMAPHORES,
+    }
 
 
 def _out_links(taken: Sequence[str]) -> Iterator[Symlink]:

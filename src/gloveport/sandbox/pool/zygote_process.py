@@ -28,7 +28,7 @@ from gloveport.sandbox.launch import apparmor, bubblewrap
 from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, kill
 from gloveport.sandbox.launch.spawn import Bubblewrap, new_name, socketpair
 from gloveport.sandbox.plan import Kept, Plan
-from gloveport.sandbox.run import file_watches, frames
+from gloveport.sandbox.run import file_watches, frames, supervised_calls
 from gloveport.sandbox.run.confined import Confined, Streams, check_ready
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
@@ -95,10 +95,10 @@ class ZygoteProcess:
                         doors: tuple[socket.socket, ...] = ()
                         if self.plan.doors:
                             doors = await frames.receive_listeners(channel, self.plan.doors, stack)
-                        if self.plan.watches:
+                        if self.plan.supervised:
                             listener = await frames.receive_descriptor(channel)
                             watched = [one.target for one in self.plan.writable]
-                            stack.enter_context(file_watches.serve(listener, watched, self.spawned.uid))
+                            stack.enter_context(supervised_calls.serve(listener, watched, self.spawned.uid))
                         ready, pid, directories = await frames.expect_ready(channel, stack)
                         walls = self._check_ready(ready.get("ready"))
                         if group is not None and not groups:
@@ -230,8 +230,8 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "masked": plan.masked,
         "doors": plan.doors,
         "sysctls": dict(plan.sysctls),
-        "filter": base64.b64encode(compile_filter(os.uname().machine, plan.families, watches=plan.watches)).decode(),
-        "watches": file_watches.read_bounds() if plan.watches else None,
+        "filter": base64.b64encode(compile_filter(os.uname().machine, plan.families, supervised=plan.supervised)).decode(),
+        "watches": file_watches.read_bounds() if plan.supervised else None,
     }
 
 

@@ -151,7 +151,7 @@ def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[st
     for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
         check(_libc.setns(namespace, kind), "setns")
     for name, value in sysctls.items():
-        Path(f"/proc/sys/net/{name}").write_text(value)  # the kernel shows each process those of its own namespace
+        Path(f"/proc/sys/{name}").write_text(value)  # the kernel shows each process those of its own namespace
     listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in doors]
     for listener, (address, port) in zip(listeners, doors, strict=True):
         listener.bind((address, port))

@@ -110,6 +110,8 @@ _MAP_HUGETLB, _MFD_HUGETLB = 0x4_0000, 0x4
 _RLIMIT_CORE = 4
 _PER_LINUX, _PER_LINUX32, _PER_QUERY = 0, 8, 0xFFFF_FFFF
 _SOCK_TYPE = 0xF  # the rest of socket's type argument are SOCK_CLOEXEC and SOCK_NONBLOCK
+# Those that send to nobody but whom they are connected to.
+_LOCAL_SOCKET = (Unless(_low(1), (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), EPERM, mask=_SOCK_TYPE),)
 _TMPFILE = 0o20000000  # O_TMPFILE without the O_DIRECTORY in it
 _NODE_TYPE, _NODES = 0o170000, (0, stat.S_IFREG, stat.S_IFIFO)  # S_IFMT; 0 is a plain file too
 
@@ -256,7 +258,7 @@ _RULES = (
         " partner, sends to any name, such as a socket of the host in a mounted directory",
         (
             Unless(_low(0), (socket.AF_UNIX,), EAFNOSUPPORT),
-            Unless(_low(1), (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), EPERM, mask=_SOCK_TYPE),
+            *_LOCAL_SOCKET,
         ),
         ALLOW,
     ),
@@ -310,7 +312,9 @@ _RULES = (
 
 
 _COUNTED = "counted for each sandbox, which has a few of them"
-_WATCH_RULES = (
+_SHM_HUGETLB = 0o4000
+_OF_NAMESPACE = "of the sandbox's own namespace, which bounds their number and size"
+_SUPERVISED_RULES = (
     *(ArgumentRule(name, _COUNTED, (), ALLOW) for name in ("inotify_init", "inotify_init1")),
     ArgumentRule(
         "inotify_add_watch",
@@ -320,25 +324,48 @@ _WATCH_RULES = (
         ASK,
     ),
     ArgumentRule("inotify_rm_watch", "of its own watches", (), ALLOW),
+    ArgumentRule(
+        "shmget",
+        f"{_OF_NAMESPACE}. No SHM_HUGETLB, as for mmap",
+        (Unless(_low(2), (0,), EPERM, mask=_SHM_HUGETLB),),
+        ALLOW,
+    ),
+    *(
+        ArgumentRule(name, _OF_NAMESPACE, (), ALLOW)
+        for name in ("shmat", "shmdt", "shmctl", "semget", "semop", "semtimedop", "semctl")
+    ),
+)
+_CONNECT_RULE = ArgumentRule(
+    "connect",
+    "made for the program by the server, since a filter sees neither which kind of socket it is nor where a path leads:"
+    " by a path to sockets in the sandbox's own directories alone. One of the host's in a directory that is shown would"
+    " be reached too, whatever the network namespace and whether or not it can be written there",
+    (),
+    ASK,
 )
 
 
-def rules(families: frozenset[int], *, watches: bool = False) -> tuple[ArgumentRule, ...]:
+def rules(families: frozenset[int], *, supervised: bool = False) -> tuple[ArgumentRule, ...]:
     """The rules on arguments.
 
     Args:
         families: Address families that ``socket()`` may use.
-        watches: Whether file notifications are there.
+        supervised: Whether there is what the server has an eye on: file notifications, System V objects and, where the
+            families have no AF_UNIX, its sockets for what lies in the sandbox itself.
     """
+    local = supervised and socket.AF_UNIX not in families
     return (
         *_RULES,
-        *(_WATCH_RULES if watches else ()),
+        *(_SUPERVISED_RULES if supervised else ()),
+        *((_CONNECT_RULE,) if local else ()),
         *_socket_option_rules(),
         ArgumentRule(
             "socket",
             "the granted families as streams or datagrams over their default protocol, TCP or UDP: no raw, netlink,"
-            " packet, vsock or crypto socket, and none of the rarely used protocols that exploits come from",
+            " packet, vsock or crypto socket, and none of the rarely used protocols that exploits come from"
+            + (". AF_UNIX as stream or packets, as for socketpair" if local else ""),
             (
+                *((When(_low(0), socket.AF_UNIX, _LOCAL_SOCKET, ALLOW),) if local else ()),
                 Unless(_low(0), families, EAFNOSUPPORT),
                 Unless(_low(1), (socket.SOCK_STREAM, socket.SOCK_DGRAM), EPERM, mask=_SOCK_TYPE),
                 Unless(_low(2), (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP), EPERM),

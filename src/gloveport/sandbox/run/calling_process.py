@@ -1,0 +1,122 @@
+"""A process that waits in a system call which the server answers: its memory, its descriptors, its view of files.
+
+All of it is hostile and may change at any time. Whoever decides by it reads once, and acts on what it has read or
+opened, never on the same again.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from gloveport.openat2 import IN_ROOT, NO_MAGICLINKS, check, closing, open_beneath
+
+_IS_VALID: Final = 0x40082102  # SECCOMP_IOCTL_NOTIF_ID_VALID
+_PIDFD_GETFD: Final = 438  # of x86-64, as the filter
+_PATH_BYTES: Final = 4096
+_OCTAL: Final = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes blanks in a path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+@dataclass(frozen=True)
+class CallingProcess:
+    """One thread of a sandbox, in one call.
+
+    Attributes:
+        listener: Of the filter that has stopped it.
+        number: The kernel's, of this call.
+        thread: As the host knows it.
+    """
+
+    listener: FileIO
+    number: int
+    thread: int
+
+    @property
+    def _place(self) -> Path:
+        return Path("/proc", str(self.thread))
+
+    def check(self) -> None:
+        """What was opened by its number was its own, if it still waits by now. Raises OSError: it does not."""
+        fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", self.number))
+
+    def read(self, address: int, most: int) -> bytes:
+        """At most so many bytes of its memory. Raises OSError."""
+        with FileIO(str(self._place / "mem")) as memory:
+            try:
+                return os.pread(memory.fileno(), most, address)
+            except (OSError, OverflowError) as error:
+                raise OSError(errno.EFAULT, "no such address") from error
+
+    def read_path(self, address: int) -> bytes:
+        """The path at an address. Raises OSError."""
+        data = self.read(address, _PATH_BYTES)
+        path, end, _ = data.partition(b"\0")
+        if not end:
+            raise OSError(errno.ENAMETOOLONG if len(data) == _PATH_BYTES else errno.EFAULT, "a path without an end")
+        return path
+
+    def take_descriptor(self, number: int) -> int:
+        """One of its descriptors as our own. Raises OSError."""
+        with closing(os.pidfd_open(_read_number(self._place / "status", "Tgid"))) as opened:
+            return check(_libc.syscall(_PIDFD_GETFD, opened, number, 0))
+
+    @contextmanager
+    def opened_root(self) -> "Iterator[OpenedRoot]":
+        """Its root and working directory, until the context ends. Raises OSError."""
+        directory = os.fsencode((self._place / "cwd").readlink())
+        with closing(os.open(self._place / "root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
+            yield OpenedRoot(root, directory)
+
+    def find_mounts(self, directories: Sequence[str]) -> frozenset[int]:
+        """Numbers of the mounts at and beneath these directories, as it sees them. Raises OSError."""
+        found: set[int] = set()
+        for line in (self._place / "mountinfo").read_bytes().splitlines():
+            number, _, _, _, target, *_ = line.split(b" ")
+            path = os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), target))
+            if any(path == one or path.startswith(f"{one}/") for one in directories):
+                found.add(int(number))
+        return frozenset(found)
+
+
+@dataclass(frozen=True)
+class OpenedRoot:
+    """Where the paths of a process lead."""
+
+    root: int
+    directory: bytes
+
+    @contextmanager
+    def opened(self, path: bytes, flags: int = 0) -> Iterator[int]:
+        """What lies at a path of the process, for reference only (``O_PATH``). Raises OSError."""
+        if not path:
+            raise OSError(errno.ENOENT, "an empty path")
+        if not path.startswith(b"/"):
+            path = self.directory + b"/" + path
+        flags |= os.O_PATH | os.O_CLOEXEC
+        with closing(open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)) as found:
+            yield found
+
+
+def read_mount(descriptor: int) -> int:
+    """The number of the mount in which something was opened. Raises OSError."""
+    return _read_number(Path("/proc/self/fdinfo", str(descriptor)), "mnt_id")
+
+
+def _read_number(file: Path, name: str) -> int:
+    """A number by its name, of a file of the kernel's. Raises OSError."""
+    for line in file.read_text("utf-8", "replace").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value)
+    raise OSError(errno.ESRCH, f"no {name}")
