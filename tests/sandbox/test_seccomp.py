@@ -28,6 +28,8 @@ FILTER = compile_filter("x86_64", INTERNET)
 SYSCALLS = load_syscalls()
 NUMBER = SYSCALLS.numbers["x86_64"]
 CONDITIONAL = {rule.name for rule in rules(INTERNET)}
+SUPERVISED = compile_filter("x86_64", INTERNET, supervised=True)
+ASK = 0x7FC00000
 X86_64, I386, X32 = 0xC000003E, 0x40000003, 0x40000000
 
 
@@ -245,6 +247,42 @@ def test_socket_is_for_the_granted_families_over_tcp_and_udp(
     assert call("socket", family, kind, protocol, code=compile_filter("x86_64", families)) == expected
 
 
+@given(
+    long(socket.AF_INET, socket.AF_UNIX, socket.AF_NETLINK),
+    long(*range(1, 7), 1 | socket.SOCK_CLOEXEC, 5 | socket.SOCK_NONBLOCK),
+    long(0, 1, 6, 17),
+)
+def test_under_supervision_there_are_local_sockets_that_are_connected(family: int, kind: int, protocol: int) -> None:
+    """P2: one of datagrams would send to any path, and no connection is made but by the server."""
+    local = family & 0xFFFFFFFF == socket.AF_UNIX
+    expected = ALLOW if kind & 0xF in (1, 5) else EPERM
+    if not local:
+        expected = call("socket", family, kind, protocol)
+    assert call("socket", family, kind, protocol, code=SUPERVISED) == expected
+    assert call("connect", family, kind, protocol, code=SUPERVISED) == ASK
+
+
+@given(st.tuples(longs, longs, longs))
+def test_the_operators_word_on_sockets_of_the_host_leaves_connections_to_the_kernel(
+    words: tuple[int, int, int],
+) -> None:
+    code = compile_filter("x86_64", INTERNET | {socket.AF_UNIX}, supervised=True)
+    assert call("connect", *words, code=code) == ALLOW
+
+
+@given(st.tuples(longs, longs, longs))
+def test_system_v_objects_and_tracing_are_there_for_those_alone_who_may_have_them(words: tuple[int, int, int]) -> None:
+    for name in ("shmat", "shmdt", "shmctl", "semget", "semop", "semtimedop", "semctl"):
+        assert (call(name, *words), call(name, *words, code=SUPERVISED)) == (EPERM, ALLOW), name
+    assert call("shmget", *words, code=SUPERVISED) == (EPERM if words[2] & 0o4000 else ALLOW)
+    for name in ("msgget", "msgsnd", "msgrcv", "msgctl"):
+        assert call(name, *words, code=SUPERVISED) == EPERM, name
+    traced = compile_filter("x86_64", INTERNET, ptrace=True)
+    for name in ("ptrace", "process_vm_readv", "process_vm_writev"):
+        assert {call(name, *words), call(name, *words, code=SUPERVISED)} == {EPERM}, name
+        assert call(name, *words, code=traced) == ALLOW, name
+
+
 def test_a_high_bit_does_not_turn_a_unix_socket_into_something_else() -> None:
     assert call("socket", socket.AF_UNIX | 1 << 32, 1, 0) == EAFNOSUPPORT
     assert call("socket", socket.AF_INET, socket.SOCK_RAW | 1 << 32, 0) == EPERM
@@ -402,6 +440,23 @@ What is refused answers `EPERM` where nothing else is said; an address family, `
 |---|---|
 {rules}
 
+## Where a workspace may be written
+
+What follows takes the place of the rules and groups above where programs may write to a workspace.
+Calls that the server makes for them wait for it (`SECCOMP_RET_USER_NOTIF`).
+
+| Call | What is allowed, and why no more |
+|---|---|
+{supervised}
+
+## Where the operator lets programs be traced
+
+`policy.ptrace` adds these.
+
+| Call | What is allowed, and why no more |
+|---|---|
+{tracing}
+
 ## Socket options
 
 Options of one level each that may be set and read, and those that may be read alone.
@@ -425,6 +480,11 @@ def table(groups: tuple[SyscallGroup, ...]) -> str:
     return "\n".join(["| Group | Why | Calls |", "|---|---|---|", *rows])
 
 
+def further_rules(**more: bool) -> str:
+    common = rules(INTERNET)
+    return "\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in rules(INTERNET, **more) if rule not in common)
+
+
 def options_table() -> list[str]:
     rows = (
         f"| `{level}` | {' '.join(f'`{name}`' for name in options.settable)}"
@@ -439,6 +499,8 @@ def page() -> str:
         machines=", ".join(sorted(SYSCALLS.numbers)),
         allowed=table(SYSCALLS.allowed),
         rules="\n".join(f"| `{rule.name}` | {rule.promise} |" for rule in rules(INTERNET)),
+        supervised=further_rules(supervised=True),
+        tracing=further_rules(ptrace=True),
         options="\n".join(options_table()),
         refused=table(SYSCALLS.refused),
         absent=table(SYSCALLS.absent),

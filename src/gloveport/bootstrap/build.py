@@ -101,6 +101,7 @@ def whole_grant(config: Config) -> Grant:
         languages=policy.languages,
         mounts=policy.mounts,
         unix_sockets=policy.unix_sockets,
+        ptrace=policy.ptrace,
         limits=policy.limits,
         egress=config.way_out,
         toolbox=toolbox_of(config.servers),

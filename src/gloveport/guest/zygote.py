@@ -9,7 +9,7 @@
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
     child → host    descriptors               on channel, of its doors where there are some: it keeps none of them
-    child → host    a descriptor              on channel, of the listener of its filter where the host answers some calls
+    child → host    a descriptor              on channel, of its filter's listener where the host answers calls
     child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
     host → child    {"program": …}            and so on as ``init.py``
     zygote → host   a wait status, on status: a native int, when the child has ended
@@ -228,9 +228,7 @@ def mount_calls(profile, first):
     return [
         *((_libc.mount, mount) for mount in before),
         (os.open, ("/proc/sys", os.O_PATH | os.O_CLOEXEC)),
-        *write_calls(
-            first, ((name.encode(), value.encode()) for name, value in profile["sysctls"].items())
-        ),
+        *write_calls(first, ((name.encode(), value.encode()) for name, value in profile["sysctls"].items())),
         *((_libc.mount, mount) for mount in after),
         (os.chdir, (os.environ["HOME"],)),
         (_libc.socket, (socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 0)),

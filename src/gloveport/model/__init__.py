@@ -137,6 +137,9 @@ class Policy(Value):
     unix_sockets: bool = False
     """Let programs make AF_UNIX sockets. A mounted directory may hold a socket of the host: it becomes reachable."""
 
+    ptrace: bool = False
+    """Let programs trace processes of their own sandbox, as debuggers do (`gdb`, `strace`)."""
+
     default_wall_seconds: Seconds = 30
     """Wall-clock limit of a request that names none."""
 
@@ -213,6 +216,7 @@ class Grant(Value):
     writable: tuple[Mount, ...] = ()
     """Host directories that it may write: of a workspace, and of the caches of its tools."""
     unix_sockets: bool = False
+    ptrace: bool = False
     limits: Limits = Limits()
     egress: Annotated[Egress, PlainSerializer(outline)] = Egress()
     """Written out as the names of its APIs."""

@@ -132,6 +132,9 @@ class Plan(Value):
     families: frozenset[int]
     """Address families that ``socket()`` may use, wherever they lead."""
 
+    ptrace: bool = False
+    """Whether programs may trace each other."""
+
     landlock: tuple[tuple[str, Access], ...]
     doors: tuple[Door, ...] = ()
     """Where the host listens in the sandbox's network namespace."""
@@ -221,6 +224,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         tmpfs=tmpfs,
         hostname=_HOSTNAME,
         families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),
+        ptrace=grant.ptrace,
         landlock=(
             *((place, "run") for place in places),
             *((mount.target, "read") for mount in grant.mounts),

@@ -44,6 +44,7 @@ POLICIES = st.builds(
     languages=st.frozensets(st.sampled_from(LANGUAGES)),
     mounts=st.lists(st.builds(Mount, source=PATHS, target=PATHS), max_size=3).map(tuple),
     unix_sockets=st.booleans(),
+    ptrace=st.booleans(),
     default_wall_seconds=SECONDS,
     limits=LIMITS,
 )
@@ -67,6 +68,7 @@ def at_most(narrow: Grant, wide: Grant) -> bool:
         narrow.languages <= wide.languages
         and set(narrow.mounts) <= set(wide.mounts)
         and narrow.unix_sockets <= wide.unix_sockets
+        and narrow.ptrace <= wide.ptrace
         and all(value <= getattr(wide.limits, name) for name, value in narrow.limits)
         and all(api in (wide.egress.apis[name], shut(api)) for name, api in narrow.egress.apis.items())
         and narrow.egress.yolo <= wide.egress.yolo
@@ -79,6 +81,7 @@ def everything(policy: Policy, egress: Egress) -> Grant:
         languages=policy.languages,
         mounts=policy.mounts,
         unix_sockets=policy.unix_sockets,
+        ptrace=policy.ptrace,
         limits=policy.limits,
         egress=egress,
     )
@@ -89,6 +92,7 @@ def test_the_order_speaks_of_every_field_of_a_grant():
         "languages",
         "mounts",
         "unix_sockets",
+        "ptrace",
         "limits",
         "egress",
         "toolbox",  # tests/policy/decisions/test_tools.py
@@ -147,7 +151,9 @@ def test_asking_for_less_never_grants_more(policy, request, lower):
 @given(policy=POLICIES, request=REQUESTS, ceiling=LIMITS)
 def test_a_stricter_policy_never_grants_more(policy, request, ceiling):
     strict = Limits(**{name: min(value, getattr(ceiling, name)) for name, value in policy.limits})
-    stricter = policy.model_copy(update={"limits": strict, "unix_sockets": False, "mounts": policy.mounts[:1]})
+    stricter = policy.model_copy(
+        update={"limits": strict, "unix_sockets": False, "ptrace": False, "mounts": policy.mounts[:1]}
+    )
     assert at_most(grant_for(stricter, Egress(), request), grant_for(policy, Egress(), request))
 
 

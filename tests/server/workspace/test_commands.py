@@ -527,6 +527,24 @@ async def test_what_can_not_be_written_is_told_with_why_and_another_way(served, 
     assert "exempt" in pointed["suggested_fix"]
 
 
+TRACE = "python3 -c 'import ctypes; c = ctypes.CDLL(None); c.ptrace(0, 0, 0, 0) and c.perror(b\"ptrace\"); exit(1)'"
+
+
+@pytest.mark.parametrize(
+    ("cmd", "code", "remedy"),
+    [
+        (TRACE, "TRACING_REFUSED", "ptrace = true"),
+        ("unshare -U true", "SANDBOX_REFUSED", "--no-sandbox"),
+        ("echo 'Cannot connect to the Docker daemon' >&2; exit 1", "CONTAINERS_REFUSED", "as a process"),
+    ],
+)
+async def test_what_is_refused_whatever_the_file_is_told_with_what_to_do(served, cmd, code, remedy):
+    """W4: which key there is, or how to do without."""
+    told = await served.run(cmd)
+    (pointed,) = [one for one in told["diagnostics"] if one["code"] == code]
+    assert remedy in pointed["suggested_fix"]
+
+
 async def test_words_that_a_command_only_prints_are_no_refusal(served):
     told = await served.run("echo 'cp: Read-only file system'")
     assert "diagnostics" not in told

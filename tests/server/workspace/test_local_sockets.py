@@ -38,6 +38,13 @@ def tell(value):
 """
 
 
+def bind_in(directory, listener):
+    """Bind a socket in a directory, whose path may be longer than one of a socket."""
+    holder = os.open(directory, os.O_PATH)
+    listener.bind(f"/proc/self/fd/{holder}/host.sock")
+    os.close(holder)
+
+
 @pytest.fixture
 def running(served):
     """``await running(code)``: what a Python program says that makes sockets as a command in the workspace."""
@@ -55,9 +62,7 @@ def running(served):
 def of_the_host(served, tmp_path):
     """A socket of the host in the workspace on which somebody listens; counts who comes."""
     with socket.socket(socket.AF_UNIX) as listener:
-        os.chdir(served.root)
-        listener.bind("host.sock")
-        os.chdir("/")
+        bind_in(served.root, listener)
         (served.root / "host.sock").chmod(0o777)
         owned(served.root / "host.sock")
         listener.listen()
@@ -178,7 +183,8 @@ tell(told)
 
 
 async def test_what_sends_to_any_name_is_refused(running):
-    assert await running("""
+    assert (
+        await running("""
 told = []
 for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
     for make in (socket.socket, socket.socketpair):
@@ -187,7 +193,9 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
         except OSError as error:
             told.append(errno.errorcode[error.errno])
 tell(told)
-""") == ["EPERM"] * 4
+""")
+        == ["EPERM"] * 4
+    )
 
 
 async def test_connections_wait_end_and_fail_as_those_of_the_kernel(running):
@@ -264,7 +272,9 @@ time.sleep(60)
     )
     told = await served.run("python3 stall.py", timeout_ms=1500)
     assert told["status"] in ("timed_out", "timeout", "killed"), told
-    assert await served.out("python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 9999)); print(1)'") == "1\n"
+    assert (
+        await served.out("python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 9999)); print(1)'") == "1\n"
+    )
 
 
 async def test_servers_and_managers_of_python_go_through_them(running):
@@ -309,7 +319,7 @@ async def test_the_operators_word_opens_sockets_of_the_host(tmp_path):
     """``unix_sockets``: who sets it wants just that."""
     async with opened(tmp_path, tables={"policy": {"unix_sockets": True}}) as one:
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(one.root / "host.sock"))
+            bind_in(one.root, listener)
             owned(one.root / "host.sock")
             listener.listen()
             one.write("sockets.py", SOCKETS + 'tell(reach("host.sock"))')

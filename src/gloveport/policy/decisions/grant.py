@@ -32,6 +32,7 @@ def grant_for(
         languages=policy.languages,
         mounts=policy.mounts,
         unix_sockets=policy.unix_sockets,
+        ptrace=policy.ptrace,
         limits=_narrow_limits(policy, request.limits),
         egress=reachable(egress, request.apis),
         toolbox=_tools(toolbox, request.tools),

@@ -147,10 +147,14 @@ class KernelMemory:
             self._reclaiming = None
 
     def _count_sockets(self) -> int:
-        """TCP sockets of the network namespace that are connected, listen or are closed with data left to send."""
+        """TCP sockets of the network namespace that are connected, listen or are closed with data left to send.
+
+        Without a cgroup all sockets of it: what lies in those between processes is counted by nobody either.
+        """
         if self._socket_tables is None:
             self._socket_tables = self._open_socket_tables()
-        return sum(map(_count_in, self._socket_tables))
+        everything = self.group is None
+        return sum(_count_in(table, everything=everything) for table in self._socket_tables)
 
     def _open_socket_tables(self) -> Sequence[FileIO]:
         """Not before a run has gone on for a while: to open them takes longer than to read them."""
@@ -167,10 +171,14 @@ def _number(process: int) -> int:
     return int(words[words.index("Pid:") + 1])
 
 
-def _count_in(table: FileIO) -> int:
-    """The number behind ``inuse`` in the line of TCP; the others of that line count on the whole host."""
+def _count_in(table: FileIO, *, everything: bool) -> int:
+    """The number behind ``inuse`` in the line of TCP; the others of that line count on the whole host.
+
+    The number of all sockets, where it is wanted, has a line of its own in the first of the tables.
+    """
+    wanted = (b"sockets: used ",) if everything else (b"TCP: inuse ", b"TCP6: inuse ")
     for line in os.pread(table.fileno(), _FILE_BYTES, 0).splitlines():
-        if line.startswith((b"TCP: inuse ", b"TCP6: inuse ")):
+        if line.startswith(wanted):
             return int(line.split()[2])
     return 0
 

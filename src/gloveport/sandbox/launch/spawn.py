@@ -157,7 +157,7 @@ class Bubblewrap:
             info, info_end = pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
                 files = [_memory(passed, file.text.encode()) for file in plan.files]
-                seccomp_filter = _memory(passed, compile_filter(os.uname().machine, plan.families))
+                seccomp_filter = _memory(passed, compile_filter(os.uname().machine, plan.families, ptrace=plan.ptrace))
                 inherited = [seccomp_filter, info_end.fileno(), theirs.fileno(), *files]
                 if far_network:
                     inherited.append(far_network.fileno())

@@ -221,6 +221,7 @@ def _as_error(refusal: JsonValue, backend: Bubblewrap) -> ForkRefusedError:
 
 def _profile(plan: Plan, groups: int) -> dict[str, object]:
     """What the fork server is told of all its children; ``groups``: how many cgroups each enters by itself."""
+    code = compile_filter(os.uname().machine, plan.families, supervised=plan.supervised, ptrace=plan.ptrace)
     return {
         "groups": groups,
         "rlimits": _rlimits_of_all(plan),
@@ -230,7 +231,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "masked": plan.masked,
         "doors": plan.doors,
         "sysctls": dict(plan.sysctls),
-        "filter": base64.b64encode(compile_filter(os.uname().machine, plan.families, supervised=plan.supervised)).decode(),
+        "filter": base64.b64encode(code).decode(),
         "watches": file_watches.read_bounds() if plan.supervised else None,
     }
 

@@ -22,10 +22,17 @@ from gloveport.openat2 import IN_ROOT, NO_MAGICLINKS, check, closing, open_benea
 _IS_VALID: Final = 0x40082102  # SECCOMP_IOCTL_NOTIF_ID_VALID
 _PIDFD_GETFD: Final = 438  # of x86-64, as the filter
 _PATH_BYTES: Final = 4096
+_FILE_BYTES: Final = 4096
 _OCTAL: Final = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes blanks in a path
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+_libc.syscall.restype = _libc.process_vm_readv.restype = ctypes.c_long
+
+
+class _Vector(ctypes.Structure):
+    """``struct iovec``."""
+
+    _fields_ = (("base", ctypes.c_uint64), ("size", ctypes.c_uint64))
 
 
 @dataclass(frozen=True)
@@ -42,21 +49,18 @@ class CallingProcess:
     number: int
     thread: int
 
-    @property
-    def _place(self) -> Path:
-        return Path("/proc", str(self.thread))
-
     def check(self) -> None:
         """What was opened by its number was its own, if it still waits by now. Raises OSError: it does not."""
         fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", self.number))
 
     def read(self, address: int, most: int) -> bytes:
         """At most so many bytes of its memory. Raises OSError."""
-        with FileIO(str(self._place / "mem")) as memory:
-            try:
-                return os.pread(memory.fileno(), most, address)
-            except (OSError, OverflowError) as error:
-                raise OSError(errno.EFAULT, "no such address") from error
+        data = ctypes.create_string_buffer(most)
+        ours, theirs = _Vector(ctypes.addressof(data), most), _Vector(address, most)
+        read = _libc.process_vm_readv(self.thread, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0)
+        if read < 0:
+            raise OSError(errno.EFAULT, "no such address")
+        return data.raw[:read]
 
     def read_path(self, address: int) -> bytes:
         """The path at an address. Raises OSError."""
@@ -68,20 +72,26 @@ class CallingProcess:
 
     def take_descriptor(self, number: int) -> int:
         """One of its descriptors as our own. Raises OSError."""
-        with closing(os.pidfd_open(_read_number(self._place / "status", "Tgid"))) as opened:
+        with closing(self._open_process()) as opened:
             return check(_libc.syscall(_PIDFD_GETFD, opened, number, 0))
+
+    def _open_process(self) -> int:
+        try:
+            return os.pidfd_open(self.thread)
+        except OSError:  # it is not the first of its process: EINVAL or ENOENT, by the kernel's version
+            return os.pidfd_open(_read_number(f"/proc/{self.thread}/status", b"\nTgid:"))
 
     @contextmanager
     def opened_root(self) -> "Iterator[OpenedRoot]":
         """Its root and working directory, until the context ends. Raises OSError."""
-        directory = os.fsencode((self._place / "cwd").readlink())
-        with closing(os.open(self._place / "root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
+        directory = os.fsencode(Path(f"/proc/{self.thread}/cwd").readlink())
+        with closing(os.open(f"/proc/{self.thread}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
             yield OpenedRoot(root, directory)
 
     def find_mounts(self, directories: Sequence[str]) -> frozenset[int]:
         """Numbers of the mounts at and beneath these directories, as it sees them. Raises OSError."""
         found: set[int] = set()
-        for line in (self._place / "mountinfo").read_bytes().splitlines():
+        for line in Path(f"/proc/{self.thread}/mountinfo").read_bytes().splitlines():
             number, _, _, _, target, *_ = line.split(b" ")
             path = os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), target))
             if any(path == one or path.startswith(f"{one}/") for one in directories):
@@ -110,13 +120,13 @@ class OpenedRoot:
 
 def read_mount(descriptor: int) -> int:
     """The number of the mount in which something was opened. Raises OSError."""
-    return _read_number(Path("/proc/self/fdinfo", str(descriptor)), "mnt_id")
+    return _read_number(f"/proc/self/fdinfo/{descriptor}", b"\nmnt_id:")
 
 
-def _read_number(file: Path, name: str) -> int:
-    """A number by its name, of a file of the kernel's. Raises OSError."""
-    for line in file.read_text("utf-8", "replace").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return int(value)
-    raise OSError(errno.ESRCH, f"no {name}")
+def _read_number(file: str, label: bytes) -> int:
+    """The number behind a label, of a file of the kernel's. Raises OSError."""
+    with FileIO(file) as opened:
+        _, found, rest = opened.read(_FILE_BYTES).partition(label)
+    if not found:
+        raise OSError(errno.ESRCH, f"no {label.decode().strip()}")
+    return int(rest.partition(b"\n")[0])

@@ -1,7 +1,8 @@
 """Answers system calls of programs that their filter can't judge, since a filter sees no path and no kind of socket.
 
-The filter has the kernel ask us (``SECCOMP_RET_USER_NOTIF``): for watches of files (``file_watches``) and connections of
-sockets (``socket_connections``), in sandboxes that write to a workspace. What is allowed we do in the program's place.
+The filter has the kernel ask us (``SECCOMP_RET_USER_NOTIF``), in sandboxes that write to a workspace: for watches of
+files (``file_watches``) and connections of sockets (``socket_connections``). What is allowed we do in the program's
+place.
 
 All of it happens in threads, one for each sandbox that asks for anything, one question after the other and slowly:
 programs may ask without end.
@@ -11,7 +12,6 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import os
 import select
 import struct
 import threading
@@ -36,7 +36,7 @@ _OWN_DIRECTORIES: Final = (SCRATCH, OUT)
 _SOCKET_DIRECTORIES: Final = (*_OWN_DIRECTORIES, "/dev/shm")  # noqa: S108 - the sandbox's own
 
 _REST: Final = 3
-"""After each answer everybody rests for so many times as long as it took."""
+"""After each answer everybody rests for so many times as long as it took of a processor."""
 
 _MOST_CONNECTIONS: Final = 64
 """So many connections of one sandbox may wait to be made."""
@@ -152,33 +152,36 @@ class _Supervisor:
 
     def _answer_watch(self, process: CallingProcess, instance: int, address: int, mask: int) -> None:
         with _turn:
-            started = time.monotonic()
+            started = time.thread_time()
             try:
                 value = add_watch(process, lambda: self._find_mounts(process, self.watched), instance, address, mask)
             except OSError as failure:
                 self._send(process, failure)
             else:
                 self._send(process, value)
-            time.sleep(_REST * (time.monotonic() - started))
+            time.sleep(_REST * (time.thread_time() - started))
 
     def _answer_connect(self, process: CallingProcess, number: int, address: int, size: int) -> None:
         def mounts() -> frozenset[int]:
             return self._find_mounts(process, _SOCKET_DIRECTORIES)
 
         with _turn:
-            started = time.monotonic()
+            started = time.thread_time()
             try:
-                if len(self._connections) >= _MOST_CONNECTIONS:
-                    raise OSError(errno.EAGAIN, "too many connections wait")
+                self._check_room()
                 connection = prepare_connection(process, mounts, number, address, size)
             except OSError as failure:
                 self._send(process, failure)
                 connection = None
-            took = time.monotonic() - started
+            took = time.thread_time() - started
         if connection is not None and not self._connect(connection):  # outside of the turn: it may take as it likes
             self._connections.append(connection)
         with _turn:
             time.sleep(_REST * took)
+
+    def _check_room(self) -> None:
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            raise OSError(errno.EAGAIN, "too many connections wait")
 
     def _try_again(self) -> None:
         """Try to make the connections that wait. Raises OSError at the end."""

@@ -345,19 +345,29 @@ _CONNECT_RULE = ArgumentRule(
 )
 
 
-def rules(families: frozenset[int], *, supervised: bool = False) -> tuple[ArgumentRule, ...]:
+_TRACING_RULES = tuple(
+    ArgumentRule(
+        name, "processes of the sandbox's own pid namespace, by whom the kernel lets: the operator's word", (), ALLOW
+    )
+    for name in ("ptrace", "process_vm_readv", "process_vm_writev")
+)
+
+
+def rules(families: frozenset[int], *, supervised: bool = False, ptrace: bool = False) -> tuple[ArgumentRule, ...]:
     """The rules on arguments.
 
     Args:
         families: Address families that ``socket()`` may use.
         supervised: Whether there is what the server has an eye on: file notifications, System V objects and, where the
             families have no AF_UNIX, its sockets for what lies in the sandbox itself.
+        ptrace: Whether programs may trace each other.
     """
     local = supervised and socket.AF_UNIX not in families
     return (
         *_RULES,
         *(_SUPERVISED_RULES if supervised else ()),
         *((_CONNECT_RULE,) if local else ()),
+        *(_TRACING_RULES if ptrace else ()),
         *_socket_option_rules(),
         ArgumentRule(
             "socket",

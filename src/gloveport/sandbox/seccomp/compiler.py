@@ -20,13 +20,14 @@ _X32 = 0x4000_0000  # set in the number of an x32 call, which the architecture d
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 
 
-def compile_filter(machine: str, families: frozenset[int], *, supervised: bool = False) -> bytes:
+def compile_filter(machine: str, families: frozenset[int], *, supervised: bool = False, ptrace: bool = False) -> bytes:
     """The filter as an array of ``struct sock_filter``: what bubblewrap and ``PR_SET_SECCOMP`` load. Pure.
 
     Args:
         machine: The host's architecture, as ``os.uname().machine`` says it.
         families: Address families that ``socket()`` may use.
         supervised: As ``rules`` has it. Such a filter is loaded with a listener, which answers some calls.
+        ptrace: Whether programs may trace each other.
 
     Raises:
         SandboxError: There are no rules for this architecture.
@@ -46,7 +47,7 @@ def compile_filter(machine: str, families: frozenset[int], *, supervised: bool =
         _jump_any_bit(_X32, otherwise=1),
         _answer(KILL),
     ]
-    conditional = {numbers[rule.name]: rule for rule in rules(families, supervised=supervised)}
+    conditional = {numbers[rule.name]: rule for rule in rules(families, supervised=supervised, ptrace=ptrace)}
     for number, rule in conditional.items():
         body = [*_checks(rule.checks), _answer(rule.answer)]
         code += [_jump_equal(number, otherwise=len(body)), *body]

@@ -1,6 +1,6 @@
 """Answers about one command: how it stands, its new output, what is left out, and where the rest is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -36,14 +36,29 @@ _KEEP_THEM: Final = (
     'with session="new" they go on until the session ends; a command that is to run alone needs no &: call it with '
     "yield_time_ms=0"
 )
-_NOT_WRITTEN: Final = ("device or resource busy", "read-only file system")
-"""What commands say of a protected path, the first of one that they rename to, and of what is shown read-only."""
-
 _WRITE_ELSEWHERE: Final = (
     "only the workspace, the home directory and /tmp can be written, and of the workspace not what runs later outside "
     "of the sandbox (.git/config, .git/hooks, .env and the like): for one command, git -c KEY=VALUE does; the owner "
     "lets a name be written by exempt in [workspace]"
 )
+_REFUSED: Final = {
+    # Of a protected path, the first of one that they rename to, and of what is shown read-only.
+    "WRITE_REFUSED": (("device or resource busy", "read-only file system"), _WRITE_ELSEWHERE),
+    "TRACING_REFUSED": (
+        ("ptrace: operation not permitted", "ptrace_traceme", "could not trace the inferior"),
+        "programs may not trace others, not even their own; the operator lets them with ptrace = true in [policy]",
+    ),
+    "SANDBOX_REFUSED": (
+        ("no usable sandbox", "no permissions to create new namespace", "unshare failed", "clone_newuser"),
+        "no sandbox can be made in this one: switch that of the program off (--no-sandbox for browsers)",
+    ),
+    "CONTAINERS_REFUSED": (
+        ("docker daemon", "/var/run/docker.sock", "docker.sock: connect"),
+        "no container can be started here, and none of the host's is reached: start the service itself, as a process",
+    ),
+}
+"""What programs say that are refused something, and what to do."""
+
 _DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
 
 
@@ -254,12 +269,18 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
         point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", fix)
     for refused in command.refused():
         point("REQUEST_REFUSED", "warning" if command.exit_code == 0 else "error", refused.what, refused.remedy)
+    for code, evidence, fix in _find_refusals(command, texts):
+        point(code, "warning" if command.exit_code == 0 else "error", evidence, fix)
+    return found
+
+
+def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tuple[str, str, str]]:
+    """What its words say that it was refused: a code, the evidence, and what to do."""
     said = " ".join(texts.values()).lower()
     errors = texts["stderr"].lower() if command.exit_code == 0 else said  # it may have printed somebody else's words
-    if phrase := next((phrase for phrase in _NOT_WRITTEN if phrase in errors), None):
-        severity = "warning" if command.exit_code == 0 else "error"
-        point("WRITE_REFUSED", severity, f"it said: {phrase}", _WRITE_ELSEWHERE)
+    for code, (phrases, fix) in _REFUSED.items():
+        if phrase := next((phrase for phrase in phrases if phrase in errors), None):
+            yield code, f"it said: {phrase}", fix
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
         fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED
-        point("DNS_RESOLUTION_FAILED", "error", "a name was not found", fix)
-    return found
+        yield "DNS_RESOLUTION_FAILED", "a name was not found", fix
