@@ -235,6 +235,7 @@ def test_a_file_can_say_everything():
 languages = ["python", "shell"]
 mounts = [{ source = "/usr/share", target = "/data", as_owner = true }]
 unix_sockets = true
+ptrace = true
 default_wall_seconds = 1.5
 [policy.limits]
 wall_seconds = 2
@@ -336,6 +337,7 @@ prefix = "Token "
             "languages": ["python", "shell"],
             "mounts": [{"source": "/usr/share", "target": "/data", "as_owner": True}],
             "unix_sockets": True,
+            "ptrace": True,
             "default_wall_seconds": 1.5,
             "limits": {
                 "wall_seconds": 2,

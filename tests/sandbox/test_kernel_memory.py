@@ -93,10 +93,10 @@ def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
     memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=os.getpid(), inner=0)
     with contextlib.closing(memory), contextlib.ExitStack() as stack:
         before = memory._count_sockets()
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
-        for _ in range(40):
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=256))
+        for _ in range(200):
             stack.enter_context(socket.create_connection(listener.getsockname()))
-        assert memory._count_sockets() - before >= 81
+        assert memory._count_sockets() - before >= 300  # of 401: others of the host come and go meanwhile
         assert memory.is_exceeded()
 
 
