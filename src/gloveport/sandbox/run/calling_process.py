@@ -82,7 +82,7 @@ class CallingProcess:
             return os.pidfd_open(_read_number(f"/proc/{self.thread}/status", b"\nTgid:"))
 
     @contextmanager
-    def opened_root(self) -> "Iterator[OpenedRoot]":
+    def open_root(self) -> "Iterator[OpenedRoot]":
         """Its root and working directory, until the context ends. Raises OSError."""
         directory = os.fsencode(Path(f"/proc/{self.thread}/cwd").readlink())
         with closing(os.open(f"/proc/{self.thread}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
@@ -107,7 +107,7 @@ class OpenedRoot:
     directory: bytes
 
     @contextmanager
-    def opened(self, path: bytes, flags: int = 0) -> Iterator[int]:
+    def open_path(self, path: bytes, flags: int = 0) -> Iterator[int]:
         """What lies at a path of the process, for reference only (``O_PATH``). Raises OSError."""
         if not path:
             raise OSError(errno.ENOENT, "an empty path")

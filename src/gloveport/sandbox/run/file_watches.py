@@ -66,14 +66,14 @@ def add_watch(
     if not events & _IN_ALL_EVENTS:
         raise OSError(errno.EINVAL, "nothing of that is told")
     path = process.read_path(address)
-    with process.opened_root() as root, closing(process.take_descriptor(instance)) as taken:
+    with process.open_root() as root, closing(process.take_descriptor(instance)) as taken:
         if str(Path("/proc/self/fd", str(taken)).readlink()) != "anon_inode:inotify":
             raise OSError(errno.EINVAL, "no inotify instance")
         allowed = mounts()
         process.check()
         flags = os.O_NOFOLLOW if mask & _IN_DONT_FOLLOW else 0
         flags |= os.O_DIRECTORY if mask & _IN_ONLYDIR else 0
-        with root.opened(path, flags) as found:
+        with root.open_path(path, flags) as found:
             kind = stat.S_IFMT(os.fstat(found).st_mode)
             if read_mount(found) not in allowed or kind not in (stat.S_IFDIR, stat.S_IFREG):
                 raise OSError(errno.EACCES, "files can be watched in the workspace alone")

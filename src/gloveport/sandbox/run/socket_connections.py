@@ -163,9 +163,9 @@ def _leads_to_path(address: bytes) -> bool:
 
 def _open_listener(process: CallingProcess, allowed: frozenset[int], path: bytes) -> int:
     """The socket at a path of the program's, for reference only. Raises OSError."""
-    with process.opened_root() as root:
+    with process.open_root() as root:
         process.check()
-        with root.opened(path) as found:
+        with root.open_path(path) as found:
             if read_mount(found) not in allowed:
                 raise OSError(errno.EACCES, "sockets can be reached in the sandbox's own directories alone")
             if not stat.S_ISSOCK(os.fstat(found).st_mode):
