@@ -1,10 +1,33 @@
 """Replaces files whole or not at all, and so that they last: through a temporary file beside them."""
 
+import ctypes
+import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+NOREPLACE, EXCHANGE = 1, 2
+"""Ways to rename: never over another, or the two in place of each other."""
+
+_UNKNOWN: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
+_renameat2: Callable[[int, bytes, int, bytes, int], int] = ctypes.CDLL(None, use_errno=True).renameat2
+
+
+def rename(directory: int, source: str, name: str, flags: int) -> bool:
+    """Rename within an open directory in one system call; tell whether the file system knows that call.
+
+    Raises:
+        OSError: It can't be renamed, such as FileExistsError with ``NOREPLACE``.
+    """
+    if _renameat2(directory, os.fsencode(source), directory, os.fsencode(name), flags) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code not in _UNKNOWN:
+        raise OSError(code, os.strerror(code))
+    return False
 
 
 @contextmanager

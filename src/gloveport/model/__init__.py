@@ -14,6 +14,7 @@ from gloveport.model.artifact import Artifacts
 from gloveport.model.described import ABSOLUTE_PATH, PathText
 from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
 from gloveport.model.hub import CallTool, Sample, Sampling, Toolbox, ToolCall
+from gloveport.model.skill import SkillRights
 from gloveport.model.value import Value as Value
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
 
@@ -226,6 +227,8 @@ class Grant(Value):
     """Written out as what may be asked."""
     workspace: WorkspacePolicy | None = None
     """What tools of a workspace may do; without it, nothing."""
+    skill: SkillRights | None = None
+    """Of an approved skill: what of all this it was seen to need. It may do no more."""
 
 
 class Symlink(Value):

@@ -6,7 +6,7 @@ Reasons and hints are read by the model that wrote the program: they say what it
 
 from typing import assert_never
 
-from gloveport.model import LANGUAGES, Action, Allow, Decision, Deny, Execute, Grant
+from gloveport.model import LANGUAGES, Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import RunCommand, WriteFiles
@@ -14,13 +14,23 @@ from gloveport.policy.decisions.gate_decisions import decide_command, decide_wri
 from gloveport.policy.decisions.input_files import find_clash, find_path_fault
 from gloveport.policy.decisions.outbound import decide_connect, decide_fetch
 from gloveport.policy.decisions.sampling import decide_sample
+from gloveport.policy.decisions.skills import decide_for_skill
 from gloveport.policy.decisions.tools import decide_call
 
 _NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")
 
 
-def decide(grant: Grant, action: Action) -> Decision:  # noqa: PLR0911 - one for each kind
+def decide(grant: Grant, action: Action) -> Decision:
     """Decide one action under one grant. Total and pure: the same arguments give the same answer."""
+    if grant.skill is None:
+        return _by_policy(grant, action)
+    decision = decide_for_skill(grant.skill, action) or _by_policy(grant, action)
+    if isinstance(decision, Ask) and grant.skill.without_asking:
+        return Allow(rule=f"{decision.rule}, approved with the skill {grant.skill.name}")
+    return decision
+
+
+def _by_policy(grant: Grant, action: Action) -> Decision:  # noqa: PLR0911 - one for each kind
     match action:
         case Execute():
             return _execute(grant, action)

@@ -6,7 +6,8 @@ from gloveport.errors import Denied
 from gloveport.model import Grant, Limits, Narrowing, Policy, Request
 from gloveport.model.egress import Api, Egress, Rule
 from gloveport.model.hub import Sampling, Toolbox
-from gloveport.policy.decisions.tools import tools_meant
+from gloveport.model.skill import SkillRights
+from gloveport.policy.decisions.tools import is_asked_for, tools_meant
 from gloveport.policy.hosts.authorities import find, parse_pattern
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
@@ -58,6 +59,29 @@ def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
     reach = egress.model_copy(update={"apis": {name: active[name] for name in asked}, "yolo": False})
     left_out = {name: api for name, api in active.items() if name not in reach.apis}
     return reach.model_copy(update={"apis": {**reach.apis, **_shut(reach, left_out)}})
+
+
+def restrict_to_skill(grant: Grant, rights: SkillRights) -> Grant:
+    """A grant narrowed to what an approved skill may do of it."""
+    needed: dict[str, list[str]] = {}
+    for tool in rights.grant.tools:
+        server, _, name = tool.partition("/")
+        if server in grant.toolbox.servers and is_asked_for(grant.toolbox.servers[server], name):
+            needed.setdefault(server, []).append(name)
+    return grant.model_copy(
+        update={
+            "skill": rights,
+            "mounts": tuple(mount for mount in grant.mounts if mount.target in rights.grant.mounts),
+            "writable": tuple(mount for mount in grant.writable if mount.target in rights.grant.mounts),
+            "toolbox": Toolbox(
+                servers={
+                    name: grant.toolbox.servers[name].model_copy(update={"only": tuple(tools)})
+                    for name, tools in needed.items()
+                }
+            ),
+            "sampling": grant.sampling if rights.grant.sampling else Sampling(),
+        }
+    )
 
 
 def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:

@@ -43,7 +43,7 @@ def decide_call(toolbox: Toolbox, action: CallTool) -> Decision:
             reason=f"There is no server {quote_sent(action.server)} that this program may use.",
             hint=f"{servers_in_words(toolbox)} {FINAL}",
         )
-    if not _is_asked_for(policy, action.tool):
+    if not is_asked_for(policy, action.tool):
         return Deny(
             code="tool_not_granted",
             reason=f"The request did not ask for {quote_sent(action.tool)} of the server {action.server!r}.",
@@ -61,7 +61,7 @@ def is_visible(
 ) -> bool:
     """Tell whether a program is shown a tool: some call of it may be allowed."""
     policy = toolbox.servers.get(server)
-    if policy is None or not _is_asked_for(policy, tool):
+    if policy is None or not is_asked_for(policy, tool):
         return False
     for rule in policy.rules:
         if _names(rule, tool, read_only=read_only, destructive=destructive) and (
@@ -77,7 +77,7 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
     Of the first rule of which it is so, hence none once ``action.addresses`` has what there is to know of them.
     """
     policy = toolbox.servers.get(action.server)
-    if policy is None or not _is_asked_for(policy, action.tool):
+    if policy is None or not is_asked_for(policy, action.tool):
         return frozenset()
     named = _rules_for(policy, action)
     unknown = _unknown(named, action)
@@ -123,7 +123,8 @@ def tools_meant(pattern: str, server: str) -> Iterator[str]:
                 yield text[found.end() :]
 
 
-def _is_asked_for(policy: ServerPolicy, tool: str) -> bool:
+def is_asked_for(policy: ServerPolicy, tool: str) -> bool:
+    """Whether a request has left this tool of a server among those that it uses."""
     return policy.only is None or any(_is_spelled(pattern, tool) for pattern in policy.only)
 
 

@@ -10,11 +10,9 @@ several steps, at none of which a name that is to stay is absent. ``_settle`` en
 ``take_back`` and ``clear`` ask the files how far it came. They may be interrupted and run again at each point.
 """
 
-import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -22,6 +20,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.openat2 import closing
 from gloveport.workspace.files.descriptors import READ, read_all
 from gloveport.workspace.patch.attributes import Attributes
@@ -32,13 +31,10 @@ MAX_BYTES: Final = 16 << 20
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
-_NOREPLACE, _EXCHANGE = 1, 2
-_UNKNOWN: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 _THIRD: Final = "-"
 """What is behind the hidden name while two are exchanged by links."""
 
 _identity: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-_renameat2: Callable[[int, bytes, int, bytes, int], int] = ctypes.CDLL(None, use_errno=True).renameat2
 
 
 class FileStep(BaseModel):
@@ -184,7 +180,7 @@ def _revision(directory: int, name: str) -> str | None:
 
 def _exchange(directory: int, hidden: str, name: str) -> None:
     """Let two names mean each other's file; at no moment ``name`` is absent. FileNotFoundError where one is."""
-    if not _rename(directory, hidden, name, _EXCHANGE):
+    if not rename(directory, hidden, name, EXCHANGE):
         _link(directory, name, hidden + _THIRD)
         os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
         os.rename(hidden + _THIRD, hidden, src_dir_fd=directory, dst_dir_fd=directory)
@@ -203,19 +199,9 @@ def _settle(directory: int, hidden: str) -> None:
 
 def _move(directory: int, source: str, name: str) -> None:
     """Give a file another name. FileExistsError where that is taken, FileNotFoundError where the file is not there."""
-    if not _rename(directory, source, name, _NOREPLACE):
+    if not rename(directory, source, name, NOREPLACE):
         _link(directory, source, name)
         os.unlink(source, dir_fd=directory)
-
-
-def _rename(directory: int, source: str, name: str, flags: int) -> bool:
-    """Rename in one system call; tell whether the file system knows that call."""
-    if _renameat2(directory, os.fsencode(source), directory, os.fsencode(name), flags) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code not in _UNKNOWN:
-        raise OSError(code, os.strerror(code))
-    return False
 
 
 def _link(directory: int, source: str, name: str) -> None:

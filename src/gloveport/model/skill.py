@@ -1,0 +1,64 @@
+"""A skill: a program that is kept under a name, and what it may do when a person has approved it."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from gloveport.model.egress import Method, UrlPath
+from gloveport.model.value import Value
+
+SkillName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=64)]
+"""As the Agent Skills format has it, in ASCII: also the name of its directory."""
+
+SkillState: TypeAlias = Literal["candidate", "approved", "stale"]
+"""``candidate``: nobody has approved what it is now. ``stale``: an example of it has failed since it is so."""
+
+Place: TypeAlias = Annotated[str, Field(pattern=r"^[!-~]{1,300}$")]
+"""Scheme, host and port, as ``policy.hosts.Authority`` writes them."""
+
+ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object"]
+
+
+class SkillParameter(Value):
+    """One argument that a skill takes."""
+
+    name: str
+    """As callers write it: that of the constant, in lower case."""
+    type: ParameterType
+    default: JsonValue = None
+    """What the program has in that place by itself."""
+    description: str = ""
+
+
+class GrantedRequests(Value):
+    """Requests to one place that a skill may send."""
+
+    place: Place
+    methods: tuple[Method, ...]
+    paths: Annotated[tuple[UrlPath, ...], Field(min_length=1)]
+    """Patterns as in the rules of an API."""
+
+
+class SkillGrant(Value):
+    """What a skill needs: of the policy this much at most. ``SkillGrant()`` needs nothing."""
+
+    requests: tuple[GrantedRequests, ...] = ()
+    connections: tuple[Place, ...] = ()
+    """Of TCP and databases: ``scheme://host:port``, in PostgreSQL with ``/database``."""
+    tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}/[A-Za-z0-9_./-]{1,128}$")], ...] = ()
+    """``server/tool``."""
+    mounts: tuple[str, ...] = ()
+    """Directories of the owner, the workspace among them, by their paths inside."""
+    sampling: bool = False
+    """Whether it asks a language model."""
+
+
+class SkillRights(Value):
+    """Under what an approved skill runs: ``grant`` ∩ the operator's policy."""
+
+    name: SkillName
+    sha256: str
+    """Digest of what was approved, which is what runs."""
+    grant: SkillGrant
+    without_asking: bool = False
+    """Whether the approver has also said yes, for good, to what a rule would ask about each time."""

@@ -1,0 +1,181 @@
+"""What a skill may do: learned from what a run of it did, and never more than the operator's policy. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from gloveport.model import Action, Deny, Execute
+from gloveport.model.egress import Connect, Fetch
+from gloveport.model.hub import CallTool, Sample
+from gloveport.model.skill import GrantedRequests, SkillGrant, SkillRights
+from gloveport.model.workspace import RunCommand, WriteFiles
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority
+from gloveport.policy.hosts.url_paths import ambiguous, matches
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
+
+Kind: TypeAlias = Literal["fetch", "connect", "call", "sample"]
+
+MOST_USED: Final = 512
+"""Different things that are remembered of one run. Of a run that did more no grant can be learned."""
+
+_MOST_PATHS: Final = 16
+"""Of one place and the same methods; more come to what they have in common."""
+
+
+class UsedRight(NamedTuple):
+    """One thing that a run was let do."""
+
+    kind: Kind
+    place: str = ""
+    method: str = ""
+    path: str = ""
+
+
+def used_right(action: Action) -> UsedRight | None:
+    """What of an action a skill's grant speaks of; None where it speaks of nothing."""
+    match action:
+        case Fetch():
+            return UsedRight("fetch", _place(action), action.method, action.path)
+        case Connect():
+            return UsedRight("connect", _place(action))
+        case CallTool():
+            return UsedRight("call", f"{action.server}/{action.tool}")
+        case Sample():
+            return UsedRight("sample")
+        case Execute() | RunCommand() | WriteFiles():
+            return None
+        case _:
+            assert_never(action)
+
+
+def learn_grant(
+    used: Collection[UsedRight], arguments: Mapping[str, JsonValue], mounts: Collection[str], code: str
+) -> SkillGrant:
+    """The least grant under which a program does again what it did.
+
+    A segment of a path that is an argument's value may be any other. Of the owner's directories those count that the
+    program names: which files it has read is known to nobody.
+
+    Args:
+        used: What the run did.
+        arguments: Values of the program's parameters.
+        mounts: Paths inside of the directories that it could see.
+        code: Its text.
+    """
+    values = {quote(str(value), safe="") for value in arguments.values() if isinstance(value, str | int | float)}
+    methods: dict[str, dict[str, set[str]]] = {}
+    for right in used:
+        if right.kind == "fetch":
+            methods.setdefault(right.place, {}).setdefault(_path_pattern(right.path, values), set()).add(right.method)
+    return SkillGrant(
+        requests=tuple(
+            GrantedRequests(place=place, methods=together, paths=_shorten_paths(paths))
+            for place, of_path in sorted(methods.items())
+            for together, paths in sorted(_group_by_methods(of_path).items())
+        ),
+        connections=tuple(sorted({right.place for right in used if right.kind == "connect"})),
+        tools=tuple(sorted({right.place for right in used if right.kind == "call"})),
+        mounts=tuple(sorted(mount for mount in mounts if mount in code)),
+        sampling=any(right.kind == "sample" for right in used),
+    )
+
+
+def decide_for_skill(rights: SkillRights, action: Action) -> Deny | None:
+    """Refuse what an approved skill was not seen to need; None where the policy is to decide."""
+    match action:
+        case Fetch():
+            place = _place(action)
+            granted = any(
+                place == one.place
+                and action.method in one.methods
+                and not ambiguous(action.path)
+                and any(matches(pattern, action.path) for pattern in one.paths)
+                for one in rights.grant.requests
+            )
+            what = f"{quote_sent(action.method)} {quote_sent(action.path)} at {quote_sent(place)}"
+        case Connect():
+            place = _place(action)
+            granted, what = place in rights.grant.connections, f"a connection to {quote_sent(place)}"
+        case CallTool():
+            name = f"{action.server}/{action.tool}"
+            granted, what = name in rights.grant.tools, f"the tool {quote_sent(name)}"
+        case Sample():
+            granted, what = rights.grant.sampling, "a question to a language model"
+        case Execute():
+            granted, what = True, ""
+        case RunCommand() | WriteFiles():
+            granted, what = False, "a tool of the workspace"
+        case _:
+            assert_never(action)
+    if granted:
+        return None
+    allowed = join_listed(describe_grant(rights.grant)) or "nothing"
+    return Deny(
+        code="not_of_this_skill",
+        reason=f"The skill {rights.name} was approved without {what}.",
+        hint=f"Approved is: {allowed}. Run it as a program, or save a skill that does this. {FINAL}",
+    )
+
+
+def describe_grant(grant: SkillGrant) -> list[str]:
+    """A line for each thing that a skill may do."""
+    return [
+        *(f"{'|'.join(one.methods)} {one.place} {' '.join(one.paths)}" for one in grant.requests),
+        *(f"connect {place}" for place in grant.connections),
+        *(f"call {tool}" for tool in grant.tools),
+        *(f"files {mount}" for mount in grant.mounts),
+        *(["ask a language model"] if grant.sampling else []),
+    ]
+
+
+def sample_actions(grant: SkillGrant) -> Iterator[tuple[str, Fetch]]:
+    """For each of the requests that a skill may send, one that it might, with its line."""
+    for one in grant.requests:
+        place = _authority(one.place)
+        for method in one.methods:
+            for path in one.paths:
+                action = Fetch(
+                    method=method,
+                    scheme="http" if place.scheme == "http" else "https",
+                    host=place.host,
+                    port=place.port,
+                    path=path.replace("**", "x").replace("*", "x"),
+                )
+                yield f"{method} {one.place} {path}", action
+
+
+def _authority(place: str) -> Authority:
+    scheme, mark, rest = place.rpartition("://")
+    host, _, port = rest.rpartition(":") if not rest.endswith("]") else (rest, "", "")
+    if not host or not port.isdecimal():
+        host, port = rest, ""
+    known: Literal["https", "http"] = "http" if mark and scheme == "http" else "https"
+    return Authority(known, host.strip("[]"), int(port) if port else DEFAULT_PORTS[known])
+
+
+def _place(action: Fetch | Connect) -> str:
+    place = str(Authority(action.scheme, action.host, action.port))
+    return f"{place}/{quote(action.database, safe='')}" if isinstance(action, Connect) and action.database else place
+
+
+def _path_pattern(path: str, values: Collection[str]) -> str:
+    """A path as a pattern that means it alone, but for the values of arguments in it."""
+    return "/".join("*" if part in values else part.replace("*", "%2A") for part in path.split("/"))
+
+
+def _group_by_methods(of_path: Mapping[str, Collection[str]]) -> dict[tuple[str, ...], list[str]]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for path, methods in of_path.items():
+        groups.setdefault(tuple(sorted(methods)), []).append(path)
+    return groups
+
+
+def _shorten_paths(paths: Collection[str]) -> tuple[str, ...]:
+    """The paths, or where they are many what all have in common, up to a ``/``."""
+    if len(paths) <= _MOST_PATHS:
+        return tuple(sorted(paths))
+    first, last = min(paths), max(paths)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return (f"{first[: first.rfind('/', 0, same) + 1]}**",)

@@ -1,0 +1,172 @@
+"""Reads and writes ``SKILL.md``: YAML frontmatter of the standard fields alone, and Markdown below it.
+
+The YAML is somebody else's, so of YAML there is only what the format needs: a mapping of texts, and ``metadata``, a
+mapping of texts in it. No anchor, alias or tag means anything here: each is refused, before anything is built of it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import yaml
+
+from gloveport.errors import Denied
+from gloveport.model.value import Value
+from gloveport.policy.wording import join_listed, quote_sent
+
+FILE: Final = "SKILL.md"
+FIELDS: Final = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
+MOST_BYTES: Final = 64 * 1024
+"""Of ``SKILL.md``."""
+
+_HEAD_CHARACTERS: Final = 16 * 1024
+_MOST_EVENTS: Final = 2000
+_LONGEST: Final = {"name": 64, "description": 1024, "compatibility": 500, "license": 500, "allowed-tools": 2000}
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_HEAD: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)(.*)", re.DOTALL)
+_BARE: Final = re.compile(rf"^({'|'.join(FIELDS[:-1])}):[ \t]+([^\"'>|\[{{&*!\n][^\n]*)$", re.MULTILINE)
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Frontmatter(Value):
+    """What a skill says of itself."""
+
+    name: str
+    description: str
+    license: str = ""
+    compatibility: str = ""
+    allowed_tools: str = ""
+    """Told on, and without any effect here: a file grants nothing."""
+    metadata: Mapping[str, str] = {}
+
+    def as_written(self) -> dict[str, object]:
+        """The fields that it has, by their names in the file."""
+        fields = {
+            "name": self.name,
+            "description": self.description,
+            "license": self.license,
+            "compatibility": self.compatibility,
+            "allowed-tools": self.allowed_tools,
+        }
+        written: dict[str, object] = {name: text for name, text in fields.items() if text}
+        return {**written, "metadata": dict(self.metadata)} if self.metadata else written
+
+
+def check_name(name: str) -> str:
+    """The name, where it is one.
+
+    Raises:
+        Denied: It is none.
+    """
+    if len(name) > _LONGEST["name"] or _NAME.fullmatch(name) is None:
+        raise Denied(
+            "bad_skill_name",
+            f"{quote_sent(name)} is no name of a skill.",
+            hint="A name has 1 to 64 of a-z, 0-9 and hyphens, none at an end and no two together.",
+        )
+    return name
+
+
+def read_skill_md(text: str, directory: str) -> tuple[Frontmatter, str]:
+    """The frontmatter and what is below it, of the file in a directory of this name.
+
+    Raises:
+        Denied: It is no such file.
+    """
+    match = _HEAD.fullmatch(text.replace("\r\n", "\n"))
+    if match is None:
+        raise bad_skill("SKILL.md does not begin with frontmatter between two lines `---`")
+    head, body = match.groups()
+    if len(head) > _HEAD_CHARACTERS:
+        raise bad_skill(f"its frontmatter has more than {_HEAD_CHARACTERS} characters")
+    fields = _read_fields(head)
+    if fields.get("name") != directory:
+        raise bad_skill(f"its name is {quote_sent(str(fields.get('name')))}, and its directory {quote_sent(directory)}")
+    check_name(directory)
+    if not str(fields.get("description", "")).strip():
+        raise bad_skill("it has no description")
+    for name, most in _LONGEST.items():
+        if len(str(fields.get(name, ""))) > most:
+            raise bad_skill(f"its {name} has more than {most} characters")
+    renamed = {name.replace("-", "_"): value for name, value in fields.items()}
+    return Frontmatter.model_validate(renamed), body
+
+
+def write_skill_md(head: Frontmatter, body: str) -> str:
+    """The file of this frontmatter."""
+    written = yaml.safe_dump(head.as_written(), sort_keys=False, allow_unicode=True, width=100)
+    return f"---\n{written}---\n\n{body.strip()}\n"
+
+
+def bad_skill(why: str, hint: str = "") -> Denied:
+    """The refusal of a directory that is no skill, or none that may be used."""
+    return Denied("bad_skill", f"This is no skill that can be used: {why}.", hint=hint)
+
+
+def _read_fields(head: str) -> dict[str, object]:
+    try:
+        fields = _mapping_of(head)
+    except yaml.YAMLError:
+        # Other clients take a colon in a text that is not quoted.
+        try:
+            fields = _mapping_of(_BARE.sub(lambda bare: f"{bare[1]}: {_quote(bare[2])}", head))
+        except yaml.YAMLError as error:
+            problem = str(getattr(error, "problem", "")) or type(error).__name__
+            raise bad_skill(f"its frontmatter is no YAML: {problem[:200]!a}") from error
+    if unknown := fields.keys() - {*FIELDS}:
+        raise bad_skill(
+            f"the format knows no field {join_listed(sorted(map(quote_sent, unknown)))}",
+            hint=f"There are: {', '.join(FIELDS)}. Others go below metadata.",
+        )
+    for name, value in fields.items():
+        if isinstance(value, dict) != (name == "metadata"):
+            raise bad_skill(f"its {name} is {'a mapping' if isinstance(value, dict) else 'no mapping'}")
+    return fields
+
+
+def _quote(text: str) -> str:
+    return "'" + text.strip().replace("'", "''") + "'"
+
+
+def _mapping_of(head: str) -> dict[str, object]:
+    events = _events(head)
+    for event in events:
+        if isinstance(event, yaml.MappingStartEvent):
+            fields = _read_mapping(events, depth=1)
+            if any(isinstance(further, yaml.DocumentStartEvent) for further in events):
+                break
+            return fields
+        if isinstance(event, yaml.ScalarEvent | yaml.SequenceStartEvent):
+            break
+    raise bad_skill("its frontmatter is not one mapping")
+
+
+def _events(head: str) -> Iterator[yaml.Event]:
+    """What the YAML says, piece by piece; refused where it wants more than text in mappings."""
+    for number, event in enumerate(yaml.parse(head, Loader=_LOADER)):
+        if number > _MOST_EVENTS:
+            raise bad_skill(f"its frontmatter has more than {_MOST_EVENTS} parts")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise bad_skill("its frontmatter has anchors or aliases")
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise bad_skill("its frontmatter has tags")
+        yield event
+
+
+def _read_mapping(events: Iterator[yaml.Event], depth: int) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for event in events:
+        if isinstance(event, yaml.MappingEndEvent):
+            return fields
+        if not isinstance(event, yaml.ScalarEvent):
+            raise bad_skill("a key of its frontmatter is no text")
+        if event.value in fields:
+            raise bad_skill(f"{quote_sent(event.value)} stands twice in its frontmatter")
+        value = next(events)
+        if isinstance(value, yaml.ScalarEvent):
+            fields[event.value] = value.value
+        elif isinstance(value, yaml.MappingStartEvent) and depth == 1:
+            fields[event.value] = _read_mapping(events, depth + 1)
+        else:
+            raise bad_skill(f"{quote_sent(event.value)} in its frontmatter is no text")
+    raise bad_skill("its frontmatter ends in a mapping")

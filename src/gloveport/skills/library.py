@@ -1,0 +1,171 @@
+"""All skills that there are here: those that may be saved, and those that a workspace brings, which are only read.
+
+Of two with one name the own one counts: a repository that brings a skill can't stand in the place of an approved one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gloveport.errors import Denied
+from gloveport.model.skill import SkillRights, SkillState
+from gloveport.skills.records import Approval, SkillRecord, SkillRecords, Staleness
+from gloveport.skills.skill import Skill, parse_skill
+from gloveport.skills.snapshot import unknown_skill
+from gloveport.skills.store import SkillStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSkill:
+    """A skill, and how it stands."""
+
+    skill: Skill
+    store: SkillStore
+    record: SkillRecord
+
+    @property
+    def state(self) -> SkillState:
+        """How what was read just now stands."""
+        return self.record.state(self.skill.snapshot.sha256)
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        return self.record.origin or self.store.origin
+
+    @property
+    def rights(self) -> SkillRights | None:
+        """What it runs under, where exactly this was approved."""
+        sha256 = self.skill.snapshot.sha256
+        approval = self.record.approved(sha256)
+        if approval is None:
+            return None
+        return SkillRights(
+            name=self.skill.name, sha256=sha256, grant=self.skill.grant, without_asking=approval.without_asking
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillLibrary:
+    """The stores of one server or command, and what is known of what they hold.
+
+    Attributes:
+        own: Where skills are saved.
+        others: Where they are only read.
+        records: What is known of them.
+    """
+
+    own: SkillStore
+    records: SkillRecords
+    others: tuple[SkillStore, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no skill at all, without a look at each."""
+        return all(store.is_empty() for store in (self.own, *self.others))
+
+    def find(self, name: str) -> KeptSkill:
+        """The skill of this name, all of it read now.
+
+        Raises:
+            Denied: There is none, or none that can be used.
+            ConfigError: What is known of it can't be read.
+        """
+        for store in (self.own, *self.others):
+            if store.has(name):
+                skill = parse_skill(store.read(name))
+                return KeptSkill(skill=skill, store=store, record=self.records.get(store.directory, name))
+        raise unknown_skill(name)
+
+    def places(self) -> Iterator[tuple[str, SkillStore]]:
+        """Every name that may be a skill's, with the store that counts for it, sorted."""
+        found: dict[str, SkillStore] = {}
+        for store in (self.own, *self.others):
+            for name in store.names():
+                found.setdefault(name, store)
+        yield from sorted(found.items())
+
+    def save(self, name: str, files: Mapping[str, bytes], *, owner: str, origin: str = "") -> KeptSkill:
+        """Keep a new skill. Nothing was ever approved of it.
+
+        Raises:
+            Denied: There is one of this name, or it would be none.
+            ConfigError: It can't be written.
+        """
+        if any(store.has(name) for store in self.others):
+            raise Denied("skill_exists", f"The workspace has a skill {name!a}.", hint="Use another name.")
+        snapshot = self.own.save(name, files)
+        record = self.records.change(self.own.directory, name, lambda _: SkillRecord(owner=owner, origin=origin))
+        return KeptSkill(skill=parse_skill(snapshot), store=self.own, record=record)
+
+    def replace(self, kept: KeptSkill, files: Mapping[str, bytes]) -> KeptSkill:
+        """Change a skill that is still as it was read.
+
+        Raises:
+            Denied: It is another by now, only read here, or would be none.
+            ConfigError: It can't be written.
+        """
+        _require_writable(kept)
+        snapshot = kept.store.save(kept.skill.name, files, instead_of=kept.skill.snapshot.sha256)
+        return KeptSkill(skill=parse_skill(snapshot), store=kept.store, record=kept.record)
+
+    def remove(self, kept: KeptSkill) -> None:
+        """Remove a skill that is still as it was read, and what was approved of it.
+
+        Raises:
+            Denied: It is another by now, or only read here.
+            ConfigError: It can't be removed.
+        """
+        _require_writable(kept)
+        kept.store.remove(kept.skill.name, sha256=kept.skill.snapshot.sha256)
+        self.records.forget(kept.store.directory, kept.skill.name)
+
+    def approve(self, kept: KeptSkill, *, uid: int, without_asking: bool) -> None:
+        """Approve what was read, which is what a person has seen.
+
+        Raises:
+            ConfigError: It can't be written down.
+        """
+        approval = Approval(
+            sha256=kept.skill.snapshot.sha256, without_asking=without_asking, uid=uid, at=datetime.now(UTC)
+        )
+        self._change(kept, approval=approval, stale=None)
+
+    def revoke(self, kept: KeptSkill) -> None:
+        """Take an approval back.
+
+        Raises:
+            ConfigError: It can't be written down.
+        """
+        self._change(kept, approval=None)
+
+    def mark(self, kept: KeptSkill, why: str) -> None:
+        """Say that an example fails, or, without a reason, that none does.
+
+        Raises:
+            ConfigError: It can't be written down.
+        """
+        self._change(kept, stale=Staleness(sha256=kept.skill.snapshot.sha256, why=why[:500]) if why else None)
+
+    def _change(self, kept: KeptSkill, **fields: object) -> None:
+        self.records.change(kept.store.directory, kept.skill.name, lambda known: known.model_copy(update=fields))
+
+
+def make_library(own: Path, records: Path, workspace: Path | None) -> SkillLibrary:
+    """The library of these directories; of a workspace its ``.agents/skills``."""
+    others: tuple[SkillStore, ...] = ()
+    if workspace is not None:
+        others = (SkillStore(directory=workspace / ".agents/skills", origin="the workspace", root=workspace),)
+    return SkillLibrary(
+        own=SkillStore(directory=own, origin="saved here", writable=True), records=SkillRecords(records), others=others
+    )
+
+
+def _require_writable(kept: KeptSkill) -> None:
+    if not kept.store.writable:
+        raise Denied(
+            "skill_read_only",
+            f"{kept.skill.name!a} comes from {kept.store.origin}, and is only read here.",
+            hint="Save a skill of another name.",
+        )

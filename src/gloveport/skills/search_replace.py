@@ -1,0 +1,85 @@
+"""Blocks of SEARCH and REPLACE, as CodeForge's clients write them: exact, and a character is only ever itself."""
+
+import re
+from typing import Final, NamedTuple
+
+from gloveport.errors import Denied
+from gloveport.policy.wording import quote_sent
+
+_SEARCH, _BETWEEN, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+_LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_SHAPE: Final = (
+    f"A patch is blocks of the lines `{_SEARCH}`, what is there, `{_BETWEEN}`, what comes in its place, `{_REPLACE}`."
+)
+
+
+class Block(NamedTuple):
+    """What is looked for, and what comes in its place. Both are whole lines."""
+
+    search: str
+    replace: str
+
+
+def parse_blocks(patch: str) -> tuple[Block, ...]:
+    """The blocks of a patch, in order. Its lines may end in LF or CRLF.
+
+    Raises:
+        Denied: It has another shape.
+    """
+    blocks: list[Block] = []
+    parts: list[list[str]] = []  # of the block that is being read: what is searched for, and then what replaces it
+    for line in _LINES.findall(patch):
+        word = line.rstrip("\r\n")
+        if (word, len(parts)) in ((_SEARCH, 0), (_BETWEEN, 1)):
+            parts.append([])
+        elif (word, len(parts)) == (_REPLACE, 2):
+            blocks.append(Block(*map("".join, parts)))
+            parts = []
+        elif word in (_SEARCH, _REPLACE) or (not parts and word.strip()):
+            raise _malformed(f"{quote_sent(word)} stands where it can't")
+        elif parts:
+            parts[-1].append(line)
+    if parts:
+        raise _malformed("the last block has no end")
+    if not blocks:
+        raise _malformed("there is no block")
+    if any(not block.search.strip() for block in blocks):
+        raise _malformed("a block has nothing to search for")
+    return tuple(blocks)
+
+
+def apply_blocks(text: str, blocks: tuple[Block, ...]) -> str:
+    """The text with every block done, one after the other, or none.
+
+    A text with line ends of its own kind is found by a patch of the other, and keeps its own.
+
+    Raises:
+        Denied: What is searched for is not there, or more than once.
+    """
+    for number, block in enumerate(blocks, 1):
+        search, replace = block
+        if search not in text:
+            ends_in_crlf = "\r\n" in text
+            search, replace = (_with_ends(one, crlf=ends_in_crlf) for one in block)
+        if text.count(search) == 0 and not text.endswith("\n") and text.endswith(search.rstrip("\r\n")):
+            search, replace = search.rstrip("\r\n"), replace.rstrip("\r\n")  # the last line has no end
+        found = text.count(search)
+        if found != 1:
+            where = "could not be found" if not found else f"stands there {found} times"
+            raise Denied(
+                "patch_failed",
+                f"Block {number}: {quote_sent(search[:80])} {where}. Nothing was changed.",
+                hint="Read the skill, and search for whole lines that stand there once.",
+            )
+        at = text.index(search)
+        text = text[:at] + replace + text[at + len(search) :]
+    return text
+
+
+def _with_ends(text: str, *, crlf: bool) -> str:
+    plain = text.replace("\r\n", "\n")
+    return plain.replace("\n", "\r\n") if crlf else plain
+
+
+def _malformed(why: str) -> Denied:
+    return Denied("malformed_patch", f"The patch can't be read: {why}. Nothing was changed.", hint=_SHAPE)

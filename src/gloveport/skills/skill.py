@@ -1,0 +1,217 @@
+"""A skill as Gloveport runs it: what its directory says, read and checked; and the directory of a new one.
+
+SKILL.md                            for any client: what, when, and how to run it, with Gloveport or without
+scripts/main.py                     the program (.ts, .js, .sh)
+references/parameters.schema.json   what it takes
+references/grant.json               what it needs, of the policy that much at most
+references/examples.json            runs that worked
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import pydantic_core
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from gloveport.limits.untrusted_json import has_many_values
+from gloveport.model import LANGUAGES, Language
+from gloveport.model.skill import SkillGrant, SkillParameter
+from gloveport.model.value import Value
+from gloveport.skills.frontmatter import FILE, MOST_BYTES, Frontmatter, bad_skill, read_skill_md, write_skill_md
+from gloveport.skills.parameters import find_parameters, schema_of
+from gloveport.skills.snapshot import Snapshot
+
+ENTRY, LANGUAGE, GRANT, SCHEMA, VERSION, MADE_BY, EXAMPLES = (
+    f"gloveport.{name}" for name in ("entry", "language", "grant", "parameters", "version", "made-by", "examples")
+)
+"""Keys of ours, below ``metadata``."""
+
+GRANT_FILE: Final = "references/grant.json"
+SCHEMA_FILE: Final = "references/parameters.schema.json"
+EXAMPLES_FILE: Final = "references/examples.json"
+MOST_EXAMPLES: Final = 16
+
+_SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "typescript": "ts", "javascript": "js", "shell": "sh"}
+_ALONE: Final[Mapping[Language, str]] = {
+    "python": "uv run scripts/main.py",
+    "typescript": "deno run scripts/main.ts",
+    "javascript": "deno run scripts/main.js",
+    "shell": "bash scripts/main.sh",
+}
+_MOST_VALUES: Final = 50_000
+
+Parsed = TypeVar("Parsed")
+
+
+class Example(Value):
+    """A run of a skill that worked."""
+
+    arguments: Mapping[str, JsonValue] = {}
+    files: Mapping[str, str] = {}
+    """What was in its directory, in base64 by relative paths."""
+    value: JsonValue = None
+    stdout: str = ""
+    """Empty where there is a value, and of what is long the beginning."""
+    exact: bool = True
+    """Whether each run has this very result: it asked nobody. Else the result has the same shape."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill:
+    """A skill, read whole at one moment.
+
+    Attributes:
+        snapshot: All of its files.
+        head: What ``SKILL.md`` says at its beginning.
+        body: What it says below.
+        language: Of its program; None where it has none that can be run here.
+        code: That program.
+    """
+
+    snapshot: Snapshot
+    head: Frontmatter
+    body: str
+    language: Language | None
+    code: str
+    parameters: Sequence[SkillParameter]
+    grant: SkillGrant
+    examples: tuple[Example, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name, which is that of its directory."""
+        return self.head.name
+
+    @property
+    def version(self) -> int:
+        """Which version it is, as it says itself."""
+        text = self.head.metadata.get(VERSION, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
+
+
+def parse_skill(snapshot: Snapshot) -> Skill:
+    """What the files of a directory say.
+
+    Raises:
+        Denied: It is no skill, or one that contradicts itself.
+    """
+    if len(snapshot.files.get(FILE, b"")) > MOST_BYTES:
+        raise bad_skill(f"{FILE} has more than {MOST_BYTES} bytes")
+    head, body = read_skill_md(snapshot.text(FILE), snapshot.name)
+    metadata = head.metadata
+    language = next((one for one in LANGUAGES if one == metadata.get(LANGUAGE)), None)
+    if LANGUAGE in metadata and language is None:
+        raise bad_skill(f"its language is none of {', '.join(LANGUAGES)}")
+    code = snapshot.text(metadata.get(ENTRY, "")) if language else ""
+    return Skill(
+        snapshot=snapshot,
+        head=head,
+        body=body,
+        language=language,
+        code=code,
+        parameters=[one.parameter for one in find_parameters(language, code)] if language else (),
+        grant=_read_json(snapshot, metadata.get(GRANT), TypeAdapter(SkillGrant), SkillGrant()),
+        examples=_read_json(snapshot, metadata.get(EXAMPLES), TypeAdapter(tuple[Example, ...]), ()),
+    )
+
+
+def make_files(
+    name: str,
+    description: str,
+    language: Language,
+    code: str,
+    *,
+    grant: SkillGrant,
+    examples: Sequence[Example] = (),
+    version: int = 1,
+    made_by: str = "",
+) -> dict[str, bytes]:
+    """The files of a new skill.
+
+    Raises:
+        Denied: They would be none: the description is too long, a parameter is no literal.
+    """
+    entry = f"scripts/main.{_SUFFIXES[language]}"
+    metadata = {ENTRY: entry, LANGUAGE: language, SCHEMA: SCHEMA_FILE, GRANT: GRANT_FILE, VERSION: str(version)}
+    metadata |= {EXAMPLES: EXAMPLES_FILE} if examples else {}
+    metadata |= {MADE_BY: made_by} if made_by else {}
+    parameters = [one.parameter for one in find_parameters(language, code)]
+    head = Frontmatter(name=name, description=" ".join(description.split()), metadata=metadata)
+    files = {
+        FILE: write_skill_md(head, _body(head, language, parameters)).encode(),
+        entry: code.encode("utf-8", "replace"),
+        SCHEMA_FILE: _as_json(schema_of(parameters)),
+        GRANT_FILE: _as_json(grant.model_dump(mode="json", exclude_defaults=True)),
+    }
+    if examples:
+        listed = [example.model_dump(mode="json", exclude_defaults=True) for example in examples[:MOST_EXAMPLES]]
+        files[EXAMPLES_FILE] = _as_json(listed)
+    parse_skill(Snapshot(name, files))  # what can't be read is not written
+    return files
+
+
+def with_code(skill: Skill, code: str, description: str = "") -> dict[str, bytes]:
+    """The files of a skill with another program, or description, as its next version. Its grant stays what it was.
+
+    Raises:
+        Denied: It would be none.
+    """
+    if skill.language is None:
+        raise bad_skill("it has no program", hint="Save another.")
+    metadata = {**skill.head.metadata, VERSION: str(skill.version + 1)}
+    head = skill.head.model_copy(
+        update={"metadata": metadata, "description": " ".join(description.split()) or skill.head.description}
+    )
+    parameters = [one.parameter for one in find_parameters(skill.language, code)]
+    known = _body(skill.head, skill.language, skill.parameters).strip()
+    body = _body(head, skill.language, parameters) if skill.body.strip() == known else skill.body
+    files = {
+        **skill.snapshot.files,
+        FILE: write_skill_md(head, body).encode(),
+        metadata[ENTRY]: code.encode("utf-8", "replace"),
+    }
+    if SCHEMA in metadata:
+        files[metadata[SCHEMA]] = _as_json(schema_of(parameters))
+    parse_skill(Snapshot(skill.name, files))
+    return files
+
+
+def _body(head: Frontmatter, language: Language, parameters: Sequence[SkillParameter]) -> str:
+    options = "".join(f" --{one.name.replace('_', '-')} {json.dumps(one.default)}" for one in parameters)
+    function = head.name.replace("-", "_")
+    given = ", ".join(f"{one.name}={one.default!r}" for one in parameters)
+    rows = "".join(
+        f"| `{one.name}` | {one.type} | `{json.dumps(one.default)}` | {one.description} |\n" for one in parameters
+    )
+    table = f"\n| parameter | type | default | |\n|---|---|---|---|\n{rows}" if parameters else ""
+    return f"""# {head.name}
+
+{head.description}
+{table}
+With Gloveport, call the tool `run_skill` with this name. Programs of `execute_code` call it as a function:
+`from skills import {function}` and `{function}({given})`; in a shell `skill {head.name}{options}`.
+
+Without Gloveport: `{_ALONE[language]}`, with the parameters as they stand in the file.
+"""
+
+
+def _as_json(value: object) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _read_json(snapshot: Snapshot, path: str | None, shape: TypeAdapter[Parsed], default: Parsed) -> Parsed:
+    if path is None:
+        return default
+    text = snapshot.text(path)
+    try:
+        if has_many_values(text.encode(), _MOST_VALUES):
+            raise bad_skill(f"{path} has more than {_MOST_VALUES} values")
+        return shape.validate_python(pydantic_core.from_json(text))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise bad_skill(f"{path} is not what it should be: {where[:80]!a}: {fault['msg'][:200]}") from error
+    except ValueError as error:
+        raise bad_skill(f"{path} is no JSON") from error

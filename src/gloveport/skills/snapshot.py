@@ -1,0 +1,157 @@
+"""Reads the directory of a skill once, whole and within bounds: what is hashed is what is shown, approved and run.
+
+The directory may be anybody's. Nothing in it is opened by following a link, nothing that would wait, and no path is
+looked at twice. A link, a device or a FIFO anywhere in it makes it no skill.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from gloveport.errors import Denied
+from gloveport.openat2 import closing, open_beneath
+from gloveport.skills.frontmatter import bad_skill
+from gloveport.skills.hidden_text import find_hidden
+from gloveport.untrusted_text import is_visible, one_line
+
+MOST_FILES: Final = 256
+MOST_BYTES: Final = 4 << 20
+"""Of all files together."""
+
+_DEPTH: Final = 6
+_NAME_BYTES: Final = 200
+_SHOWN: Final = 80
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files of a skill at one moment, by their paths in its directory."""
+
+    name: str
+    files: Mapping[str, bytes]
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256 of each file, in hex."""
+        return {path: hashlib.sha256(data).hexdigest() for path, data in sorted(self.files.items())}
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of all of it: of the names and the contents of every file. What is approved is this."""
+        listed = "".join(f"{digest} {path}\n" for path, digest in self.digests.items())
+        return hashlib.sha256(f"{self.name}\n{listed}".encode()).hexdigest()
+
+    def text(self, path: str) -> str:
+        """A file as text.
+
+        Raises:
+            Denied: It is not there, or no UTF-8.
+        """
+        data = self.files.get(path)
+        if data is None:
+            raise bad_skill(f"it has no file {one_line(path, _SHOWN)}")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise bad_skill(f"{one_line(path, _SHOWN)} is no UTF-8") from error
+
+
+def read_snapshot(root: int, name: str) -> Snapshot:
+    """Read the skill of this name, which has been checked, below an open directory.
+
+    Raises:
+        Denied: There is none, or it is none that can be used.
+    """
+    try:
+        directory = open_beneath(root, os.fsencode(name), _LIST)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+            raise unknown_skill(name) from error
+        raise bad_skill(f"its directory can't be opened: {error.strerror}") from error
+    with closing(directory):
+        files: dict[str, bytes] = {}
+        try:
+            _read_directory(directory, "", files, _DEPTH)
+        except OSError as error:
+            raise bad_skill(f"it can't be read: {error.strerror}") from error
+    return Snapshot(name, files)
+
+
+def check_files(files: Mapping[str, bytes]) -> None:
+    """Refuse what would be no skill when it is read.
+
+    Raises:
+        Denied: It is so.
+    """
+    if len(files) > MOST_FILES or sum(map(len, files.values())) > MOST_BYTES:
+        raise bad_skill(f"it has more than {MOST_FILES} files or {MOST_BYTES} bytes")
+    for path, data in files.items():
+        for name in path.split("/"):
+            _check_file_name(name)
+        _check_text(path, data)
+
+
+def unknown_skill(name: str) -> Denied:
+    """The refusal where there is no skill of a name."""
+    return Denied(
+        "unknown_skill", f"There is no skill {name!a}.", hint="Search for it: search_tools finds skills, too."
+    )
+
+
+def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: int) -> None:
+    with os.scandir(directory) as found:
+        names = sorted(entry.name for entry in found)
+    for name in names:
+        _check_file_name(name)
+        path, status = f"{above}{name}", os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            if depth == 1:
+                raise bad_skill(f"its directories are nested deeper than {_DEPTH}")
+            with closing(open_beneath(directory, os.fsencode(name), _LIST)) as below:
+                _read_directory(below, f"{path}/", files, depth - 1)
+        elif not stat.S_ISREG(status.st_mode):
+            raise bad_skill(
+                f"{one_line(path, _SHOWN)} is neither a file nor a directory", hint="Links are not followed."
+            )
+        else:
+            room = MOST_BYTES - sum(map(len, files.values()))
+            files[path] = _read_file(directory, name, room)
+            if len(files) > MOST_FILES:
+                raise bad_skill(f"it has more than {MOST_FILES} files")
+            _check_text(path, files[path])
+
+
+def _read_file(directory: int, name: str, room: int) -> bytes:
+    with closing(open_beneath(directory, os.fsencode(name), _READ)) as descriptor:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it is another by now
+            raise bad_skill(f"{one_line(name, _SHOWN)} is no file")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(room + 1)
+    if len(data) > room:
+        raise bad_skill(f"it has more than {MOST_BYTES} bytes")
+    return data
+
+
+def _check_file_name(name: str) -> None:
+    if name in ("", ".", "..") or "/" in name or not is_visible(name) or len(os.fsencode(name)) > _NAME_BYTES:
+        raise bad_skill(f"a file of it is called {one_line(name, _SHOWN)}, which is no plain name")
+
+
+def _check_text(path: str, data: bytes) -> None:
+    """Refuse a text in which something does not show. What is no text is no instruction."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return
+    if "\x00" not in text and (hidden := find_hidden(text)):
+        raise bad_skill(
+            f"{one_line(path, _SHOWN)} has a character that does not show: {hidden}",
+            hint="An instruction can hide in such: take it out.",
+        )

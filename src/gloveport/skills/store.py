@@ -1,0 +1,240 @@
+"""A directory of skills on the disk: listed, read, and changed whole or not at all, by one writer at a time.
+
+A save writes a new directory beside the others, has it on the disk, and then exchanges it with the one of the name, in
+one system call. Who reads meanwhile has opened the old one or the new one. What a save that was killed has left is
+cleared away by the next.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
+from gloveport.errors import ConfigError, Denied
+from gloveport.openat2 import closing, open_beneath
+from gloveport.skills.frontmatter import FILE, check_name
+from gloveport.skills.snapshot import Snapshot, check_files, read_snapshot, unknown_skill
+
+MOST_SKILLS: Final = 20_000
+
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LEFT: Final = re.compile(r"\.gloveport-[0-9a-f]{16}")
+_LOCK: Final = ".gloveport-lock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillStore:
+    """The skills of one directory.
+
+    Attributes:
+        directory: Where they are; need not be there.
+        origin: Where that is, in words for a person and a model.
+        writable: Whether skills may be saved here.
+        root: A directory above it from which no link is followed: what lies below is not the owner's alone.
+    """
+
+    directory: Path
+    origin: str
+    writable: bool = False
+    root: Path | None = None
+
+    def names(self) -> list[str]:
+        """Names of what may be skills, sorted."""
+        with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
+            return sorted(one.name for one in found if _is_name(one.name) and one.is_dir(follow_symlinks=False))
+        return []
+
+    def is_empty(self) -> bool:
+        """Whether there is none, without a look at all of them."""
+        with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
+            return not any(_is_name(one.name) for one in found)
+        return True
+
+    def read(self, name: str) -> Snapshot:
+        """Read one.
+
+        Raises:
+            Denied: There is none of this name, or it is none that can be used.
+        """
+        check_name(name)
+        with contextlib.suppress(OSError), self._open() as directory:
+            return read_snapshot(directory, name)
+        raise unknown_skill(name)
+
+    def has(self, name: str) -> bool:
+        """Whether there may be one of this name."""
+        with contextlib.suppress(OSError), self._open() as directory:
+            return _is_name(name) and stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        return False
+
+    def stamps(self, names: Iterable[str] | None = None) -> dict[str, tuple[int, int, int]]:
+        """Of each skill, or of these, what changes when its ``SKILL.md`` does."""
+        stamps: dict[str, tuple[int, int, int]] = {}
+        wanted = self.names() if names is None else names
+        with contextlib.suppress(OSError), self._open() as directory:
+            for name in wanted:
+                with contextlib.suppress(OSError):
+                    status = os.stat(f"{name}/{FILE}", dir_fd=directory, follow_symlinks=False)
+                    stamps[name] = status.st_mtime_ns, status.st_ino, status.st_size
+        return stamps
+
+    def changed(self) -> int:
+        """When a skill last came or went, or was saved anew: nanoseconds of the directory; 0 where there is none."""
+        with contextlib.suppress(OSError), self._open() as directory:
+            return os.fstat(directory).st_mtime_ns
+        return 0
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[int]:
+        if self.root is None:
+            with closing(os.open(self.directory, _LIST)) as directory:
+                yield directory
+            return
+        below = os.fsencode(self.directory.relative_to(self.root))
+        with closing(os.open(self.root, _LIST)) as root, closing(open_beneath(root, below, _LIST)) as directory:
+            yield directory
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[int]:
+        """Hold the directory alone. Who comes later waits.
+
+        Raises:
+            ConfigError: It can't be written.
+        """
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory = os.open(self.directory, _LIST)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with closing(directory):
+            try:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                lock = os.open(_LOCK, flags, 0o600, dir_fd=directory)
+            except OSError as error:
+                raise self._unwritable(error) from error
+            with closing(lock):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield directory
+
+    def save(self, name: str, files: Mapping[str, bytes], *, instead_of: str | None = None) -> Snapshot:
+        """Write a skill, whole or not at all.
+
+        Args:
+            name: What it is called.
+            files: All that its directory will hold.
+            instead_of: Digest of what is there now; None where nothing may be.
+
+        Raises:
+            Denied: There is something else by now, or too much altogether; or they would be no skill.
+            ConfigError: It can't be written.
+        """
+        check_name(name)
+        check_files(files)
+        with self.lock() as directory:
+            try:
+                _clear_leftovers(directory)
+                self._require(name, instead_of)
+                if instead_of is None and len(self.names()) >= MOST_SKILLS:
+                    raise Denied("too_many_skills", f"There are {MOST_SKILLS} skills.", hint="Delete some.")
+                hidden = f".gloveport-{secrets.token_hex(8)}"
+                try:
+                    _write_tree(directory, hidden, files)
+                    _put(directory, hidden, name, replaces=instead_of is not None)
+                    os.fsync(directory)
+                finally:
+                    _remove_tree(directory, hidden)
+            except OSError as error:
+                raise self._unwritable(error) from error
+        return Snapshot(name, dict(files))
+
+    def remove(self, name: str, *, sha256: str) -> None:
+        """Remove a skill that is still this.
+
+        Raises:
+            Denied: It is another by now, or gone.
+            ConfigError: It can't be removed.
+        """
+        with self.lock() as directory:
+            try:
+                self._require(name, sha256)
+                hidden = f".gloveport-{secrets.token_hex(8)}"
+                os.rename(name, hidden, src_dir_fd=directory, dst_dir_fd=directory)
+                os.fsync(directory)
+                _remove_tree(directory, hidden)
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def _require(self, name: str, sha256: str | None) -> None:
+        if sha256 is None:
+            if os.path.lexists(self.directory / name):
+                raise Denied(
+                    "skill_exists", f"There is a skill {name!a} already.", hint="Update it, or use another name."
+                )
+        elif self.read(name).sha256 != sha256:
+            raise Denied(
+                "skill_changed",
+                f"Somebody has changed {name!a} meanwhile. Nothing was done.",
+                hint="Read it, try again.",
+            )
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"skills can't be kept in {self.directory}: {error.strerror}",
+            hint="make the directory writable, or name another as skills.directory",
+        )
+
+
+def _is_name(name: str) -> bool:
+    return len(name) <= 64 and _NAME.fullmatch(name) is not None
+
+
+def _write_tree(directory: int, name: str, files: Mapping[str, bytes]) -> None:
+    os.mkdir(name, 0o700, dir_fd=directory)
+    below: dict[str, dict[str, bytes]] = {}
+    with closing(os.open(name, _LIST | os.O_NOFOLLOW, dir_fd=directory)) as tree:
+        for path, data in sorted(files.items()):
+            first, slash, rest = path.partition("/")
+            if slash:
+                below.setdefault(first, {})[rest] = data
+                continue
+            with closing(os.open(first, _CREATE, 0o600, dir_fd=tree)) as file:
+                with open(file, "wb", closefd=False) as stream:
+                    stream.write(data)
+                os.fsync(file)
+        for first, inner in below.items():
+            _write_tree(tree, first, inner)
+        os.fsync(tree)
+
+
+def _put(directory: int, hidden: str, name: str, *, replaces: bool) -> None:
+    if rename(directory, hidden, name, EXCHANGE if replaces else NOREPLACE):
+        return
+    if replaces:  # a network file system: for a moment there is none of this name
+        aside = f".gloveport-{secrets.token_hex(8)}"
+        os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
+        _remove_tree(directory, aside)
+    else:
+        os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _clear_leftovers(directory: int) -> None:
+    for name in os.listdir(directory):
+        if _LEFT.fullmatch(name):
+            _remove_tree(directory, name)
+
+
+def _remove_tree(directory: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, dir_fd=directory)

@@ -1,0 +1,162 @@
+"""Saving, approving and removing skills: whole or not at all, and bound to every byte."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from skills_ref.validator import validate
+
+from gloveport.errors import Denied
+from gloveport.model.skill import GrantedRequests, SkillGrant
+from gloveport.skills.library import make_library
+from gloveport.skills.skill import Example, make_files, parse_skill, with_code
+
+GRANT = SkillGrant(
+    requests=(GrantedRequests(place="api.example", methods=("GET",), paths=("/reports/*",)),), tools=("shop/list",)
+)
+
+
+def test_what_is_saved_is_an_agent_skill_and_reads_back(save, library):
+    """S1."""
+    example = Example(arguments={"month": 3}, value=6)
+    kept = save(description="Sums: up\nthe 'sales'", grant=GRANT, examples=[example], made_by="run-1")
+    assert validate(library.own.directory / "sales-report") == []
+    read = library.find("sales-report")
+    assert read.skill.snapshot.sha256 == kept.skill.snapshot.sha256
+    assert (read.skill.grant, read.skill.examples, read.skill.language) == (GRANT, (example,), "python")
+    assert read.skill.head.description == "Sums: up the 'sales'"
+    assert [(one.name, one.type, one.default) for one in read.skill.parameters] == [("month", "integer", 11)]
+    assert (read.state, read.record.owner) == ("candidate", "stdio")
+    again = library.replace(read, with_code(read.skill, "MONTH = 'x'  # parameter\nMONTH\n"))
+    assert validate(library.own.directory / "sales-report") == []
+    assert (again.skill.version, again.skill.parameters[0].type) == (2, "string")
+
+
+def test_an_approval_is_of_every_byte_and_every_name(save, library):
+    """S2: whatever changes, nothing is approved any more; and the same bytes again are."""
+    save(grant=GRANT, examples=[Example(value=22)])
+    library.approve(library.find("sales-report"), uid=7, without_asking=True)
+    rights = library.find("sales-report").rights
+    assert (rights.grant, rights.without_asking) == (GRANT, True)
+    directory = library.own.directory / "sales-report"
+    for file in sorted(path for path in directory.rglob("*") if path.is_file()):
+        before = file.read_bytes()
+        file.write_bytes(before + b" ")
+        assert library.find("sales-report").rights is None, file
+        file.write_bytes(before)
+    (directory / "notes").touch()
+    assert library.find("sales-report").state == "candidate"
+    (directory / "notes").unlink()
+    assert library.find("sales-report").state == "approved"
+    library.mark(library.find("sales-report"), "an example has failed")
+    assert library.find("sales-report").state == "stale"
+    library.revoke(library.find("sales-report"))
+    library.mark(library.find("sales-report"), "")
+    assert library.find("sales-report").state == "candidate"
+
+
+def test_what_runs_is_what_was_hashed_though_the_file_changes_meanwhile(save, library):
+    save()
+    library.approve(library.find("sales-report"), uid=7, without_asking=False)
+    kept = library.find("sales-report")
+    (library.own.directory / "sales-report/scripts/main.py").write_text("evil")
+    assert kept.rights.sha256 == parse_skill(kept.skill.snapshot).snapshot.sha256
+    assert kept.skill.code.startswith("MONTH")
+
+
+def test_a_skill_of_the_same_name_in_another_directory_is_not_approved(save, library, tmp_path):
+    save()
+    library.approve(library.find("sales-report"), uid=7, without_asking=False)
+    other = make_library(tmp_path / "other", tmp_path / "records", None)
+    other.own.save("sales-report", library.find("sales-report").skill.snapshot.files)
+    assert other.find("sales-report").state == "candidate"
+
+
+def test_who_is_removed_or_saved_anew_begins_as_a_candidate(save, library):
+    save()
+    library.approve(library.find("sales-report"), uid=7, without_asking=False)
+    library.remove(library.find("sales-report"))
+    with pytest.raises(Denied):
+        library.find("sales-report")
+    assert save().state == "candidate"
+
+
+def test_two_writers_at_once_lose_nothing_and_mix_nothing(save, library):
+    kept = save()
+    outcomes, refusals = [], []
+
+    def write(number):
+        try:
+            library.replace(kept, with_code(kept.skill, f"{number}\n"))
+            outcomes.append(number)
+        except Denied as denial:
+            refusals.append(denial.code)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 1
+    assert refusals == ["skill_changed"] * 7
+    assert library.find("sales-report").skill.code == f"{outcomes[0]}\n"
+    with pytest.raises(Denied):
+        save()
+
+
+SAVER = """
+import os, sys
+from pathlib import Path
+import gloveport.skills.store as store
+from gloveport.skills.library import make_library
+from gloveport.skills.skill import with_code
+at, root = int(sys.argv[1]), Path(sys.argv[2])
+calls = 0
+def killed(function):
+    def call(*arguments, **named):
+        global calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), 9)
+        return function(*arguments, **named)
+    return call
+for name in ("mkdir", "open", "fsync", "rename"):
+    setattr(os, name, killed(getattr(os, name)))
+store.rename = killed(store.rename)
+store._remove_tree = killed(store._remove_tree)
+library = make_library(root / "skills", root / "records", None)
+kept = library.find("sales-report")
+library.replace(kept, with_code(kept.skill, "new\\n"))
+"""
+
+
+def test_a_save_that_is_killed_anywhere_leaves_the_old_skill_or_the_new_one(save, library, tmp_path):
+    """At each of its system calls in turn, until one survives."""
+    save()
+    old = library.find("sales-report").skill.code
+    for at in range(1, 80, 3):
+        process = subprocess.run([sys.executable, "-c", SAVER, str(at), str(tmp_path)], check=False, cwd=tmp_path)
+        code = library.find("sales-report").skill.code
+        assert code in (old, "new\n"), at
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL
+    assert code == "new\n"
+    save("another")
+    assert [path.name for path in library.own.directory.iterdir() if path.name.startswith(".gloveport-")] == [
+        ".gloveport-lock"
+    ]
+
+
+def test_a_record_that_is_damaged_or_a_place_that_can_not_be_written_is_an_error_with_a_remedy(save, library):
+    save()
+    (record,) = Path(library.records.directory).glob("*.json")
+    record.write_text("{")
+    with pytest.raises(Exception, match="remove it: the skill is a candidate then"):
+        library.find("sales-report")
+    blocked = make_library(record, library.records.directory, None)
+    with pytest.raises(Exception, match="make the directory writable"):
+        blocked.save("a", make_files("a", "x", "shell", "true", grant=SkillGrant()), owner="")
