@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gloveport.cli import approvals, audit, config, logs, servers
+from gloveport.cli import approvals, audit, config, logs, servers, skills
 from gloveport.cli.doctor import doctor
 from gloveport.cli.exec import execute
 from gloveport.cli.imports import import_servers
@@ -27,6 +27,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(audit.app, name="audit")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(servers.app, name="servers")
+app.add_typer(skills.app, name="skills")
 
 
 def _print_version(asked: bool) -> None:

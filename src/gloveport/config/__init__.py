@@ -19,7 +19,7 @@ from gloveport.config.loading.load import Loaded, load
 from gloveport.config.loading.reload import Reloaded, reload
 from gloveport.config.loading.watch import changes
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
-from gloveport.config.sources.directories import audit_directory, state_directory
+from gloveport.config.sources.directories import audit_directory, skills_directory, state_directory
 from gloveport.config.sources.trust import Trusted, trust
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "load",
     "refuse_as_workspace",
     "reload",
+    "skills_directory",
     "state_directory",
     "trust",
 ]

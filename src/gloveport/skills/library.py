@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gloveport.errors import Denied
 from gloveport.model.skill import SkillRights, SkillState
+from gloveport.skills.frontmatter import check_name
 from gloveport.skills.records import Approval, SkillRecord, SkillRecords, Staleness
 from gloveport.skills.skill import Skill, parse_skill
 from gloveport.skills.snapshot import unknown_skill
@@ -72,6 +73,7 @@ class SkillLibrary:
             Denied: There is none, or none that can be used.
             ConfigError: What is known of it can't be read.
         """
+        check_name(name)
         for store in (self.own, *self.others):
             if store.has(name):
                 skill = parse_skill(store.read(name))

@@ -156,6 +156,8 @@ def _list_belongings(config: Config, environ: Mapping[str, str], believed: Itera
         yield _Belonging(path=path, what="the configuration", remedy="keep the configuration elsewhere")
     if config.audit.directory is not None:
         yield _Belonging(path=config.audit.directory, what="audit.directory", remedy="keep the audit log elsewhere")
+    if config.skills.directory is not None:
+        yield _Belonging(path=config.skills.directory, what="skills.directory", remedy="keep the skills elsewhere")
     files = [(("api", name, "ca_file"), api.ca_file) for name, api in config.api.items()]
     files += [(("servers", name, "ca_file"), server.ca_file) for name, server in config.servers.items()]
     for key, file in files:

@@ -13,6 +13,7 @@ from gloveport.config.schema.server_tables import (
     Runtimes,
     Sandboxing,
     SessionSettings,
+    SkillSettings,
 )
 from gloveport.config.schema.workspace_tables import Exec, Workspace
 from gloveport.model import Policy, Value
@@ -64,6 +65,9 @@ class Config(Value):
 
     exec: Exec = Exec()
     """Programs that a person runs in the sandbox by `gloveport exec`."""
+
+    skills: SkillSettings = SkillSettings()
+    """Programs that are kept under names."""
 
     clients: Clients = Clients()
     """What clients get beside what a model reads."""

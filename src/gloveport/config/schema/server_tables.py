@@ -156,6 +156,14 @@ class Clients(Value):
     that use these libraries and give no name. A call asks for it with `"gloveport/structured": true` in its `_meta`."""
 
 
+class SkillSettings(Value):
+    """Programs that are kept under names."""
+
+    directory: AbsolutePath | None = None
+    """Where skills are saved. Default: `skills` in the state directory. What was approved of them is kept in the state
+    directory in any case."""
+
+
 class Audit(Value):
     """Where everything that happens is written down."""
 

@@ -49,6 +49,15 @@ def audit_directory(config: Config, environ: Mapping[str, str]) -> Path:
     return config.audit.directory or state_directory(environ) / "audit"
 
 
+def skills_directory(config: Config, environ: Mapping[str, str]) -> Path:
+    """Directory of the skills: the configured one, or ``skills`` in the state directory.
+
+    Raises:
+        ConfigError: As ``state_directory``.
+    """
+    return config.skills.directory or state_directory(environ) / "skills"
+
+
 def _of_user(variable: str, find: Callable[[str], Path]) -> Path:
     try:
         return _absolute(variable, find("gloveport"))

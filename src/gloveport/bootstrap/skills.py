@@ -1,0 +1,16 @@
+"""Where the skills of a configuration are."""
+
+from collections.abc import Mapping
+
+from gloveport.config import Config, skills_directory, state_directory
+from gloveport.skills.library import SkillLibrary, make_library
+
+
+def open_library(config: Config, environ: Mapping[str, str]) -> SkillLibrary:
+    """The library of the owner's skills, and of those that the configured workspace brings.
+
+    Raises:
+        ConfigError: This user has no home directory.
+    """
+    records = state_directory(environ) / "skill-records"
+    return make_library(skills_directory(config, environ), records, config.workspace.root)

@@ -1,0 +1,327 @@
+"""``gloveport skills``: programs that are kept: make, read, approve, exchange them.
+
+What is shown was written by programs, agents and strangers: nothing of it reaches the terminal unescaped.
+"""
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from gloveport.cli.options import ConfigOption, load_config, recording
+from gloveport.errors import ConfigError, Denied
+from gloveport.untrusted_text import one_line, printable, printable_lines
+
+if TYPE_CHECKING:
+    from gloveport.config import Config
+    from gloveport.model import Language
+    from gloveport.skills.library import KeptSkill, SkillLibrary
+
+app = typer.Typer(no_args_is_help=True)
+
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of a skill; see `list`.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
+
+_PLACES = (".agents/skills", ".claude/skills", ".codex/skills")
+_TEMPLATES: "dict[Language, str]" = {
+    "python": 'NAME = "world"  # parameter: whom to greet\n\nf"Hello, {NAME}"\n',
+    "typescript": 'const NAME: string = "world"; // parameter: whom to greet\n\n`Hello, ${NAME}`;\n',
+    "javascript": 'const NAME = "world"; // parameter: whom to greet\n\n`Hello, ${NAME}`;\n',
+    "shell": 'NAME="world" # parameter: whom to greet\n\necho "Hello, $NAME"\n',
+}
+
+
+@app.callback()
+def skills() -> None:
+    """Keep programs under names, and say what each may do."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a character that the terminal lacks must not end a review
+
+
+@app.command()
+def new(
+    name: Name,
+    description: Annotated[str, typer.Option("-d", "--description", help="What it does, and when to use it.")],
+    language: Annotated[str, typer.Option("-l", "--language", help="Of its program.")] = "python",
+    file: Annotated[Path | None, typer.Option("--file", help="Its program. Default: an example.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Make a skill from a program. It is a candidate, and was granted nothing."""
+    from gloveport.model import LANGUAGES
+    from gloveport.model.skill import SkillGrant
+    from gloveport.skills.skill import make_files
+
+    known = next((one for one in LANGUAGES if one == language), None)
+    if known is None:
+        raise typer.BadParameter(f"there are: {', '.join(LANGUAGES)}", param_hint="--language")
+    code = _TEMPLATES[known] if file is None else _read_text(file)
+    _, library = _open(config)
+    made = make_files(name, description, known, code, grant=SkillGrant())
+    with recording(config) as record:
+        kept = library.save(name, made, owner="")
+        record("skill.saved", _facts(kept))
+    typer.echo(f"saved {kept.store.directory / name}\nhint: gloveport skills edit {name}")
+
+
+@app.command("list")
+def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
+    """Print each skill, whether it is approved, where it comes from and what it is for."""
+    _, library = _open(config)
+    rows = [_row(library, name) for name, _ in library.places()]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        typer.echo("no skill is kept; `gloveport skills new` makes one, and agents save what has worked")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        typer.echo(
+            f"{row['name'].ljust(width)}  {row['state'].ljust(9)}  "
+            f"{one_line(row['origin'], 60)}  {one_line(row['description'], 100)}"
+        )
+
+
+@app.command()
+def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> None:
+    """Print what a skill is, what it may do, and its program."""
+    settings, library = _open(config)
+    kept = library.find(name)
+    if as_json:
+        skill = kept.skill
+        shown = {
+            **_row(library, name),
+            "sha256": skill.snapshot.sha256,
+            "files": dict(skill.snapshot.digests),
+            "language": skill.language,
+            "parameters": [one.model_dump(mode="json") for one in skill.parameters],
+            "grant": skill.grant.model_dump(mode="json", exclude_defaults=True),
+            "examples": len(skill.examples),
+        }
+        typer.echo(json.dumps(shown, indent=2))
+        return
+    typer.echo("\n".join(_review(kept, settings)))
+
+
+@app.command()
+def edit(
+    name: Name,
+    file: Annotated[Path | None, typer.Option("--file", help="Take its program from here, without an editor.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Change a skill's program in your editor. It is a candidate then, whatever it was."""
+    from gloveport.skills.skill import with_code
+
+    _, library = _open(config)
+    kept = library.find(name)
+    code = _edit_text(kept) if file is None else _read_text(file)
+    if code == kept.skill.code:
+        typer.echo("nothing has changed")
+        return
+    with recording(config) as record:
+        kept = library.replace(kept, with_code(kept.skill, code))
+        record("skill.saved", _facts(kept))
+    typer.echo(f"saved version {kept.skill.version}: a candidate\nhint: gloveport skills approve {name}")
+
+
+@app.command()
+def approve(
+    name: Name,
+    config: ConfigOption = None,
+    without_asking: Annotated[
+        bool, typer.Option("--without-asking", help="Also say yes, for good, to what a rule would ask about.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Approve a skill exactly as it is printed now. It runs under what is printed, and no more, from then on."""
+    settings, library = _open(config)
+    kept = library.find(name)
+    if kept.skill.language is None:
+        raise Denied("bad_skill", f"{name} has no program that runs here.", hint="There is nothing to approve.")
+    lines = _review(kept, settings)
+    typer.echo("\n".join(lines))
+    if without_asking:
+        typer.echo("\nwhat a rule asks about is allowed to it WITHOUT ASKING each time")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
+        typer.confirm(f"\napprove this, all {len(lines)} lines of it?", abort=True)
+    with recording(config) as record:
+        record("skill.approved", {**_facts(kept), "without_asking": without_asking})
+        library.approve(kept, uid=os.getuid(), without_asking=without_asking)
+    typer.echo(f"approved: {name}")
+
+
+@app.command()
+def revoke(name: Name, config: ConfigOption = None) -> None:
+    """Take an approval back. The skill is a candidate again."""
+    _, library = _open(config)
+    kept = library.find(name)
+    with recording(config) as record:
+        library.revoke(kept)
+        record("skill.revoked", _facts(kept))
+    typer.echo(f"revoked: {name}")
+
+
+@app.command("import")
+def import_(
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[DIRECTORY]...", help="Of a skill each.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Copy skills of other clients here, as candidates. Without a directory, print those that are found."""
+    _, library = _open(config)
+    if not paths:
+        for found in _find_elsewhere():
+            typer.echo(f"gloveport skills import {shlex.quote(printable(str(found)))}")
+        return
+    for path in paths:
+        whole = path.resolve()
+        from gloveport.skills.skill import parse_skill
+        from gloveport.skills.store import SkillStore
+
+        skill = parse_skill(SkillStore(directory=whole.parent, origin=str(whole.parent)).read(whole.name))
+        with recording(config) as record:
+            kept = library.save(skill.name, skill.snapshot.files, owner="", origin=f"imported from {whole}")
+            record("skill.imported", {**_facts(kept), "origin": str(whole)})
+        typer.echo(
+            f"imported {skill.name}: a candidate{'' if skill.language else ', without a program that runs here'}"
+        )
+
+
+@app.command()
+def export(
+    name: Name,
+    directory: Annotated[Path, typer.Argument(help="Where to put its directory, such as .agents/skills.")],
+    config: ConfigOption = None,
+) -> None:
+    """Copy a skill to where other clients find it. What was approved is not copied."""
+    from gloveport.skills.store import SkillStore
+
+    _, library = _open(config)
+    kept = library.find(name)
+    SkillStore(directory=directory.resolve(), origin="", writable=True).save(name, kept.skill.snapshot.files)
+    typer.echo(f"exported: {printable(str(directory / name))}")
+
+
+@app.command()
+def remove(name: Name, config: ConfigOption = None, yes: Yes = False) -> None:
+    """Remove a skill, and what was approved of it."""
+    _, library = _open(config)
+    kept = library.find(name)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("nobody is there to ask", hint="write --yes")
+        typer.confirm(f"remove {name}?", abort=True)
+    with recording(config) as record:
+        library.remove(kept)
+        record("skill.removed", _facts(kept))
+    typer.echo(f"removed: {name}")
+
+
+def _open(given: Path | None) -> "tuple[Config, SkillLibrary]":
+    from gloveport.bootstrap.skills import open_library
+
+    config = load_config(given)
+    return config, open_library(config, os.environ)
+
+
+def _facts(kept: "KeptSkill") -> "dict[str, str | int]":
+    return {"skill": kept.skill.name, "sha256": kept.skill.snapshot.sha256, "version": kept.skill.version}
+
+
+def _row(library: "SkillLibrary", name: str) -> dict[str, str]:
+    try:
+        kept = library.find(name)
+    except Denied as denial:
+        return {"name": name, "state": "unusable", "origin": "", "description": denial.reason}
+    return {
+        "name": name,
+        "state": kept.state,
+        "origin": kept.origin,
+        "description": kept.skill.head.description,
+    }
+
+
+def _review(kept: "KeptSkill", config: "Config") -> list[str]:
+    """Everything that an approval is of, escaped."""
+    skill = kept.skill
+    lines = [
+        f"{skill.name}, version {skill.version}: {kept.state}",
+        f"  from      {kept.origin}" + (f", by the caller {kept.record.owner}" if kept.record.owner else ""),
+        f"  says      {one_line(skill.head.description, 1024)}",
+        f"  sha256    {skill.snapshot.sha256}",
+        *(
+            f"  takes     {one.name}: {one.type} = {json.dumps(one.default)}  {one.description}"
+            for one in skill.parameters
+        ),
+        *(f"  example   {json.dumps(one.arguments)} -> {json.dumps(one.value)}"[:400] for one in skill.examples),
+    ]
+    if kept.record.stale is not None and kept.state == "stale":
+        lines.append(f"  stale     {one_line(kept.record.stale.why, 500)}")
+    lines += [f"  may       {line}" for line in _grant_lines(kept, config)]
+    if skill.language is not None:
+        lines += ["", f"{skill.language}:", *(f"  {line}" for line in skill.code.rstrip("\n").split("\n"))]
+    lines += ["", "SKILL.md, which models read:", *(f"  {line}" for line in skill.body.strip().split("\n"))]
+    told = {"SKILL.md", skill.head.metadata.get("gloveport.entry", "")}
+    others = [path for path in skill.snapshot.files if path not in told]
+    lines += ["", *(f"  file      {path} ({len(skill.snapshot.files[path])} bytes)" for path in sorted(others))]
+    return [printable_lines(line) for line in lines]
+
+
+def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
+    """What it may do, each with what the policy says of it just now."""
+    from gloveport.model import Allow, Ask
+    from gloveport.policy.decisions.outbound import decide_fetch
+    from gloveport.policy.decisions.skills import describe_grant, sample_actions
+
+    grant = kept.skill.grant
+    if not describe_grant(grant):
+        yield "reach nothing"
+    for line, action in sample_actions(grant):
+        match decide_fetch(config.way_out, action):
+            case Allow(rule=rule):
+                yield f"{line}  (allowed: {rule})"
+            case Ask(rule=rule):
+                yield f"{line}  (ASKS: {rule})"
+            case denial:
+                yield f"{line}  (refused: {denial.reason})"
+    yield from describe_grant(grant.model_copy(update={"requests": ()}))
+
+
+def _find_elsewhere() -> Iterator[Path]:
+    for base in dict.fromkeys((Path.cwd(), Path.home())):
+        for place in _PLACES:
+            for path in sorted((base / place).glob("*/SKILL.md")):
+                yield path.parent
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{file} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{file} is no UTF-8 text: byte {error.start} is wrong") from error
+
+
+def _edit_text(kept: "KeptSkill") -> str:
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    suffix = Path(kept.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
+    with tempfile.TemporaryDirectory(prefix="gloveport-") as directory:
+        file = Path(directory, f"{kept.skill.name}{suffix}")
+        file.write_text(kept.skill.code, encoding="utf-8")
+        try:
+            subprocess.run([*editor, str(file)], check=True)  # noqa: S603 - the person's own editor
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise ConfigError(
+                f"the editor {editor[0]} has failed: {error}", hint="set EDITOR, or use --file"
+            ) from error
+        return _read_text(file)

@@ -1,0 +1,120 @@
+"""The command: what it shows of skills, escaped, and what it approves only when it is told to. S1, S2."""
+
+import json
+import os
+import stat
+
+import pytest
+from skills_ref.validator import validate
+from typer.testing import CliRunner
+
+from gloveport.cli.skills import app
+from gloveport.errors import GloveportError
+
+
+@pytest.fixture
+def skills(tmp_path, monkeypatch):
+    """Run the command; what it says."""
+    monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "gloveport.toml"
+    config.write_text(
+        '[api.reports]\nhosts = ["api.example"]\n'
+        '[[api.reports.rules]]\naction = "ask"\nmethods = ["POST"]\n'
+        '[[api.reports.rules]]\naction = "allow"\nmethods = ["GET"]\n'
+    )
+
+    def run(*arguments):
+        done = CliRunner().invoke(app, [*arguments, "--config", str(config)])
+        if done.exit_code and isinstance(done.exception, GloveportError):
+            return str(done.exception)
+        return done.output
+
+    return run
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return tmp_path / "state/skills"
+
+
+def records(tmp_path):
+    lines = "".join(file.read_text() for file in (tmp_path / "state/audit").glob("*.jsonl")).splitlines()
+    return [json.loads(line) for line in lines if '"skill' in line]
+
+
+def test_a_skill_is_made_approved_changed_revoked_exported_imported_and_removed(skills, saved, tmp_path):
+    assert "saved" in skills("new", "hello", "-d", "Greets somebody.", "-l", "shell")
+    assert validate(saved / "hello") == []
+    assert "nobody is there to ask" in skills("approve", "hello")
+    assert json.loads(skills("list", "--json"))[0]["state"] == "candidate"
+    assert "approved: hello" in skills("approve", "hello", "--yes", "--without-asking")
+    shown = json.loads(skills("show", "hello", "--json"))
+    assert (shown["state"], shown["parameters"][0]["name"]) == ("approved", "name")
+    program = tmp_path / "program.sh"
+    program.write_text("N=1 # parameter\necho $N\n")
+    assert "saved version 2: a candidate" in skills("edit", "hello", "--file", str(program))
+    assert json.loads(skills("list", "--json"))[0]["state"] == "candidate"
+    skills("approve", "hello", "--yes")
+    assert "revoked" in skills("revoke", "hello")
+    assert "exported" in skills("export", "hello", ".agents/skills")
+    assert validate(tmp_path / ".agents/skills/hello") == []
+    assert "removed" in skills("remove", "hello", "--yes")
+    assert ".agents/skills/hello" in skills("import")
+    assert "a candidate" in skills("import", ".agents/skills/hello")
+    assert f"imported from {tmp_path}" in json.loads(skills("list", "--json"))[0]["origin"]
+    assert [record["kind"] for record in records(tmp_path)] == [
+        "skill.saved",
+        "skill.approved",
+        "skill.saved",
+        "skill.approved",
+        "skill.revoked",
+        "skill.removed",
+        "skill.imported",
+    ]
+    assert stat.S_IMODE((saved / "hello").stat().st_mode) == 0o700
+
+
+def test_an_editor_changes_the_program(skills, saved, monkeypatch):
+    skills("new", "hello", "-d", "x", "-l", "shell")
+    monkeypatch.setenv("VISUAL", "sed -i s/Hello/Bye/")
+    assert "version 2" in skills("edit", "hello")
+    assert "Bye" in (saved / "hello/scripts/main.sh").read_text()
+    monkeypatch.setenv("VISUAL", "true")
+    assert "nothing has changed" in skills("edit", "hello")
+    monkeypatch.setenv("VISUAL", "false")
+    assert "the editor false has failed" in skills("edit", "hello")
+
+
+def test_an_approver_is_shown_all_of_it_with_the_rules_and_nothing_hides(skills, saved, tmp_path):
+    skills("new", "hello", "-d", "x")
+    grant = {"requests": [{"place": "api.example", "methods": ["GET", "POST"], "paths": ["/r/*"]}], "tools": ["a/b"]}
+    (saved / "hello/references/grant.json").write_text(json.dumps(grant))
+    (saved / "hello/scripts/main.py").write_text("print('last')  # fine\r" + " " * 9 + "import os\n")
+    said = skills("approve", "hello", "--yes")
+    assert "GET api.example /r/*  (allowed: api.reports.rules[1])" in said
+    assert "POST api.example /r/*  (ASKS: api.reports.rules[0])" in said
+    assert "call a/b" in said
+    assert r"# fine\r         import os" in said
+    assert "# hello" in said
+    for path in sorted((saved / "hello").rglob("*.json")):
+        assert str(path.relative_to(saved / "hello")) in said
+
+
+def test_what_is_no_skill_is_refused_with_a_remedy_and_hides_no_other(skills, saved, tmp_path):
+    skills("new", "hello", "-d", "x")
+    (saved / "broken").mkdir()
+    (saved / "broken/SKILL.md").write_text("no frontmatter \x1b[2J")
+    listed = {row["name"]: row["state"] for row in json.loads(skills("list", "--json"))}
+    assert listed == {"hello": "candidate", "broken": "unusable"}
+    assert "\x1b" not in skills("list")
+    for arguments, words in (
+        (("new", "Hello", "-d", "x"), "A name has 1 to 64"),
+        (("new", "hello", "-d", "x"), "There is a skill 'hello' already"),
+        (("new", "other", "-d", "x" * 2000), "more than 1024"),
+        (("show", "../hello"), "no name of a skill"),
+        (("approve", "nothing", "--yes"), "There is no skill 'nothing'"),
+        (("import", "nowhere"), "There is no skill"),
+        (("export", "hello", os.fspath(saved)), "already"),
+    ):
+        assert words in skills(*arguments), arguments
