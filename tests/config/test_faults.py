@@ -372,6 +372,7 @@ prefix = "Token "
             "disk_bytes": 1 << 20,
         },
         "runtimes": {"python": "/opt/python3", "deno": "/opt/deno", "bash": "/opt/bash"},
+        "skills": {"directory": "/srv/skills"},
         "audit": {
             "directory": "/srv/audit",
             "max_file_bytes": 1 << 20,
