@@ -284,6 +284,8 @@ disk_bytes = "1MiB"
 python = "/opt/python3"
 deno = "/opt/deno"
 bash = "/opt/bash"
+[skills]
+directory = "/srv/skills"
 [audit]
 directory = "/srv/audit"
 max_file_bytes = "1MiB"
