@@ -3,8 +3,8 @@
 import pytest
 
 from gloveport.model.skill import SkillGrant
-from gloveport.skills.library import make_library
-from gloveport.skills.skill import make_files
+from gloveport.skills.skill_files import make_files
+from gloveport.skills.skill_library import make_library
 
 CODE = "MONTH = 11  # parameter: which month\nMONTH * 2\n"
 

@@ -11,8 +11,8 @@ from skills_ref.validator import validate
 
 from gloveport.errors import Denied
 from gloveport.model.skill import GrantedRequests, SkillGrant
-from gloveport.skills.library import make_library
-from gloveport.skills.skill import Example, make_files, parse_skill, with_code
+from gloveport.skills.skill_files import Example, make_files, parse_skill, with_code
+from gloveport.skills.skill_library import make_library
 
 GRANT = SkillGrant(
     requests=(GrantedRequests(place="api.example", methods=("GET",), paths=("/reports/*",)),), tools=("shop/list",)
@@ -110,9 +110,9 @@ def test_two_writers_at_once_lose_nothing_and_mix_nothing(save, library):
 SAVER = """
 import os, sys
 from pathlib import Path
-import gloveport.skills.store as store
-from gloveport.skills.library import make_library
-from gloveport.skills.skill import with_code
+import gloveport.skills.skill_store as store
+from gloveport.skills.skill_library import make_library
+from gloveport.skills.skill_files import with_code
 root = Path(sys.argv[1])
 calls = at = 0
 def killed(function):

@@ -23,7 +23,7 @@ from gloveport.untrusted_text import one_line, printable, printable_lines
 if TYPE_CHECKING:
     from gloveport.config import Config
     from gloveport.model import Language
-    from gloveport.skills.library import KeptSkill, SkillLibrary
+    from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -58,7 +58,7 @@ def new(
     """Make a skill from a program. It is a candidate, and was granted nothing."""
     from gloveport.model import LANGUAGES
     from gloveport.model.skill import SkillGrant
-    from gloveport.skills.skill import make_files
+    from gloveport.skills.skill_files import make_files
 
     known = next((one for one in LANGUAGES if one == language), None)
     if known is None:
@@ -118,7 +118,7 @@ def edit(
     config: ConfigOption = None,
 ) -> None:
     """Change a skill's program in your editor. It is a candidate then, whatever it was."""
-    from gloveport.skills.skill import with_code
+    from gloveport.skills.skill_files import with_code
 
     _, library = _open(config)
     kept = library.find(name)
@@ -184,8 +184,8 @@ def import_(
         return
     for path in paths:
         whole = path.resolve()
-        from gloveport.skills.skill import parse_skill
-        from gloveport.skills.store import SkillStore
+        from gloveport.skills.skill_files import parse_skill
+        from gloveport.skills.skill_store import SkillStore
 
         skill = parse_skill(SkillStore(directory=whole.parent, origin=str(whole.parent)).read(whole.name))
         with recording(config) as record:
@@ -203,7 +203,7 @@ def export(
     config: ConfigOption = None,
 ) -> None:
     """Copy a skill to where other clients find it. What was approved is not copied."""
-    from gloveport.skills.store import SkillStore
+    from gloveport.skills.skill_store import SkillStore
 
     _, library = _open(config)
     kept = library.find(name)
@@ -227,7 +227,7 @@ def remove(name: Name, config: ConfigOption = None, yes: Yes = False) -> None:
 
 
 def _open(given: Path | None) -> "tuple[Config, SkillLibrary]":
-    from gloveport.bootstrap.skills import open_library
+    from gloveport.bootstrap.skill_places import open_library
 
     config = load_config(given)
     return config, open_library(config, os.environ)
@@ -280,7 +280,7 @@ def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
     """What it may do, each with what the policy says of it just now."""
     from gloveport.model import Allow, Ask
     from gloveport.policy.decisions.outbound import decide_fetch
-    from gloveport.policy.decisions.skills import describe_grant, sample_actions
+    from gloveport.policy.decisions.skill_grant import describe_grant, sample_actions
 
     grant = kept.skill.grant
     if not describe_grant(grant):

@@ -6,13 +6,17 @@ mapping of texts in it. No anchor, alias or tag means anything here: each is ref
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
-
-import yaml
+from typing import TYPE_CHECKING, Final
 
 from gloveport.errors import Denied
+from gloveport.late_module import late_module
 from gloveport.model.value import Value
 from gloveport.policy.wording import join_listed, quote_sent
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = late_module("yaml")
 
 FILE: Final = "SKILL.md"
 FIELDS: Final = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
@@ -25,7 +29,6 @@ _LONGEST: Final = {"name": 64, "description": 1024, "compatibility": 500, "licen
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HEAD: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)(.*)", re.DOTALL)
 _BARE: Final = re.compile(rf"^({'|'.join(FIELDS[:-1])}):[ \t]+([^\"'>|\[{{&*!\n][^\n]*)$", re.MULTILINE)
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Frontmatter(Value):
@@ -141,9 +144,9 @@ def _mapping_of(head: str) -> dict[str, object]:
     raise bad_skill("its frontmatter is not one mapping")
 
 
-def _events(head: str) -> Iterator[yaml.Event]:
+def _events(head: str) -> "Iterator[yaml.Event]":
     """What the YAML says, piece by piece; refused where it wants more than text in mappings."""
-    for number, event in enumerate(yaml.parse(head, Loader=_LOADER)):
+    for number, event in enumerate(yaml.parse(head, Loader=yaml.CSafeLoader)):
         if number > _MOST_EVENTS:
             raise bad_skill(f"its frontmatter has more than {_MOST_EVENTS} parts")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
@@ -153,7 +156,7 @@ def _events(head: str) -> Iterator[yaml.Event]:
         yield event
 
 
-def _read_mapping(events: Iterator[yaml.Event], depth: int) -> dict[str, object]:
+def _read_mapping(events: "Iterator[yaml.Event]", depth: int) -> dict[str, object]:
     fields: dict[str, object] = {}
     for event in events:
         if isinstance(event, yaml.MappingEndEvent):

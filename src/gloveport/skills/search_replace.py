@@ -36,15 +36,15 @@ def parse_blocks(patch: str) -> tuple[Block, ...]:
             blocks.append(Block(*map("".join, parts)))
             parts = []
         elif word in (_SEARCH, _REPLACE) or (not parts and word.strip()):
-            raise _malformed(f"{quote_sent(word)} stands where it can't")
+            raise _shape_fault(f"{quote_sent(word)} stands where it can't")
         elif parts:
             parts[-1].append(line)
     if parts:
-        raise _malformed("the last block has no end")
+        raise _shape_fault("the last block has no end")
     if not blocks:
-        raise _malformed("there is no block")
+        raise _shape_fault("there is no block")
     if any(not block.search.strip() for block in blocks):
-        raise _malformed("a block has nothing to search for")
+        raise _shape_fault("a block has nothing to search for")
     return tuple(blocks)
 
 
@@ -81,5 +81,5 @@ def _with_ends(text: str, *, crlf: bool) -> str:
     return plain.replace("\n", "\r\n") if crlf else plain
 
 
-def _malformed(why: str) -> Denied:
+def _shape_fault(why: str) -> Denied:
     return Denied("malformed_patch", f"The patch can't be read: {why}. Nothing was changed.", hint=_SHAPE)

@@ -14,7 +14,7 @@ from gloveport.policy.decisions.gate_decisions import decide_command, decide_wri
 from gloveport.policy.decisions.input_files import find_clash, find_path_fault
 from gloveport.policy.decisions.outbound import decide_connect, decide_fetch
 from gloveport.policy.decisions.sampling import decide_sample
-from gloveport.policy.decisions.skills import decide_for_skill
+from gloveport.policy.decisions.skill_grant import decide_for_skill
 from gloveport.policy.decisions.tools import decide_call
 
 _NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")

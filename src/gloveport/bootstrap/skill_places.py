@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gloveport.config import Config, skills_directory, state_directory
-from gloveport.skills.library import SkillLibrary, make_library
+from gloveport.skills.skill_library import SkillLibrary, make_library
 
 
 def open_library(config: Config, environ: Mapping[str, str]) -> SkillLibrary:

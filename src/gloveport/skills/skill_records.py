@@ -52,9 +52,9 @@ class SkillRecord(Value):
         """How a skill with this digest stands."""
         if self.stale is not None and self.stale.sha256 == sha256:
             return "stale"
-        return "approved" if self.approved(sha256) is not None else "candidate"
+        return "approved" if self.approval_of(sha256) is not None else "candidate"
 
-    def approved(self, sha256: str) -> Approval | None:
+    def approval_of(self, sha256: str) -> Approval | None:
         """The approval of exactly this; None where there is none."""
         return self.approval if self.approval is not None and self.approval.sha256 == sha256 else None
 

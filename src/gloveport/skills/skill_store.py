@@ -88,7 +88,7 @@ class SkillStore:
                     stamps[name] = status.st_mtime_ns, status.st_ino, status.st_size
         return stamps
 
-    def changed(self) -> int:
+    def change_time(self) -> int:
         """When a skill last came or went, or was saved anew: nanoseconds of the directory; 0 where there is none."""
         with contextlib.suppress(OSError), self._open() as directory:
             return os.fstat(directory).st_mtime_ns

@@ -11,10 +11,10 @@ from pathlib import Path
 from gloveport.errors import Denied
 from gloveport.model.skill import SkillRights, SkillState
 from gloveport.skills.frontmatter import check_name
-from gloveport.skills.records import Approval, SkillRecord, SkillRecords, Staleness
-from gloveport.skills.skill import Skill, parse_skill
+from gloveport.skills.skill_files import Skill, parse_skill
+from gloveport.skills.skill_records import Approval, SkillRecord, SkillRecords, Staleness
+from gloveport.skills.skill_store import SkillStore
 from gloveport.skills.snapshot import unknown_skill
-from gloveport.skills.store import SkillStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class KeptSkill:
     def rights(self) -> SkillRights | None:
         """What it runs under, where exactly this was approved."""
         sha256 = self.skill.snapshot.sha256
-        approval = self.record.approved(sha256)
+        approval = self.record.approval_of(sha256)
         if approval is None:
             return None
         return SkillRights(
