@@ -131,7 +131,7 @@ SUBPACKAGES = {
     ],
     "hub": [
         {"definition", "ledger", "names", "network"},
-        {"results", "catalog", "pins"},
+        {"results", "catalog", "pins", "server_state"},
         {"stubs"},
         {"schema_size"},
         {"arguments"},

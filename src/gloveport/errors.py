@@ -1,4 +1,4 @@
-"""Every error Gloveport raises, sorted by who can put it right.
+"""The errors that Gloveport raises, sorted by who can put them right.
 
     GloveportError
     ├── ConfigError    the operator: a wrong key, value, file or policy

@@ -1,4 +1,4 @@
-"""The event loop, and how to wait for several descriptors, also where the kernel takes no more epoll watches.
+"""Makes the event loop, and waits for several descriptors, also where the kernel takes no more epoll watches.
 
 All processes of a user share one number of epoll watches (``fs.epoll.max_user_watches``), and as an ordinary user
 sandboxed programs count as this user: one that watches as much as it can leaves none. What epoll does not take is

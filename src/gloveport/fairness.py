@@ -1,4 +1,4 @@
-"""What takes longer the more somebody has sent must not stop everybody else: off the event loop, or in pieces.
+"""Keeps large work from stopping everybody else: runs it off the event loop, or in pieces.
 
 A thread alone is no remedy: all threads share the interpreter's lock, and each that computes delays the event loop by
 one switch of it. So a server computes few such things at a time, and the others wait for their turn. What one call into

@@ -1,4 +1,4 @@
-"""Which kind a picture is, and how large it says it is: PNG, GIF, JPEG and WEBP, by a few bytes of the header.
+"""Detects a picture's format and size by its header: PNG, GIF, JPEG and WEBP.
 
 By hand, and nothing is decoded: what decodes a picture has a history of memory errors, and decoding a hostile one
 belongs in a sandbox. A header may lie about its picture: whoever decodes it keeps own limits.

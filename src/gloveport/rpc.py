@@ -1,4 +1,4 @@
-"""What a program's stubs and the host say to each other on a door: one request, one answer.
+"""The protocol between a program's stubs and the host on a door: one request, one answer.
 
     program → host   {"id": 7, "op": "call", …}
     host → program   {"id": 7, "value": …}   or   {"id": 7, "error": {"code", "message", "hint", "detail"}}

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from gloveport.cli.servers import app
 from gloveport.errors import ConfigError
 from gloveport.hub.definition import Definition
-from gloveport.hub.hub import identity_of
-from gloveport.hub.pins import Pins
+from gloveport.hub.pins import Pins, identity_of
 from gloveport.model.hub import Server
 
 pytestmark = pytest.mark.anyio

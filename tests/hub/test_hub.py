@@ -17,7 +17,7 @@ from tests.hub.world import ALLOW, allowed, codes, far_side, found, offers, open
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import link
 from gloveport.hub.definition import Definition
-from gloveport.hub.discovery import LEARNING_SECONDS
+from gloveport.hub.discovery import DISCOVERY_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ async def change(world, *tools) -> None:
     await world.value("python", f"tools.far.change(tools={told!r})")
     wanted = [(one["name"], one["description"]) for one in told]
     with anyio.fail_after(10):
-        while [(one.name, one.description) for one in world.engine.hub.shelves["far"].upstream.offered] != wanted:
+        while [(one.name, one.description) for one in world.engine.hub.states["far"].upstream.offered] != wanted:
             await anyio.sleep(0.01)
 
 
@@ -124,17 +124,17 @@ async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_a
     async with opened(tmp_path / "state", {"far": offers(file, "tell", "two") | {"rules": rules}}) as world:
         async with allowed(world, "tools.far.two()") as results:
             file.write_text(json.dumps([tool("tell"), tool("two", "does something else")]))
-            shelf = world.engine.hub.shelves["far"]
+            state = world.engine.hub.states["far"]
             with pytest.raises(UpstreamError):
-                await shelf.upstream.call("tell", {"how": "end"})
-        assert shelf.held == {"two": "changed"}
+                await state.upstream.call("tell", {"how": "end"})
+        assert state.held == {"two": "changed"}
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 
 
 async def test_others_go_on_while_what_a_server_offers_is_taken_in(world):
     """Issue 15: 2 MiB of tools took 0.7 s of everybody's time, and a server may list anew again and again."""
     hub, turns = world.engine.hub, 0
-    (name, *_) = hub.shelves
+    (name, *_) = hub.states
     offered = tuple(
         Definition(server=name, name=f"tool{number}", description="a word or two") for number in range(2000)
     )
@@ -147,17 +147,17 @@ async def test_others_go_on_while_what_a_server_offers_is_taken_in(world):
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
-        await hub.take_offer(name, offered)
+        await hub.on_tools_listed(name, offered)
         tasks.cancel_scope.cancel()
     assert turns > 10
-    assert "tool1999" in hub.shelves[name].tools | hub.shelves[name].held
+    assert "tool1999" in hub.states[name].tools | hub.states[name].held
 
 
 async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_callable(tmp_path, file, monkeypatch):
     """T3, T6: nor when it is connected again."""
     async with opened(tmp_path / "state", {"far": offers(file, "tell", "two")}) as world:
         hub = world.engine.hub
-        await hub.learn(["far"], 10)
+        await hub.discover(["far"], 10)
         written = hub._record
 
         def full(*_record):
@@ -165,14 +165,14 @@ async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_cal
 
         monkeypatch.setattr(hub, "_record", full)
         file.write_text(json.dumps([tool("tell"), tool("two", "does something else")]))
-        shelf = hub.shelves["far"]
+        state = hub.states["far"]
         for _ in range(2):
             with pytest.raises(UpstreamError):
-                await shelf.upstream.call("tell", {"how": "end"})
+                await state.upstream.call("tell", {"how": "end"})
             with pytest.raises(UpstreamError):
-                await shelf.upstream.tools()
-            assert shelf.tools == {}
-            assert set(shelf.held) == {"tell", "two"}
+                await state.upstream.tools()
+            assert state.tools == {}
+            assert set(state.held) == {"tell", "two"}
         monkeypatch.setattr(hub, "_record", written)
 
 
@@ -199,7 +199,7 @@ async def test_what_was_accepted_is_known_before_its_server_is_asked(tmp_path, f
     file.write_text(json.dumps([tool("one", "other")]))
     async with opened(tmp_path / "state", servers) as world:
         assert await found(world) == ["far.one", "far.two"]
-        assert world.engine.hub.shelves["far"].upstream.state == "idle"
+        assert world.engine.hub.states["far"].upstream.state == "idle"
         assert await codes(world, "tools.far.one()", "tools.far.two()") == ["tool_held_back", "unknown_tool"]
 
 
@@ -245,7 +245,7 @@ async def test_five_dead_silent_and_lying_servers_delay_nothing_but_what_waits_f
         assert "has not answered yet" in missing["silent"]
         assert first < 3
         _, _, second = await world.value("python", code)
-        assert second < LEARNING_SECONDS < first  # who was waited for in vain is not waited for again
+        assert second < DISCOVERY_SECONDS < first  # who was waited for in vain is not waited for again
         assert await codes(world, "tools.far.one()") == ["ok"]
         assert time.monotonic() - started < 15
 

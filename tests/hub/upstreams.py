@@ -16,7 +16,7 @@ from gloveport.errors import UpstreamError
 from gloveport.hub.connection import http_connection, stdio_connection
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.hub.definition import Definition
-from gloveport.hub.hub import OnTools
+from gloveport.hub.server_state import OnTools
 from gloveport.model.hub import Server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"

@@ -1,1 +1,1 @@
-"""Questions to a person, and what they have said. A question that nobody answers is denied."""
+"""Approvals: questions to the owner, the answers, and how long they hold. Without an answer the action is denied."""

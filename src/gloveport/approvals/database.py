@@ -1,4 +1,4 @@
-"""The file that questions and answers are kept in, for several servers and ``gloveport approvals`` at the same time.
+"""Opens the SQLite file of questions and answers, which several servers and ``gloveport approvals`` share.
 
 SQLite with a rollback journal: transactions are rare and small, nothing stays beside the file, and it works on network
 file systems too. The directory is this user's alone, so is the file: who can write it, can approve.

@@ -1,4 +1,4 @@
-"""One server's side of the approvals: asks, waits for the first answer, and remembers what holds for longer.
+"""Asks the owner for one server: puts questions, waits for the first answer, and remembers what holds for longer.
 
 An answer comes from the queue (another process, through the store), from the client's dialog (this process), or by what
 was approved before. No answer in time is a denial, and so is a store that can't be used. When several answers come at

@@ -1,5 +1,7 @@
-"""What a pattern means that a person has approved for good. Where it is about a command or a change of files, ``*``
-stands for less than any characters: who approves ``git clean*`` has not approved ``git clean -n; rm -rf src``.
+"""Matches actions with the patterns that a person has approved for good.
+
+Where a pattern is about a command or a change of files, ``*`` stands for less than any characters: who approves
+``git clean*`` has not approved ``git clean -n; rm -rf src``.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which process is meant by a number, now that numbers are used again."""
+"""Identifies a process by its number and start time, since numbers are used again."""
 
 from pathlib import Path
 

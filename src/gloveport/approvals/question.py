@@ -1,4 +1,4 @@
-"""What a person is asked, and what they say."""
+"""Values of an approval: what the owner is asked, and what they answer."""
 
 from typing import Literal, TypeAlias
 

@@ -1,4 +1,4 @@
-"""What was asked, and what was said to it: the one place that decides whether a question is answered, and how.
+"""Stores questions and their answers: the one place that decides whether a question is answered, and how.
 
 Servers and ``gloveport approvals`` are different processes, and a question may be answered, run out and be cancelled at
 the same moment. Its row changes once, from pending, in a transaction; whoever comes later learns what stands there.

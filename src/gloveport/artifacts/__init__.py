@@ -1,1 +1,1 @@
-"""Files that programs have left: ``kinds`` tells what they are, ``artifact_store`` keeps them for a while."""
+"""Artifacts, files that programs have left: ``kinds`` tells their types, ``artifact_store`` keeps them for a while."""

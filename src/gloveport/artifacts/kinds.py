@@ -1,4 +1,4 @@
-"""What a file is: by its first bytes where they tell it, else by its name. A name proves nothing, and is no promise.
+"""Detects the type of a file: by its first bytes where they tell it, else by its name. A name proves nothing.
 
 Nothing is decoded. What is active where it is opened, such as HTML and SVG, is named as what it is and shown as text
 alone.

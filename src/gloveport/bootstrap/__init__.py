@@ -1,1 +1,1 @@
-"""From a configuration to an engine and a workspace on this host: everything is wired here, once."""
+"""Wires everything, once: makes an engine and a workspace on this host from a configuration."""

@@ -1,4 +1,4 @@
-"""The composition root: from a configuration to an engine that runs programs. Everything is wired here, once."""
+"""The composition root: makes an engine that runs programs from a configuration."""
 
 import contextlib
 import tempfile

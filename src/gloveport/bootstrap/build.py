@@ -1,4 +1,4 @@
-"""The parts of an engine on this host, as the configuration says."""
+"""Builds the parts of an engine on this host: sandbox backend, runtimes, pool, audit log."""
 
 import contextlib
 import os

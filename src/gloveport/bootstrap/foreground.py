@@ -1,4 +1,4 @@
-"""The directory and the configuration under which a person's own program runs, and its sandboxes."""
+"""Prepares ``gloveport exec``: the directory, the configuration and the sandboxes of a person's own program."""
 
 import contextlib
 import math

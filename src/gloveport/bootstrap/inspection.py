@@ -1,4 +1,4 @@
-"""What this host enforces and lacks, and whether what the configuration names can be had: each tried for real."""
+"""Inspects this host for ``gloveport doctor``: what is enforced, and what of the configuration can be had."""
 
 import contextlib
 import functools

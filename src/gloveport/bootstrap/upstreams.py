@@ -1,4 +1,4 @@
-"""The hub of one server, wired. Apart from ``app``, since whoever has no servers need not wait for the MCP library."""
+"""Makes the hub of one server. Apart from ``app``, since whoever has no servers need not wait for the MCP library."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping

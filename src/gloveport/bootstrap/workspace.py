@@ -1,4 +1,4 @@
-"""A workspace on this host, as configured: its tree, its sandboxes, its caches."""
+"""Opens the configured workspace: its tree, its sandboxes, its caches."""
 
 import contextlib
 import logging

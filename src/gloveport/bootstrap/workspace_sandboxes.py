@@ -1,4 +1,4 @@
-"""The sandboxes of a workspace on this host: what its commands see of the host, and the caches that they share."""
+"""Plans the sandboxes of a workspace: what its commands see of the host, and the caches that they share."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""Files that go into a program's sandbox by ``--file``, and those that come out of it by ``--out``."""
+"""Reads the files of ``--file`` into a program's sandbox, and writes those that come out of it by ``--out``."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What commands log: to standard error, a line each, harmless on a terminal."""
+"""Configures logging of commands: to standard error, a line each, escaped for a terminal."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""``gloveport``: puts the commands together, and turns every error of ours into one message and an exit code."""
+"""``gloveport``, the entry point: assembles the commands, and turns each error into one message and an exit code."""
 
 import os
 import sys

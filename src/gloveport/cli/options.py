@@ -1,4 +1,4 @@
-"""What the commands have in common: the configuration they run under, and that what they decide is written down."""
+"""Options and helpers that commands share: loading the configuration, and the audit log of what they decide."""
 
 import contextlib
 import os

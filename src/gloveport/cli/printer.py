@@ -1,4 +1,4 @@
-"""Writes to the terminal in the order things come, without ever making a run wait: its limits are watched meanwhile."""
+"""Prints a run's output to the terminal in the order it comes, without making the run wait."""
 
 import contextlib
 import math

@@ -182,7 +182,7 @@ def _shown_and_opened(url: str) -> None:
 
 
 def _row(name: str, server: "Server") -> dict[str, object]:
-    from gloveport.hub.hub import identity_of
+    from gloveport.hub.pins import identity_of
 
     accepted = _pins().load(name, identity_of(server))
     held = _pins().held_offer(name)
@@ -236,8 +236,7 @@ def _until(made: "Login") -> str:
 
 def _render_review(name: str, server: "Server", offer: "Offer", only: Sequence[str] | None) -> Iterator[str]:
     """What is held back, each difference in it."""
-    from gloveport.hub.hub import identity_of
-    from gloveport.hub.pins import differences
+    from gloveport.hub.pins import differences, identity_of
     from gloveport.untrusted_text import quote
 
     before = {tool.name: tool for tool in _pins().load(name, identity_of(server)) or ()}

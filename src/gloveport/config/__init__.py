@@ -1,4 +1,4 @@
-"""The configuration: TOML files validated into frozen values, or every wrong key at once.
+"""The configuration: reads and validates TOML files into frozen values, or names every wrong key at once.
 
 schema         what may be written: a field is a key, its docstring that key's documentation
 toml_text      keys and values as TOML has them, safe to show

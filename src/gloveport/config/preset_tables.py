@@ -1,4 +1,4 @@
-"""Tables of configuration for services that many use, each under a name.
+"""Presets: configuration tables of services that many use, each under a name.
 
 ``gloveport init`` writes them to a file. ``@NAME`` among ``workspace.hosts`` stands for those of them that need no
 credential, without a file; an API of that name in the owner's file stands in its place.

@@ -1,4 +1,4 @@
-"""Keys, values and types in words: the same for the reference and for every fault.
+"""Writes keys and values as TOML, safe to show: for faults and for the reference.
 
 Text that comes from a file is never shown raw: it could move the cursor, forge a line or fill a screen.
 """

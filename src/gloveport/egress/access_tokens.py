@@ -1,4 +1,4 @@
-"""Access tokens for APIs: obtained by the grants of the configuration, and renewed before they expire."""
+"""Obtains access tokens for APIs by the grants of the configuration, and renews them before they expire."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a server and each of its executions have for their outbound traffic: credentials, budgets, what was sent."""
+"""Outbound traffic of a server and of each execution: shared connections, credentials, budgets, what was sent."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The network as a sandbox sees it: where the doors are, the granted names, and whom to trust. Pure."""
+"""Describes the network of a sandbox: its doors, the granted names, and the authority to trust. Pure."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address

@@ -1,4 +1,4 @@
-"""A granted TCP connection, passed on unseen: whatever is said on it is between the program and the far side."""
+"""Tunnels a granted TCP connection: its bytes are passed on unseen, and counted."""
 
 import contextlib
 from collections.abc import AsyncIterator

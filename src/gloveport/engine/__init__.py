@@ -1,1 +1,1 @@
-"""One execution, from request to result, and those that outlive their requests."""
+"""Runs programs: one execution from request to result, sessions, and runs that outlive their requests."""

@@ -1,4 +1,4 @@
-"""What programs have left becomes artifacts: taken out of their sandboxes, scrubbed, and kept. And what comes in."""
+"""Collects artifacts: takes files out of a sandbox, scrubs and keeps them; and stages the files of a request."""
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Who calls a tool: for the audit log, for fair shares, and for whose approvals count."""
+"""Identifies who calls a tool: for the audit log, fair shares and approvals."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""Decides what each request is granted and the plan of its sandbox, and remembers both: few requests differ in them."""
+"""Caches what each request is granted and the plan of its sandbox: few requests differ in them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

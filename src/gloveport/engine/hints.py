@@ -1,4 +1,4 @@
-"""Finds hints for a failed program in what it said: a package, a host or a tool is missing."""
+"""Finds hints for a failed program in its output: a missing package, host or tool."""
 
 from gloveport.model import Failure, Grant
 from gloveport.policy.hosts.authorities import find

@@ -1,4 +1,4 @@
-"""Pictures that programs have left, small enough to be shown.
+"""Makes previews of pictures that programs have left, small enough to be shown.
 
 Nothing of them is decoded in this process. What is too large is made smaller by Pillow in a sandbox of its own, whose
 answer is looked at anew; what that sandbox does not survive is not shown.

@@ -1,4 +1,4 @@
-"""What the executions of a server can reach, and all that follows from it. Replaced as a whole when that changes."""
+"""What the executions of a server can reach, and all that follows from it; replaced as a whole on a reload."""
 
 from collections.abc import Mapping
 from functools import cached_property

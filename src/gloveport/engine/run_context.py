@@ -1,4 +1,4 @@
-"""What belongs to one run while it goes on: the services that it may call, and what it was granted when it began."""
+"""The context of one run: the services that it may call, and what it was granted when it began."""
 
 import hashlib
 import os

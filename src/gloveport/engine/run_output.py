@@ -1,4 +1,4 @@
-"""Keeps what one program writes: shows it while the run goes on, and cuts it for the answer when the run is over."""
+"""Collects the output of one program: shows it while the run goes on, and cuts it for the answer."""
 
 import functools
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Runs that may outlive the requests that began them: begun, attended to, awaited, cancelled.
+"""Runs that may outlive the requests that began them: starts, attends, awaits and cancels them.
 
 A run is bound to whom it was begun for: nobody else learns that it exists. What it asks for while it goes on, a word of
 a person's or of a model's, it asks whoever attends to it just then. Nothing here survives the server.

@@ -1,4 +1,4 @@
-"""One session: a sandbox in which interpreters go on from one call to the next, and its calls.
+"""One session: a sandbox whose interpreters stay from one call to the next, and its calls.
 
 One call is made at a time, and the others wait for it.
 

@@ -1,4 +1,4 @@
-"""What sessions are asked for besides running programs: variables, a rewind, a branch, an interrupt, their end."""
+"""Handles session requests besides running programs: variables, rewind, branch, interrupt, close."""
 
 import contextlib
 import hashlib

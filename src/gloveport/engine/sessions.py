@@ -1,4 +1,4 @@
-"""Sessions: who may use which, how many there may be, and why those that are over have ended.
+"""Registry of sessions: who may use which, how many there may be, and why those that are over have ended.
 
 A session is bound to whom it was begun for: to anybody else it does not exist. What it may reach is decided when it
 begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time

@@ -1,4 +1,4 @@
-"""Run as the program of a sandbox that may write to nothing of the host: runs one program after another.
+"""Runs one program after another in a sandbox that may write to nothing of the host.
 
     python -I -S -B jobs.py
 

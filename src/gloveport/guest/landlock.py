@@ -1,4 +1,4 @@
-"""Landlock for the process that runs it and all its children: the second wall behind the mounts.
+"""Restricts the calling process and its children by Landlock: the second wall behind the mounts.
 
 Three system calls without libc wrappers. A right that is handled here and granted to no path is denied. Standard
 library only.

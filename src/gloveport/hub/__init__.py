@@ -1,1 +1,1 @@
-"""The way out to the tools of the operator's other MCP servers."""
+"""The tool gateway: connects to the operator's other MCP servers, and calls their tools for programs."""

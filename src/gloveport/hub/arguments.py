@@ -1,4 +1,4 @@
-"""Arguments of a call, checked against the tool's schema before the call, in words that a model can act on.
+"""Checks the arguments of a call against the tool's schema, and explains faults so that a model can act.
 
 The check is a help and no defence: the tool's server checks for itself. So where a schema can't be checked in little
 time and without asking anybody, nothing is checked. The schema is another server's.

@@ -1,4 +1,4 @@
-"""One call of a tool by a program: found, checked, decided, counted, written down, done, scrubbed.
+"""Handles one call of a tool by a program: finds, checks, decides, counts, audits, calls, scrubs.
 
 Of what a program asks nothing is believed but its shape.
 """
@@ -132,7 +132,7 @@ class Calls:
         if found is None or not is_visible(toolbox, server, found.name, found.read_only, found.destructive):
             visible = (
                 own
-                for own, other in self.hub.shelves[server].tools.items()
+                for own, other in self.hub.states[server].tools.items()
                 if is_visible(toolbox, server, own, other.read_only, other.destructive)
             )
             known = [*islice(visible, _MOST_NAMED)]
@@ -158,7 +158,7 @@ class Calls:
 
     def _cleaner(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> Callable[[str], str]:
         """Takes secrets out of what a tool says, but those that the program has itself sent to a server without any."""
-        server = self.hub.shelves[definition.server].server
+        server = self.hub.states[definition.server].server
         if server.secret_env or server.auth:
             return self.clean
 

@@ -1,4 +1,4 @@
-"""Which tools there are, found by words: ranked by BM25 over the words of names, parameters and descriptions.
+"""Searches tools by words: ranks them with BM25 over the words of names, parameters and descriptions.
 
 The words asked for are only ever words: none of the query language of the index gets through.
 """

@@ -1,4 +1,4 @@
-"""How a server of the configuration is reached: by its process or its URL, with its secrets, which it alone gets.
+"""Connects to a configured server: by its process or its URL, with its secrets, which it alone gets.
 
 Secrets are resolved at each connect, so that one that was renewed counts.
 """
@@ -19,7 +19,7 @@ from gloveport.hub.connection.upstream import Connect, Upstream
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.hub.credentials.auth import auth_of
 from gloveport.hub.credentials.login_storage import Logins
-from gloveport.hub.hub import OnTools, Record
+from gloveport.hub.server_state import OnTools, Record
 from gloveport.model.egress import Secret
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent

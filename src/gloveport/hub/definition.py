@@ -1,4 +1,4 @@
-"""A tool as its server describes it."""
+"""The definition of a tool, as its server describes it."""
 
 import hashlib
 import json

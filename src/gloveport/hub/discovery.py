@@ -1,4 +1,4 @@
-"""What an execution, or an agent, may know of the tools: search, tree, typed stubs. All of it is filtered by policy.
+"""Answers what programs and agents may know of tools: search, tree, typed stubs. All of it is filtered by policy.
 
 To tell of tools takes time by the size of what their servers say. So it is done in a thread, of all that one execution
 asks at the same time one answer after the other; an answer has a size, and an execution asks so often at most. What it
@@ -28,7 +28,7 @@ from gloveport.secrets.scrub import scrub_value
 Detail: TypeAlias = Literal["names", "signatures", "full"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 
-LEARNING_SECONDS = 1.5
+DISCOVERY_SECONDS = 1.5
 """How long a search waits for servers of which nothing is known yet."""
 
 _DECLARED: Final = {"python": (python_stubs.module, "pyi"), "typescript": (typescript_stubs.module, "d.ts")}
@@ -66,7 +66,7 @@ async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> SearchRe
         query: Words; without any, every tool is found.
         limit: How many are wanted.
     """
-    missing = await hub.learn([*toolbox.servers], LEARNING_SECONDS)
+    missing = await hub.discover([*toolbox.servers], DISCOVERY_SECONDS)
     tools, total = await to_thread.run_sync(_search_catalog, hub, toolbox, query, limit)
     return SearchResult(tools=tools, total=total, missing=missing)
 
@@ -141,7 +141,7 @@ class Discovery:
         query, detail, limit = asked.get("query", ""), asked.get("detail", "signatures"), asked.get("limit", 10)
         if not isinstance(query, str) or detail not in DETAILS or type(limit) is not int:
             raise Denied("malformed_search", f"A search has words, a detail of {', '.join(DETAILS)}, and a limit.")
-        unasked = await self.hub.learn([*self._toolbox.servers], LEARNING_SECONDS)
+        unasked = await self.hub.discover([*self._toolbox.servers], DISCOVERY_SECONDS)
         missing: JsonValue = [{"server": server, "reason": reason} for server, reason in sorted(unasked.items())]
 
         def answer() -> JsonValue:
@@ -153,7 +153,7 @@ class Discovery:
     async def tree(self, asked: Asked) -> JsonValue:
         """``{server?}`` → the servers, and of one the tools too."""
         own = self._own(asked)
-        await self.hub.learn([*self._toolbox.servers] if own is None else [own], LEARNING_SECONDS)
+        await self.hub.discover([*self._toolbox.servers] if own is None else [own], DISCOVERY_SECONDS)
 
         def branches() -> JsonValue:
             if own is None:
@@ -178,16 +178,16 @@ class Discovery:
         if not isinstance(language, str) or language not in _DECLARED:
             raise Denied("malformed_request", f"Stubs are written in {' or '.join(_DECLARED)}.")
         servers = [own] if own else [*self._toolbox.servers]
-        await self.hub.learn(servers, LEARNING_SECONDS)
+        await self.hub.discover(servers, DISCOVERY_SECONDS)
         make, ending = _DECLARED[language]
 
         def make_declarations() -> JsonValue:
             files: list[JsonValue] = []
             size = 0
             for server in servers:
-                shelf = self.hub.shelves[server]
-                text = make(shelf.exposed, shelf.server.description, self._visible(server))
-                files.append({"path": f"{shelf.exposed}.{ending}", "text": text})
+                state = self.hub.states[server]
+                text = make(state.exposed, state.server.description, self._visible(server))
+                files.append({"path": f"{state.exposed}.{ending}", "text": text})
                 size += len(text)
                 if size > _MOST_TOLD_BYTES and len(servers) > 1:
                     raise Denied(
@@ -221,7 +221,7 @@ class Discovery:
 
     def _visible(self, server: str) -> dict[str, Definition]:
         """The tools of a server that may be known, by the name that each has in programs."""
-        names, tools = self.hub.shelves[server].names, self.hub.shelves[server].tools
+        names, tools = self.hub.states[server].names, self.hub.states[server].tools
         return {
             exposed: tools[own]
             for exposed, own in names.items()
@@ -229,12 +229,12 @@ class Discovery:
         }
 
     def _branch(self, server: str) -> dict[str, JsonValue]:
-        shelf = self.hub.shelves[server]
+        state = self.hub.states[server]
         return {
             "name": server,
-            "exposed": shelf.exposed,
-            "description": shelf.server.description,
-            "state": shelf.upstream.state,
+            "exposed": state.exposed,
+            "description": state.server.description,
+            "state": state.upstream.state,
         }
 
 
@@ -251,12 +251,12 @@ def list_tools(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[d
 
 def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValue]:
     """A tool as a search tells of it, in this detail."""
-    shelf = hub.shelves[tool.server]
-    exposed = next((exposed for exposed, own in shelf.names.items() if own == tool.name), tool.name)
+    state = hub.states[tool.server]
+    exposed = next((exposed for exposed, own in state.names.items() if own == tool.name), tool.name)
     told: dict[str, JsonValue] = {
         "server": tool.server,
         "name": tool.name,
-        "exposed_server": shelf.exposed,
+        "exposed_server": state.exposed,
         "exposed": exposed,
         "description": tool.description if detail == "full" else summary(tool),
     }

@@ -1,4 +1,4 @@
-"""All upstream servers of this one: what they offer, what of it has been accepted, and one call of a tool.
+"""All upstream servers of this one: what they offer, what of it has been accepted, and calls of their tools.
 
 Nothing is started before somebody asks for it. What a server says of a tool is taken as it was when it was accepted; a
 tool that is new or says something else is held back until a person has accepted it, and reported. A server that is
@@ -7,16 +7,12 @@ dead, slow or lying delays nobody but those who wait for it.
 
 import contextlib
 import functools
-import hashlib
-import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
@@ -24,7 +20,8 @@ from gloveport.fairness import compute
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
-from gloveport.hub.pins import Pins, compare
+from gloveport.hub.pins import Pins, compare, identity_of
+from gloveport.hub.server_state import Clean, Connect, Record, ServerState
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 from gloveport.secrets.scrub import scrub_value
@@ -32,43 +29,6 @@ from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
     import mcp_types as wire
-
-State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
-
-
-class Upstream(Protocol):
-    """A server that is connected when it is wanted; ``hub.connection.upstream`` is one."""
-
-    offered: tuple[Definition, ...] | None
-    """What it has offered when it was last asked; None before that."""
-
-    @property
-    def state(self) -> State:
-        """Whether it is connected."""
-
-    async def tools(self) -> tuple[Definition, ...]:
-        """What it offers, after it was connected. Raises ``UpstreamError``."""
-
-    async def call(
-        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None]
-    ) -> "wire.CallToolResult":
-        """Call a tool, once, unless ``permit`` raises when all waiting is over. Raises ``UpstreamError``."""
-
-    async def close(self) -> None:
-        """Let go of it for good."""
-
-
-OnTools: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
-"""Told what a server offers whenever it has said so."""
-
-Connect: TypeAlias = Callable[[str, Server, TaskGroup, OnTools], Upstream]
-"""Makes an upstream of a server's name and configuration; its tasks run in the group. Nothing is started yet."""
-
-Record: TypeAlias = Callable[[str, Mapping[str, JsonValue]], object]
-"""Writes down what has happened, of which kind, and facts about it."""
-
-Clean: TypeAlias = Callable[[str], str]
-"""Takes the secrets out of a text."""
 
 _MINUTE_SECONDS = 60.0
 _LEAVING_SECONDS = 8.0
@@ -79,59 +39,26 @@ _LATE = "it has not answered yet; search again in a while"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(kw_only=True)
-class Shelf:
-    """One server's tools.
-
-    Attributes:
-        exposed: The server's name in programs.
-        times: How often it may be called just now.
-        bytes: How much its calls may send and bring just now.
-        tools: Those that are accepted, by their own names.
-        names: Own name of each by the name that it has in programs.
-        held: Why a tool is held back, by its own name.
-        reported: Digests of those that are held back and were reported.
-        known: Whether it is known what the server offers: it has said so, now or in an earlier life of ours.
-        late: Whether somebody has waited in vain for it to say so.
-        seen: The file of what was accepted, as it was when it was read last.
-        turn: Held while what it offers is taken in, one offer after the other.
-    """
-
-    server: Server
-    exposed: str
-    upstream: Upstream
-    times: Bucket
-    bytes: Bucket
-    tools: dict[str, Definition] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    held: dict[str, str] = field(default_factory=dict)
-    reported: dict[str, str] = field(default_factory=dict)
-    known: bool = False
-    late: bool = False
-    seen: tuple[int, int] | None = None
-    turn: anyio.Lock = field(default_factory=anyio.Lock)
-
-
 class Hub:
     """The upstream servers of one configuration. Made by ``open_hub``."""
 
-    def __init__(self, shelves: Mapping[str, Shelf], pins: Pins, record: Record, clean: Clean) -> None:
+    def __init__(self, states: Mapping[str, ServerState], pins: Pins, record: Record, clean: Clean) -> None:
         """Args:
-        shelves: By the servers' own names.
+        states: By the servers' own names.
         pins: What has been accepted of the servers' tools.
         record: Writes to the audit log.
         clean: A server may put a secret of its own into what it says of its tools, which is kept and shown.
         """
-        self.shelves = shelves
+        self.states = states
         self.catalog = Catalog()
         self._pins, self._record, self._clean = pins, record, clean
 
     @cached_property
     def names(self) -> Mapping[str, str]:
         """Own name of each server by the name that it has in programs."""
-        return {shelf.exposed: name for name, shelf in self.shelves.items()}
+        return {state.exposed: name for name, state in self.states.items()}
 
-    async def learn(self, servers: Sequence[str], seconds: float) -> dict[str, str]:
+    async def discover(self, servers: Sequence[str], seconds: float) -> dict[str, str]:
         """Ask those servers of which nothing is known yet what they offer, all at once, and wait so long at most.
 
         One that somebody has waited for in vain, and that is still being connected, is not waited for again.
@@ -140,13 +67,13 @@ class Hub:
             Why it is still not known what a server offers, by its name.
         """
         for name in servers:
-            await self._look_again(name)
-        missing = {name: _LATE for name in servers if not self.shelves[name].known}
+            await self._reload_accepted(name)
+        missing = {name: _LATE for name in servers if not self.states[name].known}
         awaited = [name for name in missing if not self._is_late(name)]
 
         async def ask(name: str) -> None:
             try:
-                await self.shelves[name].upstream.tools()
+                await self.states[name].upstream.tools()
             except UpstreamError as error:
                 missing[name] = self._clean(str(error.args[0]))
             else:
@@ -158,11 +85,11 @@ class Hub:
                     for name in awaited:
                         tasks.start_soon(ask, name)
         for name in awaited:
-            self.shelves[name].late = missing.get(name) == _LATE
+            self.states[name].late = missing.get(name) == _LATE
         return missing
 
     def _is_late(self, name: str) -> bool:
-        return self.shelves[name].late and self.shelves[name].upstream.state == "connecting"
+        return self.states[name].late and self.states[name].upstream.state == "connecting"
 
     async def find(self, server: str, tool: str) -> Definition | None:
         """The tool of this name, as it is now. A server that is not connected is connected first.
@@ -171,14 +98,14 @@ class Hub:
             Denied: It is held back.
             UpstreamError: The server can't be asked.
         """
-        shelf = self.shelves[server]
-        await shelf.upstream.tools()
-        name = tool if tool in shelf.tools or tool in shelf.held else shelf.names.get(tool, tool)
-        if name in shelf.held:
-            await self._look_again(server)
-        if name in shelf.held:
-            raise self._held_back(server, name)
-        return shelf.tools.get(name)
+        state = self.states[server]
+        await state.upstream.tools()
+        name = tool if tool in state.tools or tool in state.held else state.names.get(tool, tool)
+        if name in state.held:
+            await self._reload_accepted(server)
+        if name in state.held:
+            raise self._held_back_error(server, name)
+        return state.tools.get(name)
 
     async def call(
         self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int
@@ -194,55 +121,55 @@ class Hub:
             Denied: It is held back by now, or too many calls have been made this minute.
             UpstreamError: There is no answer.
         """
-        shelf = self.shelves[definition.server]
+        state = self.states[definition.server]
         self._require_present(definition)
-        if wait := shelf.times.take():
+        if wait := state.times.take():
             raise Denied(
                 "too_many_calls_a_minute",
-                f"The server {definition.server!a} is called {shelf.server.calls_per_minute} times a minute at most.",
+                f"The server {definition.server!a} is called {state.server.calls_per_minute} times a minute at most.",
                 hint=f"Wait {wait:.0f} s, or ask for more at once.",
             )
-        if wait := shelf.bytes.take(sent):
-            most = int(shelf.server.bytes_per_minute)
+        if wait := state.bytes.take(sent):
+            most = int(state.server.bytes_per_minute)
             raise Denied(
                 "too_many_bytes_a_minute",
                 f"The calls of the server {definition.server!a} send and bring {most} bytes a minute at most.",
                 hint=f"Wait {wait:.0f} s, and ask for less.",
             )
         permit = functools.partial(self._require_present, definition)
-        return await shelf.upstream.call(definition.name, arguments, permit)
+        return await state.upstream.call(definition.name, arguments, permit)
 
     def account(self, server: str, size: int) -> None:
         """Note how many bytes a call has brought."""
-        self.shelves[server].bytes.owe(size)
+        self.states[server].bytes.owe(size)
 
     def _require_present(self, definition: Definition) -> None:
         """Refuse a tool that is not what it was when the call was decided: a person may have thought for an hour."""
-        present = self.shelves[definition.server].tools.get(definition.name)
+        present = self.states[definition.server].tools.get(definition.name)
         if present is None or present.digest != definition.digest:
-            raise self._held_back(definition.server, definition.name)
+            raise self._held_back_error(definition.server, definition.name)
 
-    def recall(self, name: str) -> None:
+    def load_pins(self, name: str) -> None:
         """Take what has been accepted of a server as what it offers, until it says what it offers now.
 
         One of which nothing has been accepted, or nothing from this program or place, has to say it first: else nobody
         would ever be told what is held back.
         """
-        shelf = self.shelves[name]
+        state = self.states[name]
         try:
-            accepted = self._pins.load(name, identity_of(shelf.server))
+            accepted = self._pins.load(name, identity_of(state.server))
         except ConfigError as error:
             _log.warning("%s", error)
             return
         if accepted:
-            names = self._index(shelf, name, accepted)
-            self._show(shelf, name, accepted, names, {})
+            names = self._index(state, name, accepted)
+            self._show(state, name, accepted, names, {})
 
-    async def _look_again(self, name: str) -> None:
+    async def _reload_accepted(self, name: str) -> None:
         """Perhaps what was held back has been accepted by now, in another process. Reads nothing that is as it was."""
-        shelf = self.shelves[name]
-        if shelf.held and shelf.upstream.offered is not None and self._stamp(name) != shelf.seen:
-            await self.take_offer(name, shelf.upstream.offered)
+        state = self.states[name]
+        if state.held and state.upstream.offered is not None and self._stamp(name) != state.seen:
+            await self.on_tools_listed(name, state.upstream.offered)
 
     def _stamp(self, name: str) -> tuple[int, int] | None:
         try:
@@ -251,22 +178,22 @@ class Hub:
             return None
         return status.st_ino, status.st_mtime_ns  # a file that is written takes the place of another
 
-    def _held_back(self, server: str, tool: str) -> Denied:
-        why = self.shelves[server].held.get(tool, "no longer what was to be called")
+    def _held_back_error(self, server: str, tool: str) -> Denied:
+        why = self.states[server].held.get(tool, "no longer what was to be called")
         return Denied(
             "tool_held_back",
             f"The tool {tool!a} of the server {server!a} is held back: it is {why}.",
             hint=f"The owner has to look at it: gloveport servers review {server}. Retrying does not help.",
         )
 
-    async def take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
+    async def on_tools_listed(self, name: str, offered: tuple[Definition, ...]) -> None:
         """A server has said what it offers. What it offered before counts until that has been taken in."""
         with anyio.CancelScope(shield=True):  # or something would be accepted and not written down
-            async with self.shelves[name].turn:
-                await self._take_offer(name, offered)
+            async with self.states[name].turn:
+                await self._publish_offer(name, offered)
 
-    async def _take_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
-        shelf, identity = self.shelves[name], identity_of(self.shelves[name].server)
+    async def _publish_offer(self, name: str, offered: tuple[Definition, ...]) -> None:
+        state, identity = self.states[name], identity_of(self.states[name].server)
         offered = await compute(_OFFER_BYTES, self._scrub_offer, offered)
         try:
             accepted = await compute(_OFFER_BYTES, self._pins.load, name, identity)
@@ -279,7 +206,7 @@ class Hub:
             new = "new" if accepted else "offered by another command or URL than what was accepted"
             held = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
-            if held and digests != shelf.reported:  # not the names alone: it may have changed once more
+            if held and digests != state.reported:  # not the names alone: it may have changed once more
                 await compute(_OFFER_BYTES, self._pins.hold, name, identity, offered)
                 self._record("server.tools_held_back", {"server": name, "tools": dict(held)})
                 _log.warning(
@@ -290,14 +217,14 @@ class Hub:
                 )
         except BaseException as error:  # it can't be read or written: then nothing counts as accepted
             unknown = {tool.name: "not known to be accepted" for tool in offered}
-            self._show(shelf, name, (), await compute(_OFFER_BYTES, self._index, shelf, name, ()), unknown)
+            self._show(state, name, (), await compute(_OFFER_BYTES, self._index, state, name, ()), unknown)
             if not isinstance(error, ConfigError):
                 raise
             _log.error("%s", error)
             return
-        names = await compute(_OFFER_BYTES, self._index, shelf, name, offer.known)
-        shelf.reported = digests
-        self._show(shelf, name, offer.known, names, held)
+        names = await compute(_OFFER_BYTES, self._index, state, name, offer.known)
+        state.reported = digests
+        self._show(state, name, offer.known, names, held)
 
     def _scrub_offer(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:
         """The same without secrets; their digests are known then."""
@@ -311,23 +238,23 @@ class Hub:
         clean = scrub_value(told, self._clean)
         return tool if clean == told else Definition.model_validate(clean)
 
-    def _index(self, shelf: Shelf, name: str, tools: Sequence[Definition]) -> dict[str, str]:
+    def _index(self, state: ServerState, name: str, tools: Sequence[Definition]) -> dict[str, str]:
         """Have these be found; returns the name of each by the name that it has in programs. For any thread."""
-        self.catalog.replace(name, shelf.server.description, tools)
+        self.catalog.replace(name, state.server.description, tools)
         return exposed_names(tool.name for tool in tools)
 
     def _show(
         self,
-        shelf: Shelf,
+        state: ServerState,
         name: str,
         tools: Sequence[Definition],
         names: dict[str, str],
         held: Mapping[str, str],
     ) -> None:
-        shelf.tools = {tool.name: tool for tool in tools}
-        shelf.names = names
-        shelf.held = dict(held)
-        shelf.known, shelf.seen = True, self._stamp(name)
+        state.tools = {tool.name: tool for tool in tools}
+        state.names = names
+        state.held = dict(held)
+        state.known, state.seen = True, self._stamp(name)
 
 
 @contextlib.asynccontextmanager
@@ -349,29 +276,23 @@ async def open_hub(
         clean: Takes the secrets out of a text.
     """
     active = {name: server for name, server in servers.items() if server.active}
-    shelves: dict[str, Shelf] = {}
-    hub = Hub(shelves, pins, record, clean)
+    states: dict[str, ServerState] = {}
+    hub = Hub(states, pins, record, clean)
     async with open_task_group() as tasks:
         for exposed, name in exposed_names(active).items():
-            server, on_tools = active[name], functools.partial(hub.take_offer, name)
-            shelves[name] = Shelf(
+            server, on_tools = active[name], functools.partial(hub.on_tools_listed, name)
+            states[name] = ServerState(
                 server=server,
                 exposed=exposed,
                 upstream=connect(name, server, tasks, on_tools),
                 times=Bucket(capacity=server.calls_per_minute, seconds=_MINUTE_SECONDS),
                 bytes=Bucket(capacity=server.bytes_per_minute, seconds=_MINUTE_SECONDS),
             )
-            hub.recall(name)
+            hub.load_pins(name)
         try:
             yield hub
         finally:
             with anyio.move_on_after(_LEAVING_SECONDS, shield=True):  # some are told that we go
                 async with anyio.create_task_group() as leaving:
-                    for shelf in shelves.values():
-                        leaving.start_soon(shelf.upstream.close)
-
-
-def identity_of(server: Server) -> str:
-    """What makes a server the one whose tools were accepted: the program or the place that it is reached by."""
-    told = json.dumps([*server.command] or server.url)
-    return hashlib.sha256(told.encode()).hexdigest()
+                    for state in states.values():
+                        leaving.start_soon(state.upstream.close)

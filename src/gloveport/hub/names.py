@@ -1,4 +1,4 @@
-"""The names that servers and tools have in programs, the same in every language.
+"""Names servers and tools in programs, the same in every language.
 
 1. Every character other than an ASCII letter, a digit and ``_`` becomes ``_``.
 2. Of several underscores at the beginning one is kept: two have a meaning in Python, and ``__proto__`` has one in

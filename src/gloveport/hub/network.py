@@ -1,4 +1,4 @@
-"""What a sandbox is shown of the tools: where their door is. Pure."""
+"""Where a sandbox finds the door to the tools. Pure."""
 
 from gloveport.model.hub import DOOR, Sampling, Toolbox
 from gloveport.sandbox.plan import Network

@@ -1,4 +1,4 @@
-"""What has been accepted of each server's tools, so that none changes its meaning behind the owner's back.
+"""Pins what has been accepted of each server's tools, so that none changes its meaning behind the owner's back.
 
 The first that is ever seen of a server is accepted whole. From then on a tool that is new or says something else is
 held back until a person has accepted it, and whatever comes from another program or place under the server's name is
@@ -20,6 +20,7 @@ from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.hub.definition import Definition
 from gloveport.model import Value
+from gloveport.model.hub import Server
 from gloveport.untrusted_text import printable
 
 _MOST_BYTES = 64 << 20
@@ -284,3 +285,9 @@ def _open_private(path: Path, flags: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def identity_of(server: Server) -> str:
+    """What makes a server the one whose tools were accepted: the program or the place that it is reached by."""
+    told = json.dumps([*server.command] or server.url)
+    return hashlib.sha256(told.encode()).hexdigest()

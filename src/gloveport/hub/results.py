@@ -1,4 +1,4 @@
-"""What a tool has answered, as the value that a program gets. Every text is scrubbed, whatever it stands in.
+"""Turns a tool's answer into the value that a program gets. Every text is scrubbed, whatever it stands in.
 
 The value is the structured content; else the object or array that the only text is, as JSON; else the text of all
 blocks, where all are texts; else nothing, and the blocks tell. A text that is a number or ``null`` stays a text: else

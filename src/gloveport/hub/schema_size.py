@@ -1,4 +1,4 @@
-"""How large a JSON Schema is with its references followed: a bound on the work of checking a value against it.
+"""Measures a JSON Schema with its references followed: a bound on the work of checking a value against it.
 
 A checker goes each way through a schema. A few lines that refer to each other can have more ways than there is time.
 """

@@ -1,4 +1,4 @@
-"""Other clients' files, and the servers in them as tables of our configuration.
+"""Imports MCP servers from other clients' files, as tables of our configuration.
 
 client_files      where each client keeps its servers
 file_reader       a file, and the entries in it

@@ -1,4 +1,4 @@
-"""The configuration file that an import changes: what is in it now, and what an import makes of it."""
+"""Applies an import to the configuration file: what is in it now, and what it becomes."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where each client keeps its servers."""
+"""Finds the files in which each client keeps its servers."""
 
 from collections.abc import Mapping
 from pathlib import Path

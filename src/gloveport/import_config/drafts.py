@@ -1,4 +1,4 @@
-"""One entry as a table of ours, while it is being made."""
+"""A draft: one entry as a table of ours, while it is being made."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One entry of a client's file as a server of ours."""
+"""Converts one entry of a client's file to a server of ours."""
 
 import re
 from collections.abc import Mapping

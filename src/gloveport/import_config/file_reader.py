@@ -1,4 +1,4 @@
-"""A client's file, and the entries in it. It is read once, whole, and never more than a bound of it."""
+"""Reads a client's file and the entries in it: once, whole, and never more than a bound of it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What an import would change here."""
+"""Plans an import: what would be added, changed and left out here."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
-"""Variables of an environment that choose which code runs. They are never treated as secrets: a hostile file would have
-what it loads hidden.
+"""Tells which environment variables choose the code that runs, such as ``LD_PRELOAD``.
+
+They are never treated as secrets: a hostile file would have what it loads hidden.
 """
 
 import re

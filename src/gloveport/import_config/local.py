@@ -1,4 +1,4 @@
-"""Entries that name a command."""
+"""Converts entries that name a command."""
 
 import os
 import re

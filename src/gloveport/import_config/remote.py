@@ -1,4 +1,4 @@
-"""Entries that name an address."""
+"""Converts entries that name an address."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""A command line for a person to review: secrets are hidden, and never what runs.
+"""Writes a command line for a person to review: secrets are hidden, and never what runs.
 
 A hostile file would write the package that a launcher fetches so that it looks like a secret. A word is hidden where it
 is certainly the value of something; and behind a launcher, such as ``npx`` or ``sh``, only when what it runs has been

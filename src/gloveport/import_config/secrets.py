@@ -1,5 +1,6 @@
-"""What is certainly harmless. All else is treated as a secret: to a server both come the same way, and a secret is
-neither shown nor handed to programs.
+"""Tells which values of a client's file are certainly no secrets.
+
+All else is treated as one: to a server both come the same way, and a secret is neither shown nor handed to programs.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Texts with references in them, which each client resolves in its own way."""
+"""Resolves references in texts (``${NAME}``), which each client writes in its own way."""
 
 import re
 from collections.abc import Mapping

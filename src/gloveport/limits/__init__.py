@@ -1,1 +1,1 @@
-"""How much may go on at once, and how often."""
+"""Limits how much may go on at once, and how often."""

@@ -1,4 +1,4 @@
-"""Admission: how many runs go on at once, how many wait, for how long, and whose turn it is.
+"""Admits runs: how many go on at once, how many wait, for how long, and whose turn it is.
 
 A place that becomes free while somebody waits is handed over and free at no moment in between, so nobody overtakes.
 Whatever ends a wait: who was given a place by then takes it or passes it on.

@@ -1,4 +1,4 @@
-"""The values everything speaks of: policy, grants, actions, programs, results.
+"""The values that all packages share: policy, grants, actions, programs, results.
 
 All are frozen and reject unknown fields. The configuration file is validated straight into these types, so a field
 here is a key there, and its docstring is that key's documentation.

@@ -1,4 +1,4 @@
-"""What a program leaves besides its output: files, among them pictures."""
+"""Values of artifacts: files that a program leaves besides its output, among them pictures."""
 
 from typing import Annotated
 

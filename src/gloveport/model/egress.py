@@ -1,4 +1,4 @@
-"""The way out over HTTP: what the operator says of an API, and what a program does with it."""
+"""Values of outbound HTTP: APIs of the operator, their rules and credentials, and the requests of programs."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias

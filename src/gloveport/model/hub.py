@@ -1,4 +1,4 @@
-"""The way out to tools: what the operator says of another MCP server, and what a program does with its tools."""
+"""Values of the tool gateway: other MCP servers of the operator, rules for their tools, and calls of programs."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias

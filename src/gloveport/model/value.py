@@ -1,4 +1,4 @@
-"""The base of every value."""
+"""``Value``, the base of every value: frozen, and strict about its fields."""
 
 from pydantic import BaseModel, ConfigDict
 

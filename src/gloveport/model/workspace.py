@@ -1,4 +1,4 @@
-"""The workspace: under which mode its tools work, and what a command or a write that they are asked for needs."""
+"""Values of the workspace: the mode of its tools, gates, and the actions of commands and writes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias, get_args

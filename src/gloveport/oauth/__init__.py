@@ -1,1 +1,1 @@
-"""OAuth 2.0 as a client (RFC 6749): what a token endpoint is asked and answers, and tokens that are renewed in time."""
+"""OAuth 2.0 client (RFC 6749): requests to token endpoints, and tokens that are renewed in time."""

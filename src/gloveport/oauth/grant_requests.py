@@ -1,4 +1,4 @@
-"""The grants of the configuration, as a token endpoint is asked for them: client credentials and refresh tokens."""
+"""Writes the grants of the configuration as requests: client credentials and refresh tokens."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""A token that is there when it is needed: renewed before it expires, and once for all who ask."""
+"""Renews a token before it expires, once for all who ask."""
 
 import logging
 import math

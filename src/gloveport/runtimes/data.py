@@ -1,4 +1,4 @@
-"""The packages of the extra ``data``: which of the server's site-packages programs get, and what these need.
+"""Finds the packages of the extra ``data``: which of the server's site-packages programs get, and what these need.
 
 The server never imports them, and a program gets nothing else that is installed with the server: each entry of
 site-packages that belongs to one of these distributions, or to one they require, is a mount of its own.

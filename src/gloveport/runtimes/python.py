@@ -1,4 +1,4 @@
-"""Python: finds an interpreter on the host and what of the host it needs, and prepares programs for it."""
+"""Python runtime: finds an interpreter on the host and what of the host it needs, and prepares programs for it."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Sessions: the program of a sandbox in which a supervisor keeps an interpreter of each language."""
+"""Prepares the program of a session's sandbox: a supervisor that keeps an interpreter of each language."""
 
 from collections.abc import Mapping
 from typing import Final

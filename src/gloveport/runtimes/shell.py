@@ -1,4 +1,4 @@
-"""Shell: bash, reading the program from a descriptor of sealed memory."""
+"""Shell runtime: bash, reading the program from a descriptor of sealed memory."""
 
 import shutil
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""TypeScript and JavaScript: Deno, whose own permissions are one more wall inside the sandbox."""
+"""TypeScript and JavaScript runtime: Deno, whose own permissions are one more wall inside the sandbox."""
 
 import json
 from collections.abc import Mapping

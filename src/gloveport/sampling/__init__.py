@@ -1,1 +1,1 @@
-"""What programs may ask a language model: by way of the client, or of a provider that the operator has configured."""
+"""Questions of programs to a language model: through the client, or through a provider of the operator's."""

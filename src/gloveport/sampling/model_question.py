@@ -1,4 +1,4 @@
-"""A program's question to a language model, and the answer. A question is read strictly, or refused."""
+"""Parses a program's question to a language model, strictly, and makes the answer."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""Asks the operator's language model over HTTP, in one of the two languages that providers speak.
+"""Asks the operator's language model over HTTP, in one of the two protocols that providers speak.
 
 The endpoint is the operator's choice, what it says is hostile all the same: its answer is bounded and read for its
 shape alone; of its errors a short line is passed on, as a hint, without the key. The key leaves over TLS alone.

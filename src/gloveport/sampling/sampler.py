@@ -1,4 +1,4 @@
-"""One execution's questions to a language model: checked, paid for, decided, and only then asked.
+"""Handles one execution's questions to a language model: checks, counts, decides, and only then asks.
 
 What leaves holds no secret that is known and no string that the owner redacts; what comes back holds no secret. The
 budget is reserved before a question leaves and settled after, so that questions at the same time can't pass together.

@@ -1,1 +1,1 @@
-"""Secrets: where they are, and what must not show them. They are never given to a program."""
+"""Secrets: fetches them, and scrubs them from what may show them. They are never given to a program."""

@@ -1,4 +1,4 @@
-"""The forms in which a value may be echoed: escaped, encoded, in another case, reversed. Pure: a value in, bytes out.
+"""Computes the forms in which a secret may be echoed: escaped, encoded, in another case, reversed. Pure.
 
 A form is what stays the same wherever the value stands: of base64 the characters that no neighbour has a part in.
 """

@@ -1,4 +1,4 @@
-"""What is logged, without secrets: the last place where one could be written down, whoever quotes the far side."""
+"""Scrubs secrets from what is logged: the last place where one could be written down."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""Takes secrets out of what is on its way, whatever form they have, and however the stream is cut into pieces.
+"""Scrubs secrets from streams and texts, whatever form they have, and however the stream is cut into pieces.
 
 Every byte that belongs to a form of a secret goes. Forms that overlap become one replacement, named after the one that
 begins first and, of those, is longest: replacing one and then looking on would let the rest of the other pass.

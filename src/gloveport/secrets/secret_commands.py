@@ -1,4 +1,4 @@
-"""Secrets that a command prints. It gets next to no environment, and nothing of it is left when its answer is known."""
+"""Runs commands that print a secret, with next to no environment; nothing of one is left when its answer is known."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Secrets in files: read whole, on one open descriptor, and only where nobody else could have put them there.
+"""Reads secrets from files: whole, on one open descriptor, and only where nobody else could have put them there.
 
 Nothing here says what a file holds. The errors name no file: whoever asks knows it.
 """

@@ -1,4 +1,4 @@
-"""Whether a secret could be guessed by trying: an estimate that is plain and rather too kind. Pure.
+"""Estimates whether a secret could be guessed by trying: plainly, and rather too kind. Pure.
 
 Whoever sees that one of his texts is scrubbed has guessed a secret. No program can be kept from trying; against a
 random token that is hopeless, against a password of words and digits it is not.

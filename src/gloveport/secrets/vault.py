@@ -1,4 +1,4 @@
-"""What secrets are known, under which names: whatever may come back in an answer has to be known to be scrubbed.
+"""The vault knows all secrets and their names: whatever may come back in an answer has to be known to be scrubbed.
 
 A value is remembered before it is handed out, and stays known after it has been exchanged for another: nobody tells
 when the former one ceases to be good for anything.

@@ -1,4 +1,4 @@
-"""A program at the terminal of whoever has called us.
+"""Connects a program in a sandbox to the terminal of whoever has called us.
 
 output_filter  what may reach that terminal of what the program writes
 front          a small process that owns the terminal's settings, and stands for us in the shell's jobs

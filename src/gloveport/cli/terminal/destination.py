@@ -1,4 +1,4 @@
-"""One of our own streams, which the output of a program in a sandbox goes to."""
+"""Writes the output of a program in a sandbox to one of our own streams."""
 
 import contextlib
 import os

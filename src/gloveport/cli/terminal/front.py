@@ -1,4 +1,4 @@
-"""A small process between the shell and the engine, which runs a sandbox: the one that the shell knows, and may stop.
+"""The front process of ``gloveport exec``: stands between the shell and the engine, and is the one job the shell knows.
 
 Whoever watches the limits of a sandbox must go on while the program is stopped by Ctrl-Z: else a program would only
 have to stop itself. And the settings of the terminal come back though the other process is killed.

@@ -1,4 +1,4 @@
-"""The directory ``apis`` beside a configuration file: one API a file, each a layer that holds one ``[api.NAME]``."""
+"""Reads the directory ``apis`` beside a configuration file: one API a file, each a layer with one ``[api.NAME]``."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""CodeForge's way to describe an API, ``NAME/config.json``, in our terms.
+"""Reads CodeForge's description of an API, ``NAME/config.json``, as an ``[api.NAME]`` of ours.
 
 Such a file holds credentials in plain text. They are checked for their shape and then dropped: what leaves this module
 says where they are. No message shows one.

@@ -1,1 +1,1 @@
-"""Rules that need more than one value, or the host: each yields faults, and none hides another."""
+"""Checks that need more than one value, or the host: each yields faults, and none hides another."""

@@ -1,4 +1,4 @@
-"""Whether databases and accounts belong together, and whether an account's password stays where it is safe."""
+"""Checks that databases and accounts belong together, and that no account's password leaves unencrypted."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address

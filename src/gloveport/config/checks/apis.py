@@ -1,4 +1,4 @@
-"""What the shape of one key can't say of APIs: whose a place is, what goes where, what a name would do inside.
+"""Checks APIs: hosts that two claim, credentials that could go elsewhere, placeholders that a sandbox would obey.
 
 A credential has one place to go to. What could send it elsewhere, unencrypted, or beside another is a fault.
 """

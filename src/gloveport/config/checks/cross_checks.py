@@ -1,6 +1,6 @@
-"""What the shape of one value can't say: keys that bound each other, user ids that are taken, mounts that give away.
+"""Runs all checks on merged TOML data, and those on keys that bound each other: times, user ids, mounts.
 
-The rules of APIs are in ``apis``, those of servers in ``servers``.
+Those of APIs are in ``apis``, those of servers in ``upstream_servers``.
 
 Each rule looks at values that have the right shape by themselves, so that one pass names every fault.
 """

@@ -1,4 +1,4 @@
-"""Which host paths may be shown in a sandbox, and where.
+"""Checks mounts and toolchains: which host paths may be shown in a sandbox, and where.
 
 The source decides what a program learns, the target what it can shadow. Both must be spelt canonically and without
 symbolic links, so that what was checked and reviewed is what gets mounted.

@@ -1,4 +1,4 @@
-"""Rules of an API that can't do what they seem to: of all rules the first that matches decides.
+"""Finds rules of an API that never decide, since of all rules the first that matches does.
 
 Only what is certain is a fault: a rule counts as covered where one earlier rule alone matches all that it speaks of.
 """

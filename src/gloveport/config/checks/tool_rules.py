@@ -1,4 +1,4 @@
-"""Rules for a server's tools that can't do what they seem to: of all rules the first that speaks of a call decides.
+"""Finds rules for a server's tools that never decide, since of all rules the first that speaks of a call does.
 
 Only what is certain is a fault: a rule counts as covered where one earlier rule alone speaks of all that it speaks of.
 """

@@ -1,4 +1,4 @@
-"""What the shape of one key can't say of other MCP servers: how one is reached, and where its credentials go.
+"""Checks other MCP servers: how one is reached, and where its credentials go.
 
 A credential has one place to go to. What could send it unencrypted, or beside another, is a fault; so is a key that
 would mean nothing: it was to mean something.

@@ -1,1 +1,1 @@
-"""Paths of this host: the directory of a workspace, toolchains and programs that a sandbox is shown."""
+"""Paths of this host: the directory of a workspace, and the toolchains and programs that a sandbox is shown."""

@@ -1,4 +1,4 @@
-"""Which directory can be a workspace: none that holds more than a project, or what is run or believed outside of it.
+"""Refuses directories that can't be a workspace: that hold more than a project, or what is run or believed outside.
 
 Commands of a workspace write all that lies in it. So nothing may lie there that Gloveport itself runs or keeps: its own
 code, its state, the programs and the secrets that the configuration names.

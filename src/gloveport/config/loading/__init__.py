@@ -1,1 +1,1 @@
-"""The configuration read, read again while the old one is in use, watched, and edited."""
+"""Loads the configuration, reloads it while the old one is in use, watches its files, and edits one."""

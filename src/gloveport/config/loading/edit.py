@@ -1,4 +1,4 @@
-"""A configuration file anew: with other servers in it, and with all that a person has written kept.
+"""Edits a configuration file: puts servers into it, and keeps everything else that a person has written.
 
 What is written is read again before it takes the place of what is there. Where that fails, nothing has changed.
 """

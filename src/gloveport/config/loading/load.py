@@ -1,4 +1,4 @@
-"""Read the files that count, and make one configuration of them or name every fault."""
+"""Loads the files that count, and makes one configuration of them or names every fault."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A new configuration while the old one is in use: what may change at once does, the rest waits for a restart."""
+"""Reloads the configuration while the old one is in use: what may change at once does, the rest waits for a restart."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

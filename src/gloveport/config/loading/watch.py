@@ -1,4 +1,4 @@
-"""Say when the files that count may have changed.
+"""Watches the configuration files, and tells when they may have changed.
 
 The kernel says when to look, what the files look like says whether anything changed. So nothing is lost that happens
 between two looks, nor where the kernel is silent: on a network's file system, or when a directory far above is put in

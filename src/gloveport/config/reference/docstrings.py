@@ -1,4 +1,4 @@
-"""Docstrings of a model's fields, read from its source only where the reference is written.
+"""Reads the docstrings of a model's fields from its source, only where the reference is written.
 
 pydantic's ``use_attribute_docstrings`` would parse the source of each model whenever Gloveport starts.
 """

@@ -1,4 +1,4 @@
-"""docs/config.md, made from the models: ``python -m gloveport.config.reference.document > docs/config.md``."""
+"""Generates docs/config.md from the models: a table of keys for each table of the configuration."""
 
 import textwrap
 from collections.abc import Iterator

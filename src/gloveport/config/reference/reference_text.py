@@ -1,4 +1,4 @@
-"""What docs/config.md says besides the keys."""
+"""The prose of docs/config.md: what it says besides the keys."""
 
 INTRODUCTION = """\
 # Configuration

@@ -1,4 +1,4 @@
-"""What a configuration file may say. A field is a key, and its docstring is that key's documentation.
+"""The schema of a configuration file. A field is a key, and its docstring is that key's documentation.
 
 The types check each value alone; ``checks`` has what needs more than one value, or the host.
 """

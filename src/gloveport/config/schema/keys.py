@@ -1,4 +1,4 @@
-"""Key paths, and the type of a path on this host."""
+"""Key paths, and the type of an absolute path on this host."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The whole configuration as one value."""
+"""``Config``: the whole configuration as one value."""
 
 from collections.abc import Iterator, Mapping
 

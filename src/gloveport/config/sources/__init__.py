@@ -1,1 +1,1 @@
-"""The files that count: where they are, who may have written them, their TOML with the line of every key."""
+"""Configuration files: where they are, which of them count, who may have written them, and the line of every key."""

@@ -1,4 +1,4 @@
-"""Where Gloveport's own files and directories are.
+"""Finds the directories of Gloveport's state, configuration and audit log.
 
 ``environ`` gives Gloveport's own variables; XDG base directories are those of this process, as platformdirs reads them.
 """

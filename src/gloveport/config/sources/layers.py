@@ -1,4 +1,4 @@
-"""TOML text with the line of every key, and one file laid over another.
+"""Parses TOML with the line of every key, and merges one file over another.
 
 ``tomllib`` tells no lines. A document is therefore cut into its statements (a table header, or a key with its value),
 and each is given to ``tomllib`` alone: what it names then stands at the statement's first line.

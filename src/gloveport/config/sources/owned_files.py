@@ -1,4 +1,4 @@
-"""Read files that nobody but their owner may change. Opened once; every check is made on the open descriptor."""
+"""Reads files that nobody but their owner may change. Opened once; every check is made on the open descriptor."""
 
 import errno
 import os

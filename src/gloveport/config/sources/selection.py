@@ -1,4 +1,4 @@
-"""Which files count.
+"""Selects the configuration files that count: a named one, or the operator's with the project's over it.
 
 A file that is named counts alone. Otherwise the operator's own file counts, with the project file of the working
 directory laid over it. Beside either, but never beside a project file, the directory ``apis`` counts as well.

@@ -1,4 +1,4 @@
-"""The record of which project files a person has reviewed.
+"""Records which project files a person has reviewed, and refuses all others.
 
 A ``gloveport.toml`` in the working directory may come with a hostile checkout, or be edited by the agent that works
 there. It counts only with the very content that was trusted: one small file per path in the state directory, which no

@@ -1,1 +1,1 @@
-"""One value against its type: every wrong key at once, each with a problem and a hint in words."""
+"""Validates values against their types: names every wrong key at once, each with a problem and a hint."""

@@ -1,4 +1,4 @@
-"""Wrong keys and values in words. Nothing of pydantic's own text gets out: only where it stumbled, and over what.
+"""Describes validation faults: wrong keys and values. Of pydantic's text nothing gets out, only where it stumbled.
 
 A value is not shown where a secret is expected near it: who writes the secret itself into the configuration must not
 find it in a log.

@@ -1,4 +1,4 @@
-"""Types of keys, taken apart: what a table, an array or a union is made of, without its wrapping."""
+"""Takes the types of keys apart: what a table, an array or a union is made of, without its wrapping."""
 
 from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType

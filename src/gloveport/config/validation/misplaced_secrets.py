@@ -1,4 +1,4 @@
-"""What to do where the place of a secret is misspelt, or the secret itself stands there.
+"""Hints for a misspelt reference to a secret, or a secret that stands where its place should.
 
 No hint quotes what stands there.
 """

@@ -1,4 +1,4 @@
-"""The parts of a table that have the right shape by themselves: one fault hides no other."""
+"""Extracts the parts of a table that have the right shape by themselves: one fault hides no other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a key takes, in words: the same for the reference and for every fault."""
+"""Describes what a key takes: the same words for the reference and for every fault."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""The owner's credentials in requests: what of a program's own goes, what is put in its place, and where."""
+"""The owner's credentials in requests: takes out what a program put in their place, and puts them in."""

@@ -1,4 +1,4 @@
-"""Which parts of a request belong to the owner: what follows from an API's ``auth`` alone. Pure."""
+"""Tells which parts of a request belong to the owner, from an API's ``auth`` alone. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What logins to databases have in common: the password, the server's connection, refusals."""
+"""Shared parts of database logins: the password, the server's connection, refusals."""
 
 import contextlib
 import logging

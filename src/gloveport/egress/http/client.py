@@ -1,4 +1,4 @@
-"""HTTP/1.1 as a client: sends a request on a connection and reads its response. Where that ends is never guessed."""
+"""HTTP/1.1 client: sends a request on a connection and reads its response. Where that ends is never guessed."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as a server: takes requests of a program on one connection and answers them one after the other."""
+"""HTTP/1.1 server: takes requests of a program on one connection and answers them one after the other."""
 
 import contextlib
 import json

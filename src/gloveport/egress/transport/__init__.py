@@ -1,1 +1,1 @@
-"""Connections to servers and programs: sockets with and without TLS, names looked up, addresses checked."""
+"""Connections to servers and programs: sockets with and without TLS, resolved names, checked addresses."""

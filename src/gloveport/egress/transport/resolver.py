@@ -1,4 +1,4 @@
-"""Addresses of names, as the host's own resolver tells them, in threads that nothing can end.
+"""Resolves host names with the host's own resolver, in threads that nothing can end.
 
 A server of names that never answers holds a thread long after the one who asked has gone away. So a thread counts
 until it ends by itself, one domain has a few of all, and who asks for the same host waits for the same answer.

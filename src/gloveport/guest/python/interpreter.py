@@ -1,4 +1,4 @@
-"""A Python interpreter that stays: runs one call after another in one namespace, and forks twins that remember it.
+"""A persistent Python interpreter: runs call after call in one namespace, and forks copies to rewind to.
 
     supervisor → interpreter   {"call": n, "do": "run", "source", "name", "value_bytes", "heap_bytes"}
                                {"call": n, "do": "variables"}

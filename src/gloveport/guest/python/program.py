@@ -1,4 +1,4 @@
-"""Run one Python program in this process and report what came of it.
+"""Runs one Python program in this process, and reports its outcome.
 
 The program is ``__main__`` in every respect that it can see: a fresh module, one code object, its own lines in
 tracebacks. Its value is that of its last expression statement or of a ``return`` at top level; a coroutine there is

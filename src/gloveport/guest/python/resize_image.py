@@ -1,4 +1,4 @@
-"""Make a picture smaller: ``resize_image.py BYTES WIDTH HEIGHT`` reads one and writes another.
+"""Makes a picture smaller: ``resize_image.py BYTES WIDTH HEIGHT`` reads one and writes another.
 
 Runs in a sandbox: decoders of pictures have faults. Exit code 3: there is no Pillow; 4: it can't be made so small.
 """

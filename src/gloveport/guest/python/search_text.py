@@ -1,4 +1,4 @@
-"""Search files for lines, for hosts without ripgrep. Runs in a sandbox, which bounds its memory and its time.
+"""Searches files for lines, for hosts without ripgrep. Runs in a sandbox, which bounds its memory and its time.
 
 Reads from standard input, with a NUL between them: {"expression", "ignore_case", "context"} as JSON, and the names of
 files. Writes what ``rg --json`` writes of matches and of lines beside them, and the word that all is done. Like it, it

@@ -1,4 +1,4 @@
-"""What the variables of a session are, in a few words each, and which of them a call has changed.
+"""Describes the variables of a session in a few words each, and tells which of them a call has changed.
 
 No code of the program's runs for it but what arrays and tables say of their shape: a ``repr`` might take for ever. So
 values are told by type, size and, where they are plain, the beginning of their text. A change inside a large value that

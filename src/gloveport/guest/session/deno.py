@@ -1,4 +1,4 @@
-"""The Deno of a session, for TypeScript and JavaScript: see ``deno/session.mjs``, which runs in it.
+"""Runs the Deno of a session, for TypeScript and JavaScript: see ``deno/session.mjs``, which runs in it.
 
     supervisor → deno   a line of JSON, the call's message with the ``path`` of its text in place of that
     deno → supervisor   a line of JSON, ``{"call": n, "report", "variables"}``

@@ -1,4 +1,4 @@
-"""What lies in a session's directory at one moment, kept in memory without a name, and how to bring it back.
+"""Checkpoints the files of a session's directory in memory without a name, and restores them.
 
 Plain files, directories and links are kept, with modes and times. Sockets, pipes and open descriptors are not: who has
 a file open goes on with it, for a file that is still there is written anew in its place. Standard library only.

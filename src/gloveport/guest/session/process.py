@@ -1,4 +1,4 @@
-"""Processes of a session's interpreters, how they have ended, what they read and write. Standard library only."""
+"""Starts and watches the processes of a session's interpreters. Standard library only."""
 
 import contextlib
 import os

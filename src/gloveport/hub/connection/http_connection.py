@@ -1,4 +1,4 @@
-"""A server that speaks over HTTP, by the SDK's transports, over a client that lets nothing grow without bounds.
+"""Connects to a server over HTTP, by the SDK's transports, with a client that lets nothing grow without bounds.
 
 A body and an event have a size and a number of values, an answer a deadline. There is no compression, for a small body
 may unfold to a huge one; no cookie; and no broken answer is taken up again, which a server could have us do without

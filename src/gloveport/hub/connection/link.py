@@ -1,4 +1,4 @@
-"""One connection to a server, from the first attempt until nothing of it is left; and one request over it.
+"""One connection to a server, from the first attempt until nothing of it is left, and the requests over it.
 
 One task opens it, keeps it and closes it. Of the SDK's client no more is used than the handshake and the frames: it
 checks answers by the server's own schemas, whose regular expressions may never end, on our event loop, and it lists all

@@ -1,4 +1,4 @@
-"""All tools that a server offers, page by page, within bounds.
+"""Lists all tools that a server offers, page by page, within bounds.
 
 The SDK's session is not told of them: it would keep what it is told, and check answers by it.
 """

@@ -1,4 +1,4 @@
-"""The command of a server that speaks over its standard streams: its program, and an environment made from nothing."""
+"""Makes the command line and the environment, from nothing, of a server that is started here."""
 
 import os
 import shutil

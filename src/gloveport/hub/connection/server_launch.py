@@ -1,4 +1,4 @@
-"""Run as a program of its own, which becomes a server that speaks over its standard streams.
+"""Becomes a server that speaks over its standard streams: run as a program of its own.
 
     python -I -S launch.py PARENT VARIABLES PATH COMMAND [ARGUMENT ...]
 

@@ -1,4 +1,4 @@
-"""A server that speaks over its standard streams: a process group of its own, and messages, one a line.
+"""Connects to a server over its standard streams: a process group of its own, and messages, one a line.
 
 The process gets no environment but what is listed here and what the operator gave it. No more than one message of the
 size that is allowed is ever held in memory. Whatever it does, it and what it started are gone, within seconds, when the

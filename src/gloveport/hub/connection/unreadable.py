@@ -1,4 +1,4 @@
-"""Messages that can't be read as they are: mended where only their text is broken, else an error for whoever waits.
+"""Repairs messages whose text is broken, or makes an error of them for whoever waits.
 
 A server that cuts a text in the middle of a character is common; what it answers must not be passed over, or the call
 waits its whole time for nothing.

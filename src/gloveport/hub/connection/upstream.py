@@ -1,4 +1,4 @@
-"""One server: connected when somebody wants something of it, listed, called, let go of.
+"""One server: connects when somebody wants something of it, lists, calls, lets go.
 
 Whoever waits, waits for the one connection, and no longer than they have time. No call is made twice. A server that
 fails again and again is left alone for a while.

@@ -1,4 +1,4 @@
-"""What passes between the SDK's client and a server, over whatever transport: what was asked for, and nothing else.
+"""Filters what passes between the SDK's client and a server: what was asked for, and nothing else.
 
 The SDK makes a task of each notification and each request that a server sends, and waits for a peer that does not
 read. A server can send them without end. So no notification gets further than here but those that end or begin a

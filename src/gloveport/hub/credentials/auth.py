@@ -1,4 +1,4 @@
-"""The owner's credentials for a server that is reached by URL, put into each request to it, and to it alone.
+"""Puts the owner's credentials into requests to a server that is reached by URL, and to it alone.
 
 A secret is resolved for each request, so that one that was renewed counts at once; and once more when the server has
 refused it. Whatever is sent is known to the scrubber before.

@@ -1,4 +1,4 @@
-"""A person logs in to a server: OAuth 2.1, authorization code with PKCE, by the SDK's own provider.
+"""Logs a person in to a server: OAuth 2.1, authorization code with PKCE, by the SDK's own provider.
 
 The server says where the authorization server is, so it is believed in nothing: no request leaves in clear text, no
 answer is large, none is repeated but in a short printable line, and a server that names another authorization server

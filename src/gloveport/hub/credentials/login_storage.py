@@ -1,4 +1,4 @@
-"""Keeps what a login to a server has brought: in a file that only its owner can read, or in the keyring.
+"""Stores the tokens of logins: in a file that only its owner can read, or in the keyring.
 
 Several processes may share a login. Who exchanges its tokens holds its lock, and reads it anew before: to send a
 refresh token twice looks like theft to a server, which then ends the login. It belongs to a server's name and URL

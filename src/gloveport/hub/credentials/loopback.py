@@ -1,4 +1,4 @@
-"""Where a browser comes back to after a login (RFC 8252, 7.3): a port of 127.0.0.1, for one answer.
+"""Receives the browser after a login (RFC 8252, 7.3): on a port of 127.0.0.1, one answer.
 
 Anybody on this host, and any web page, may knock there. What does not carry the state of the login that waits is not
 its answer, and is turned away; the first that does ends the waiting.

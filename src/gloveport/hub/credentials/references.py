@@ -1,4 +1,4 @@
-"""Where the secrets of a server's credentials are."""
+"""Lists the references to secrets in a server's credentials."""
 
 from collections.abc import Iterator
 from typing import assert_never

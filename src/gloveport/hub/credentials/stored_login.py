@@ -1,4 +1,4 @@
-"""Logins that a person has made: their tokens as they are kept, and renewed.
+"""Renews the tokens of logins that a person has made, and keeps them.
 
 Why not the SDK's own provider: it holds one lock from each request until the head of its answer, so that calls of one
 server would wait for each other; tokens that it has loaded it takes for fresh; and their refresh token it sends to the

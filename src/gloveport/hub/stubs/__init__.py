@@ -1,1 +1,1 @@
-"""What servers say of their tools, as typed declarations. All of it is hostile text."""
+"""Writes tools as typed declarations, from what servers say of them: all of it is hostile text."""

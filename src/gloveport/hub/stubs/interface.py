@@ -1,4 +1,4 @@
-"""What a tool takes and what a program gets of it, as shapes. Read for one text, whose named types it shares."""
+"""The interface of a tool: what it takes and what a program gets, as shapes whose named types it shares."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,4 +1,4 @@
-"""Tools as Python declarations: a line for a search, a ``.pyi`` for people, models and type checkers.
+"""Writes tools as Python declarations: a line for a search, a ``.pyi`` for people, models and type checkers.
 
 Whatever a server says, the text parses: names are checked, literals quoted, and prose can't end its docstring.
 """

@@ -1,4 +1,4 @@
-"""What a JSON Schema says of a value, as far as a type of a programming language can say it.
+"""Reads a JSON Schema as shapes: what of it a type of a programming language can say.
 
 The schema is another server's: it may refer to itself, to nothing and to the network, be of any size, and mean nothing.
 Every reading ends, and what it yields is bounded. What can't be told is ``ANYTHING``.

@@ -1,4 +1,4 @@
-"""Tools as TypeScript declarations: a line for a search, a ``.d.ts`` for people, models and type checkers.
+"""Writes tools as TypeScript declarations: a line for a search, a ``.d.ts`` for people, models and type checkers.
 
 A server is an interface, and its tools are methods: so a tool may have any name, ``delete`` for example. Whatever a
 server says, the text parses: names are checked or quoted, literals quoted, and prose can't end its comment.

@@ -1,4 +1,4 @@
-"""Cgroups of version 2 or 1: limits and accounts of a whole sandbox.
+"""Makes cgroups, of version 2 or 1: limits and accounts of a whole sandbox.
 
 A ``CgroupTree`` is this server's own place, which ``delegation.py`` finds: it holds one group per sandbox and nothing
 else. Whatever still lives in a group dies with it; no process is moved or killed but those of sandboxes.

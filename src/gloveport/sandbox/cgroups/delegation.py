@@ -1,4 +1,4 @@
-"""Where this process may make cgroups: version 2 as delegated, or version 1 as found.
+"""Finds where this process may make cgroups: version 2 as delegated, or version 1 as found.
 
 ``detect`` finds the place or says why there is none. Each server owns one directory there, named after its process;
 those of servers that died are removed by the next one.

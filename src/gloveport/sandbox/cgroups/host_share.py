@@ -1,4 +1,4 @@
-"""What all sandboxes of one server may use of the host together: memory, and reads from disks."""
+"""Limits what all sandboxes of one server may use of the host together: memory, and reads from disks."""
 
 import contextlib
 import os

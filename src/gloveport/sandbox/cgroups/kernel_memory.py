@@ -1,4 +1,4 @@
-"""Memory that the kernel holds for one run: objects that its cgroup counts, and those that no cgroup counts.
+"""Measures memory that the kernel holds for one run: objects that its cgroup counts, and those that no cgroup counts.
 
 What a cgroup counts is bounded by ``memory_bytes`` already. But half a gigabyte of small objects takes seconds to free,
 under locks of the host. No honest program was found that makes the kernel hold a tenth of its memory.

@@ -1,1 +1,1 @@
-"""What this host offers to sandboxes, and what it enforces."""
+"""Detects what this host offers to sandboxes, and what it enforces."""

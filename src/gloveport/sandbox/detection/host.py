@@ -1,4 +1,4 @@
-"""What a sandbox takes from the host: bubblewrap, and the system directories it shows."""
+"""Finds what a sandbox takes from the host: bubblewrap, and the system directories it shows."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""What this host enforces, layer by layer: found by building a sandbox and asking the kernel, not by versions."""
+"""Probes what this host enforces, layer by layer: by building a sandbox and asking the kernel, not by versions."""
 
 import contextlib
 import re

@@ -1,1 +1,1 @@
-"""Starting bubblewrap: its arguments, its uid, its AppArmor profile, and the backend that builds a sandbox with it."""
+"""Starts bubblewrap: its arguments, its uid, its AppArmor profile, and the backend that builds a sandbox with it."""

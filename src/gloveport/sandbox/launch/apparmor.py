@@ -1,4 +1,4 @@
-"""AppArmor on this host: whether it keeps user namespaces from bubblewrap, and the profile that gives them back.
+"""Detects whether AppArmor keeps user namespaces from bubblewrap, and has the profile that gives them back.
 
 Ubuntu gives user namespaces only to programs with a profile that says so. Its profile for /usr/bin/bwrap takes every
 capability from what that starts, so sandboxes can be built, but no fork server can fork any. Ours is for a copy at a

@@ -1,4 +1,4 @@
-"""Bubblewrap's processes of one sandbox, the pid namespace below them, and the channel to our first process inside."""
+"""The processes of one bubblewrap sandbox, their pid namespace, and the channel to our first process inside."""
 
 import contextlib
 import json

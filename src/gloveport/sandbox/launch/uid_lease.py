@@ -1,4 +1,4 @@
-"""The unprivileged user ids that sandboxes get when Gloveport is started as root: one per sandbox, never shared."""
+"""Leases the unprivileged user ids of sandboxes, when Gloveport is started as root: one each, never shared."""
 
 import contextlib
 import fcntl

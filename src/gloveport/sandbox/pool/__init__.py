@@ -1,1 +1,1 @@
-"""Sandboxes that wait for their program: stocks of them, fork servers, interpreters started ahead."""
+"""The sandbox pool: stocks of sandboxes that wait for their program, fork servers, interpreters started ahead."""

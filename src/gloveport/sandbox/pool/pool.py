@@ -1,4 +1,4 @@
-"""Sandboxes that wait for a program, made ahead of need, so that a run need not wait for one.
+"""Pools sandboxes that wait for a program, made ahead of need, so that a run need not wait for one.
 
 Strength never depends on warmth: a waiting sandbox has passed the same checks as one that is built for a program, runs
 one program and is gone. What fits no waiting sandbox, or finds none, is built cold.

@@ -1,4 +1,4 @@
-"""The limits of one call of a session: it is interrupted, then its interpreter is killed, then the sandbox."""
+"""Enforces the limits of one call of a session: interrupts it, then kills its interpreter, then the sandbox."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The few frames between the host and the first process of a sandbox: four bytes of length, and JSON.
+"""Encodes the frames between the host and the first process of a sandbox: four bytes of length, and JSON.
 
 Everything received is hostile: a frame is bounded before it is read and parsed by a parser with a depth limit.
 """

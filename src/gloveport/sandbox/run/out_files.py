@@ -1,4 +1,4 @@
-"""The files that a program has left in a directory of its sandbox, as its hostile author may have left them.
+"""Takes the files that a program has left in its sandbox, as its hostile author may have left them.
 
 Only regular files are opened, one name at a time and through no link, so nothing outside the directory is ever reached;
 a pipe, a device or a socket is told from its status alone, and never opened. How many entries are looked at, how deep,

@@ -1,4 +1,4 @@
-"""matplotlib's figures: kept as PNG when they are shown, are open in the end, or are a value; and told in words.
+"""Keeps matplotlib's figures as PNG when they are shown, are open in the end, or are a value; and describes them.
 
 The words are for who can't see the picture: axes, and of each series name, number of points and range. Imported when
 ``pyplot`` has been. Standard library only, but for what the program has imported itself.

@@ -1,4 +1,4 @@
-"""``IPython.display`` where there is no IPython: what a program shows by it is shown as by ``display``.
+"""Stands in for ``IPython.display`` where there is no IPython: shows what ``display`` would.
 
 Standard library only.
 """

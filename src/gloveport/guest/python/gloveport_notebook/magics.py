@@ -1,4 +1,4 @@
-"""Lines that are a notebook's and no Python: ``!command``, ``name = !command``, ``%magic``, ``%%bash`` for all of it.
+"""Translates notebook lines that are no Python: ``!command``, ``name = !command``, ``%magic``, ``%%bash``.
 
 A line is looked at only where the compiler stops at it, so nothing within a string is taken for one. A command runs in
 bash, in this sandbox like all else. Standard library only.

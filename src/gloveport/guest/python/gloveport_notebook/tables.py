@@ -1,4 +1,4 @@
-"""Tables as text of bounded rows and columns, with their shape and types; what is not all shown is a CSV file as well.
+"""Renders tables as text of bounded rows and columns, with shape and types; one that is cut is a CSV file as well.
 
 Tables are the frames of pandas and polars, and lists of dicts. Standard library only.
 """

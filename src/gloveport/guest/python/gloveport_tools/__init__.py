@@ -1,4 +1,4 @@
-"""What a program in the sandbox calls tools by. Standard library only; asks the host on the door that it listens on."""
+"""The package by which a program in the sandbox calls tools. Standard library only; asks the host over the door."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Arguments of a call: they must be JSON, and who passes something else hears where it is and what to do."""
+"""Checks the arguments of a call: they must be JSON, and an error says where they are not and what to do."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Requests to the host on the door to the tools: one request, one answer.
+"""Sends requests to the host over the door to the tools: one request, one answer.
 
 A frame is four bytes of length, most significant first, and JSON in UTF-8: ``{"id", "op", …}`` goes out, and ``{"id",
 "value"}`` or ``{"id", "error"}`` comes back.

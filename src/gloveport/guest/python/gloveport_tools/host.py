@@ -1,4 +1,4 @@
-"""What the host says, or the error that it says."""
+"""Asks the host and gives its answer, or raises the error that it tells."""
 
 from gloveport_tools.channel import RequestTooLargeError
 from gloveport_tools.results import ToolError

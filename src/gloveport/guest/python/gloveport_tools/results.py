@@ -1,4 +1,4 @@
-"""What a tool answers with, as a program sees it: the value, every block, and errors that say what to do.
+"""Results of tools as a program sees them: the value, every block, and errors that say what to do.
 
 Standard library only, and little of it: this is loaded for every program that may call tools.
 """
