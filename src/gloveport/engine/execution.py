@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,12 +103,16 @@ class Engine:
     _granted: GrantCache = field(init=False)
 
     def __post_init__(self) -> None:
-        self._granted = GrantCache(policy=self.policy, system=self.system)
+        self._granted = self._make_cache()
 
     def let_write(self, mount: Mount, sandbox: StockedSandbox) -> None:
         """Let programs write to this mount of the policy, in sandboxes that come from here. Before the first run."""
         self.sandbox = sandbox
-        self._granted = GrantCache(policy=self.policy, system=self.system, writable=mount)
+        self._granted = self._make_cache(mount)
+
+    def _make_cache(self, writable: Mount | None = None) -> GrantCache:
+        seconds = self.sessions.limits.life_seconds
+        return GrantCache(policy=self.policy, system=self.system, session_seconds=seconds, writable=writable)
 
     @property
     def writable(self) -> Mount | None:
@@ -279,13 +282,9 @@ class Engine:
         )
 
     def _begin_session(self, run: Execution, program: Program, share: str) -> Session:
-        """A session with the grant of its first call. What bounds a process's time is that of many calls."""
-        limits, plan = run.guard.grant.limits, self._granted.plan(run, program)
-        seconds = math.ceil(self.sessions.limits.life_seconds * limits.cpus)
-        lasting = plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}})
-        return self.sessions.begin(
-            share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=lasting, program=program
-        )
+        """A session with the grant of its first call."""
+        plan = self._granted.plan(run, program)
+        return self.sessions.begin(share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=plan, program=program)
 
     async def _run_in(
         self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None

@@ -1,5 +1,6 @@
 """Caches what each request is granted and the plan of its sandbox: few requests differ in them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -29,11 +30,13 @@ class GrantCache:
     """Grants and plans under one policy on one host.
 
     Attributes:
+        session_seconds: How long a session lasts.
         writable: The mount of the policy that programs may write to; None where it has none.
     """
 
     policy: Policy
     system: System
+    session_seconds: float
     writable: Mount | None = None
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
@@ -65,8 +68,17 @@ class GrantCache:
         return _get_or_make(
             self._plans,
             (run.reach, language, program.preload, run.request.limits),
-            lambda: make_plan(program, run.guard.grant, self.system, run.reach.network),
+            lambda: self._make_plan(run, program),
         )
+
+    def _make_plan(self, run: Execution, program: Program) -> Plan:
+        """What bounds a process's time is, in a session, that of many calls."""
+        grant = run.guard.grant
+        plan = make_plan(program, grant, self.system, run.reach.network)
+        if program.session is None:
+            return plan
+        seconds = math.ceil(self.session_seconds * grant.limits.cpus)
+        return plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}})
 
 
 def session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:

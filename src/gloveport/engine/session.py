@@ -144,7 +144,6 @@ class Session:
     turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _child: Child | None = None
     _failure: SandboxError | None = None
-    _ready: anyio.Event = field(default_factory=anyio.Event)
     _over: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _next: _Turn | None = None
@@ -195,17 +194,15 @@ class Session:
                 yield child
             return
         async with self.turn:
-            if not self._ready.is_set():
-                await self._ready.wait()
-            if self._failure is not None:
-                raise self._failure
-            if self.ended or self._child is None:
-                raise self.denial()
             turn = self._next = _Turn()
             try:
-                self._child.end_idle()
-                await turn.given.wait()
-                if self._child is None:
+                if self._child is not None:
+                    self._child.end_idle()
+                if not self._over.is_set():
+                    await turn.given.wait()
+                if self._failure is not None:
+                    raise self._failure
+                if self.ended or self._child is None:
                     raise self.denial()
                 if why := await self._child.why_stale():
                     self.end(why)
@@ -327,14 +324,12 @@ class Session:
         finally:
             self.end("the server ended it")
             self._child = None
-            self._ready.set()
             if self._next is not None:
                 self._next.given.set()
             self._over.set()
 
     async def _rest(self, child: Child) -> None:
         self.used = time.monotonic()
-        self._ready.set()
         while True:
             while self._next is None:
                 with anyio.move_on_after(self.seconds_left):

@@ -365,7 +365,11 @@ def rehearse(init, profile):
     init.rehearse()
     # Not where it is not Python that comes, nor for programs with arrays: they don't notice, and it takes a megabyte.
     if profile["preload"] and "numpy" not in sys.modules:
-        init.load("program", "python/program.py").rehearse()
+        program, interpreter, variables = (
+            init.load(n, init.SESSION[n]) for n in ("program", "interpreter", "variables")
+        )
+        program.rehearse()
+        interpreter.rehearse(program, variables.Variables)
 
 
 def renew():
