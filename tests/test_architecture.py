@@ -142,8 +142,8 @@ SUBPACKAGES = {
         {"discovery"},
     ],
     "hub/connection": [
-        {"breaker", "server_command", "server_launch", "unreadable"},
-        {"wire"},
+        {"breaker", "server_command", "server_launch", "standard_error", "unreadable"},
+        {"server_process", "wire"},
         {"listing", "http_connection", "stdio_connection"},
         {"link"},
         {"upstream"},
@@ -154,7 +154,7 @@ SUBPACKAGES = {
         {"auth"},
         {"login_flow"},
     ],
-    "hub/stubs": [{"shapes"}, {"interface"}, {"python_stubs", "typescript_stubs"}],
+    "hub/stubs": [{"shapes"}, {"schema_reader"}, {"interface"}, {"python_stubs", "typescript_stubs"}],
     "policy": [{"wildcards", "wording"}, {"hosts", "shell_text"}, {"decisions"}],
     "policy/hosts": [{"addresses", "authorities", "headers", "url_paths"}],
     "policy/decisions": [

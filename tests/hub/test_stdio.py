@@ -172,7 +172,7 @@ async def test_a_server_dies_when_we_are_killed():
 async def test_what_a_server_logs_is_logged_by_its_name_in_printable_lines(caplog):
     """H1, T4."""
     clean = lambda text: text.replace("top\nsecret", "[secret x]")  # noqa: E731
-    with caplog.at_level(logging.INFO, "gloveport.hub.connection.stdio_connection"):
+    with caplog.at_level(logging.INFO, "gloveport.hub.connection.standard_error"):
         async with using(hostile("talks"), clean=clean) as far:
             await far.call("bad", {})
             await until(lambda: "two [secret x]" in caplog.text)
@@ -183,7 +183,7 @@ async def test_what_a_server_logs_is_logged_by_its_name_in_printable_lines(caplo
 
 async def test_a_flood_on_the_standard_error_costs_next_to_nothing_and_hinders_no_call(caplog):
     """H1: it is read slowly, and all of it; little is logged."""
-    with caplog.at_level(logging.INFO, "gloveport.hub.connection.stdio_connection"):
+    with caplog.at_level(logging.INFO, "gloveport.hub.connection.standard_error"):
         async with using(hostile("floods its standard error")) as far:
             for _ in range(20):
                 await far.call("plain", {})

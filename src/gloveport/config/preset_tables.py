@@ -21,12 +21,12 @@ _SIGN: Final = "@"
 
 
 def preset_names() -> list[str]:
-    """What there is."""
+    """List the names of the presets."""
     return sorted(one.name.removesuffix(".toml") for one in _directory().iterdir())
 
 
 def read_preset(name: str) -> str:
-    """The tables of a preset, as text.
+    """Read the tables of a preset, as text.
 
     Raises:
         ConfigError: There is none of this name.
@@ -77,7 +77,7 @@ def resolve_hosts(data: Table) -> NamedHosts:
 
 
 def find_preset(host: str) -> str | None:
-    """The name among ``workspace.hosts`` that stands for a host, with its sign."""
+    """Find the name among ``workspace.hosts`` that stands for a host, with its sign."""
     for name, apis in _open_apis().items():
         if any(host in _hosts_of(_table(apis, api)) for api in apis):
             return f"{_SIGN}{name}"

@@ -62,7 +62,7 @@ def as_toml(value: object) -> str:
 
 
 def nature(value: object) -> str:
-    """Say what sort of thing a value is and nothing of the value: it may be a secret in the wrong place."""
+    """Say what sort of thing a value is, and nothing of the value: it may be a secret in the wrong place."""
     match value:
         case "":
             return "empty text"

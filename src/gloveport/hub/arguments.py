@@ -24,7 +24,8 @@ from gloveport.hub.definition import Definition
 from gloveport.hub.schema_size import Size, TooLargeError, size_of
 from gloveport.hub.stubs import typescript_stubs
 from gloveport.hub.stubs.interface import Interface
-from gloveport.hub.stubs.shapes import Types, shape_of, text_of
+from gloveport.hub.stubs.schema_reader import shape_of, text_of
+from gloveport.hub.stubs.shapes import Types
 from gloveport.untrusted_text import one_line, quote
 
 _MOST_STEPS = 1_000_000
@@ -70,7 +71,7 @@ def faults(definition: Definition, arguments: Mapping[str, JsonValue]) -> list[s
 
 
 def describe_parameters(definition: Definition) -> str:
-    """The parameters of a tool in one line: ``the parameters are {title: string, labels?: string[]}``."""
+    """Write the parameters of a tool in one line: ``the parameters are {title: string, labels?: string[]}``."""
     tool = Interface.of(definition, definition.name, Types(set()))
     taken = typescript_stubs.parameters(tool).partition(": ")[2]
     return f"the parameters are {taken}" if taken else "it takes no parameters"
@@ -89,7 +90,7 @@ class _Guesses:
     left: int = _MOST_COMPARED
 
     def near(self, given: JsonValue, known: Iterable[str]) -> str:
-        """The one of these that was most likely meant; empty if none is like it, or nobody has looked."""
+        """Guess which of these was meant; empty if none is like it, or nobody has looked."""
         if not isinstance(given, str) or not self.left:
             return ""
         short = (name for name in known if len(name) <= _LONGEST_COMPARED)

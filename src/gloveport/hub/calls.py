@@ -97,7 +97,7 @@ class Calls:
         return type(error)(error.code, clean_message, hint=clean_hint)
 
     def name_call(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
-        """Own name of the server, name of the tool, and arguments, as far as they can be told.
+        """Give the server's own name, the tool's name and the arguments, as far as they can be told.
 
         Raises:
             Denied: What was asked has another shape.
@@ -286,5 +286,5 @@ def _cut(text: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A name that a program has sent, printable and short."""
+    """Write a name that a program has sent, printable and short."""
     return quote_sent(name)[1:-1]

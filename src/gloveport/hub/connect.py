@@ -45,11 +45,11 @@ class Connector:
     record: Record
 
     def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
-        """The server of this name, which nobody is connected to yet."""
+        """Make the server of this name, not connected yet."""
         return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools, clean=self.clean)
 
     def ways(self, name: str, server: Server) -> tuple[Connect, ...]:
-        """The ways to connect, in the order in which to try them."""
+        """List the ways to connect, in the order in which to try them."""
         if server.command:
             return (functools.partial(self._process, name, server),)
         several = ("http", "sse") if server.transport == "auto" else (server.transport,)
@@ -88,7 +88,7 @@ class Connector:
             yield streams
 
     def clean(self, text: str) -> str:
-        """The text without secrets."""
+        """Take the secrets out of a text."""
         return self.vault.clean(text)
 
 

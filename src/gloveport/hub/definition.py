@@ -39,7 +39,7 @@ class Definition(Value):
 
 
 def definition_of(server: str, tool: "wire.Tool") -> Definition:
-    """What a server has said of a tool, in one of its pages."""
+    """Make a definition of what a server has said of a tool, in one of its pages."""
     hints = tool.annotations or wire.ToolAnnotations()
     read_only = hints.read_only_hint is True
     return Definition(

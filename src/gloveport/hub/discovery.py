@@ -90,7 +90,7 @@ class Discovery:
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
-        """What can be asked on the door."""
+        """Functions of the requests that can be made on the door, by name."""
         return {
             "call": self.calls.call,
             "search": self._limit(self.search),
@@ -239,7 +239,7 @@ class Discovery:
 
 
 def list_tools(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[dict[str, JsonValue]]:
-    """The tools as a search tells of them, in this detail: the first of them, as many as an answer has room for."""
+    """Describe as many of the tools as an answer has room for, in this detail."""
     size = 0
     for tool in tools:
         one = describe_tool(hub, tool, detail)
@@ -250,7 +250,7 @@ def list_tools(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[d
 
 
 def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValue]:
-    """A tool as a search tells of it, in this detail."""
+    """Describe a tool in this detail."""
     state = hub.states[tool.server]
     exposed = next((exposed for exposed, own in state.names.items() if own == tool.name), tool.name)
     told: dict[str, JsonValue] = {
@@ -272,7 +272,7 @@ def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValu
 
 
 def summary(tool: Definition) -> str:
-    """The first sentence of a description, or as much of it as there is room for."""
+    """Give the first sentence of a description, or as much of it as there is room for."""
     text = " ".join((tool.description or tool.title).split())
     first = text.split(". ", 1)[0]
     return first if len(first) <= _SUMMARY_CHARACTERS else f"{first[:_SUMMARY_CHARACTERS]}…"

@@ -59,7 +59,7 @@ class Hub:
         return {state.exposed: name for name, state in self.states.items()}
 
     async def discover(self, servers: Sequence[str], seconds: float) -> dict[str, str]:
-        """Ask those servers of which nothing is known yet what they offer, all at once, and wait so long at most.
+        """Ask those servers of which nothing is known yet what they offer, all at once, within so many seconds.
 
         One that somebody has waited for in vain, and that is still being connected, is not waited for again.
 
@@ -92,7 +92,7 @@ class Hub:
         return self.states[name].late and self.states[name].upstream.state == "connecting"
 
     async def find(self, server: str, tool: str) -> Definition | None:
-        """The tool of this name, as it is now. A server that is not connected is connected first.
+        """Find the tool of this name, as it is now. A server that is not connected is connected first.
 
         Raises:
             Denied: It is held back.
@@ -150,7 +150,7 @@ class Hub:
             raise self._held_back_error(definition.server, definition.name)
 
     def load_pins(self, name: str) -> None:
-        """Take what has been accepted of a server as what it offers, until it says what it offers now.
+        """Load what was accepted of a server as its offer, until it says what it offers now.
 
         One of which nothing has been accepted, or nothing from this program or place, has to say it first: else nobody
         would ever be told what is held back.
@@ -187,7 +187,7 @@ class Hub:
         )
 
     async def on_tools_listed(self, name: str, offered: tuple[Definition, ...]) -> None:
-        """A server has said what it offers. What it offered before counts until that has been taken in."""
+        """Take in what a server has just said it offers. What it offered before counts until that is done."""
         with anyio.CancelScope(shield=True):  # or something would be accepted and not written down
             async with self.states[name].turn:
                 await self._publish_offer(name, offered)
@@ -266,7 +266,7 @@ async def open_hub(
     record: Record,
     clean: Clean,
 ) -> AsyncIterator[Hub]:
-    """The hub to these servers; what was accepted of them before is known. On leaving, each is let go of.
+    """Open the hub to these servers; what was accepted of them before is known. On leaving, each is let go of.
 
     Args:
         servers: By name; those that are not active are passed over.

@@ -25,7 +25,7 @@ _UNDERSCORES = re.compile(r"^_+")
 
 
 def exposed_names(originals: Iterable[str]) -> dict[str, str]:
-    """The name that each has in programs → the original, in the order of the originals. No two have the same."""
+    """Map the name that each has in programs to the original, in the order of the originals. No two are the same."""
     every = sorted(set(originals))
     taken = {name for name in every if _expose_name(name) == name}
     exposed = {}
@@ -42,7 +42,7 @@ def exposed_names(originals: Iterable[str]) -> dict[str, str]:
 
 
 def split_legacy(name: str) -> tuple[tuple[str, str], ...]:
-    """What ``mcp__server__tool`` may mean: (server, tool), the shortest server first; nothing for another name.
+    """Split ``mcp__server__tool``: (server, tool), the shortest server first; nothing for another name.
 
     Both may hold ``__``, so there may be several; who knows the servers, knows which it is.
     """

@@ -8,7 +8,7 @@ VARIABLE = "GLOVEPORT_HUB"
 
 
 def with_hub(network: Network, toolbox: Toolbox, sampling: Sampling) -> Network:
-    """The network with a door to the tools and the language model, where there are any."""
+    """Add a door to the tools and the language model to a network, where there are any."""
     if not toolbox.servers and not sampling.enabled:
         return network
     address = f"{DOOR[0]}:{DOOR[1]}"

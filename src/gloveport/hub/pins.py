@@ -288,6 +288,6 @@ def _open_private(path: Path, flags: int) -> Iterator[int]:
 
 
 def identity_of(server: Server) -> str:
-    """What makes a server the one whose tools were accepted: the program or the place that it is reached by."""
+    """Identify a server whose tools are accepted: by the program or the place that it is reached by."""
     told = json.dumps([*server.command] or server.url)
     return hashlib.sha256(told.encode()).hexdigest()

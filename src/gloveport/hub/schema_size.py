@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from gloveport.hub.stubs.shapes import target_of
+from gloveport.hub.stubs.schema_reader import target_of
 
 _MOST_NODES = 20_000
 _MOST_DEPTH = 100

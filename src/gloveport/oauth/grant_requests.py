@@ -10,7 +10,7 @@ Grant: TypeAlias = ClientCredentials | RefreshToken
 
 
 def client_of(grant: Grant, secret: str) -> Client:
-    """Who we are to the endpoint of a grant; a client without a secret is a public one."""
+    """Make the client that a grant names; one without a secret is a public one."""
     if not secret:
         return Client(id=grant.client_id)
     is_basic = grant.client_auth == "basic"
@@ -18,7 +18,7 @@ def client_of(grant: Grant, secret: str) -> Client:
 
 
 def secrets_of_grant(grant: Grant) -> Iterator[Secret]:
-    """Where its secrets are."""
+    """List the references to its secrets."""
     if grant.client_secret is not None:
         yield grant.client_secret
     if isinstance(grant, RefreshToken):
@@ -26,7 +26,7 @@ def secrets_of_grant(grant: Grant) -> Iterator[Secret]:
 
 
 def fields_of(grant: Grant, refresh_token: str = "") -> Mapping[str, str]:
-    """What the endpoint is asked (RFC 6749, 4.4.2 and 6). What the operator has left empty is not sent."""
+    """Write the fields of its request (RFC 6749, 4.4.2 and 6). What the operator has left empty is not sent."""
     fields = {
         "grant_type": grant.kind.removeprefix("oauth2_"),
         "refresh_token": refresh_token,

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def is_due(token: Token, now: float) -> bool:
-    """Whether to renew it: at four fifths of its life, or a minute before its end, but not in its first half."""
+    """Tell whether to renew it: at four fifths of its life, or a minute before its end, but not in its first half."""
     life = token.expires - token.obtained
     return now >= token.obtained + max(life / 2, min(0.8 * life, life - _EARLIER_SECONDS))
 
@@ -49,7 +49,7 @@ class RenewedToken:
     _not_before: float = -math.inf
 
     async def get(self, refused: str = "") -> str:
-        """A token that holds, and is not the one that was refused.
+        """Give a token that holds, and is not the one that was refused.
 
         Raises:
             UpstreamError, ConfigError: There is none: what ``obtain`` has raised, or ``oauth_failed``.

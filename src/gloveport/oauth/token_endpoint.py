@@ -76,7 +76,7 @@ class Client:
     repeats_id: bool = False
 
     def request(self, fields: Mapping[str, str]) -> tuple[Mapping[str, str], bytes]:
-        """Headers and body of a request with these fields."""
+        """Write headers and body of a request with these fields."""
         if self.auth == "client_secret_basic":
             pair = f"{quote_plus(self.id)}:{quote_plus(self.secret)}"
             headers = {**HEADERS, "authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
@@ -129,7 +129,7 @@ def _read_answer(status: int, content: bytes, now: float) -> Token | Refusal:
 
 
 def require_access(owner: str, answer: Token | Refusal) -> Token:
-    """The answer, which is a token that can be used.
+    """Give the answer, which is a token that can be used.
 
     Raises:
         UpstreamError: ``oauth_failed``: it is none. The refresh token of one that can't be used may be the only one
@@ -157,7 +157,7 @@ def require_scrubbable(owner: str) -> Iterator[None]:
 
 
 def lifetime(said: object) -> float:
-    """Seconds that a token holds; some servers write the number as a text, and some write none."""
+    """Parse the seconds that a token holds; some servers write the number as a text, and some write none."""
     try:
         seconds = float(str(said))
     except ValueError:
@@ -166,5 +166,5 @@ def lifetime(said: object) -> float:
 
 
 def endpoint_error(owner: str, problem: str, hint: str = _HINT) -> UpstreamError:
-    """The error of an endpoint that is of no use."""
+    """Make the error of an endpoint that is of no use."""
     return UpstreamError("oauth_failed", f"the token endpoint of {owner} {problem}", hint=hint)

@@ -7,7 +7,6 @@ shape alone; of its errors a short line is passed on, as a hint, without the key
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import Sampling
+from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.policy.wording import quote_sent
 from gloveport.sampling.model_question import Answer, ModelQuestion
 from gloveport.secrets.scrub import Needles, scrub_text
@@ -64,7 +64,8 @@ class Provider:
             UpstreamError: There is none: ``provider_refused``, ``provider_limited``, ``provider_timeout`` or
                 ``provider_failed``.
         """
-        if key and not _is_private(self.settings.url):
+        url = urlsplit(self.settings.url)
+        if key and not is_confidential(url.scheme, url.hostname or ""):
             raise _failure("has a key, which never leaves without encryption", "write https in sampling.url")
         if not key.isascii():
             raise _failure("has a key that is not ASCII", "the owner has to check sampling.secret")
@@ -243,15 +244,3 @@ def _later(answered: httpx2.Headers) -> str:
 
 def _failure(problem: str, hint: str) -> UpstreamError:
     return UpstreamError("provider_failed", f"The model's provider {problem}.", hint=hint)
-
-
-def _is_private(url: str) -> bool:
-    """Whether nobody on the way reads what is sent there."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https" or host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -14,7 +14,7 @@ from gloveport.policy.hosts.authorities import (
     find,
     is_address,
     is_canonical,
-    overlaps,
+    is_confidential,
     parse_pattern,
     places_of,
 )
@@ -325,16 +325,15 @@ def test_the_places_of_a_host_are_those_of_any_scheme_and_port():
     assert places_of(EGRESS, "example.net") == ()
 
 
-def test_two_apis_that_claim_one_port_of_a_host_are_told():
-    """N3: it is never open whose credential a request gets."""
-    egress = Egress(
-        apis={
-            "d": Api(hosts=("https://API.example.com:443", "api.example.com")),
-            "c": Api(hosts=("api.example.com", "*.example.org")),
-            "b": Api(hosts=("*.Example.org", "tcp://db.internal:5432")),
-            "a": Api(hosts=("http://db.internal:5432", "www.example.org")),
-            "asleep": Api(hosts=("api.example.com",), active=False),
-        }
-    )
-    assert overlaps(egress) == (("a", "b"), ("b", "c"), ("c", "d"))
-    assert overlaps(EGRESS) == ()
+def test_a_secret_may_be_sent_where_nobody_on_the_way_reads_it():
+    """N5: encrypted, or to this very machine."""
+    for url in ("https://example.com", "http://localhost", "http://mcp.localhost.", "http://127.8.8.8", "http://::1"):
+        assert is_confidential(*url.split("://")), url
+    for url in (
+        "http://example.com",
+        "ws://10.0.0.5",
+        "http://localhost.example.com",
+        "http://",
+        "http://notlocalhost",
+    ):
+        assert not is_confidential(*url.split("://")), url

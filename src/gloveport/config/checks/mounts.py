@@ -95,7 +95,7 @@ def toolchain_faults(
 
 
 def toolchain_refusal(toolchain: Path, own: Iterable[Path]) -> str | None:
-    """Why a directory can't be shown as a toolchain; None where it can.
+    """Say why a directory can't be shown as a toolchain; None where it can.
 
     Args:
         toolchain: The directory.
@@ -113,7 +113,7 @@ def find_exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path
 
 
 def real(path: Path) -> Path:
-    """The path without symbolic links."""
+    """Resolve the symbolic links of a path."""
     return Path(os.path.realpath(path))
 
 
@@ -223,7 +223,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def home_directories() -> list[Path]:
-    """Home directories of this user, of root, and of whoever has one under /home."""
+    """List the home directories of this user, of root, and of whoever has one under /home."""
     homes = {Path(user.pw_dir) for user in pwd.getpwall() if user.pw_uid in {0, os.geteuid()} or user.pw_uid >= 1000}
     # Service accounts name "/" or a directory that does not exist.
     return sorted(real(home) for home in homes if home.is_absolute() and home != Path("/"))

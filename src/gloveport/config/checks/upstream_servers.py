@@ -6,7 +6,6 @@ would mean nothing: it was to mean something.
 
 import re
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements, sound_or_default
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
-from gloveport.policy.hosts.authorities import canonical_host, is_address
+from gloveport.policy.hosts.authorities import canonical_host, is_confidential
 from gloveport.policy.hosts.headers import may_hold_a_credential
 
 _LOCAL: Final = ("env", "secret_env", "directory")
@@ -125,18 +124,12 @@ def _url_faults(key: KeyPath, url: str, is_credential: bool) -> Iterator[Fault]:
             hint='write it as "https://mcp.example.com/mcp"',
         )
         return
-    if parts.scheme == "http" and is_credential and not _is_here(host):
+    if is_credential and not is_confidential(parts.scheme, host):
         yield Fault(
             keys=(key,),
             problem=f"expected https, because a credential is sent to it, found http for {as_toml(host)}",
             hint="credentials never leave this machine unencrypted: write https://, or take the credential away",
         )
-
-
-def _is_here(host: str) -> bool:
-    if is_address(host):
-        return ip_address(host).is_loopback
-    return host.rpartition(".")[2] == "localhost"
 
 
 def _auth_faults(base: KeyPath, table: Table) -> Iterator[Fault]:

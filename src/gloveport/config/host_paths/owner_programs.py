@@ -22,7 +22,7 @@ _SHARED: Final = (".local", "share")
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
-    """Where the program lies that this name means to its owner, if any. Its ``PATH`` is in ``environ``."""
+    """Find the program that this name means to its owner, if any. Its ``PATH`` is in ``environ``."""
     if "/" in name and not name.startswith("/"):
         return None
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
@@ -30,7 +30,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def find_package(program: Path, config: Config, environ: Mapping[str, str], shown: Sequence[Path]) -> Path | None:
-    """The directory to show for a program that lies in none that is shown; None where nothing has to be.
+    """Find the directory to show for a program that lies in none that is shown; None where nothing has to be.
 
     Raises:
         ConfigError: There is none that could be shown by itself.

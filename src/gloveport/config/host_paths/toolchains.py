@@ -28,7 +28,7 @@ _SETTINGS: Final = (
 
 @dataclass(frozen=True)
 class Toolchains:
-    """What commands are shown.
+    """The toolchains that commands are shown.
 
     Attributes:
         shown: Directories and files, which lie side by side.
@@ -40,7 +40,7 @@ class Toolchains:
 
 
 def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[Path] = ()) -> Toolchains:
-    """Those that are configured, or those that the owner's ``PATH`` leads to; and what toolchains of the system need.
+    """Find the configured toolchains, or those on the owner's ``PATH``; and what toolchains of the system need.
 
     Args:
         config: Names them, and what can't be shown beside them.

@@ -87,7 +87,7 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
 
 
 def private_paths(config: Config, environ: Mapping[str, str], believed: Iterable[Path] = ()) -> Iterator[Path]:
-    """What nobody in a sandbox may read: state, configuration, audit log, secrets. Arguments as above."""
+    """List what nobody in a sandbox may read: state, configuration, audit log, secrets. Arguments as above."""
     yield from (one.path for one in _list_belongings(config, environ, believed))
     yield from secret_files(config.model_dump(mode="json", include={"api", "servers", "sampling"}))
 

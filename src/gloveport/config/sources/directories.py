@@ -17,7 +17,7 @@ FILE_NAME = "gloveport.toml"
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Directory of what Gloveport keeps: audit log, trusted files. Not created here.
+    """Find the directory of what Gloveport keeps: audit log, trusted files. Not created here.
 
     Raises:
         ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
@@ -30,7 +30,7 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 
 
 def config_directory() -> Path:
-    """Directory of the operator's own configuration file.
+    """Find the directory of the operator's own configuration file.
 
     Raises:
         ConfigError: This user has no home directory.
@@ -41,7 +41,7 @@ def config_directory() -> Path:
 
 
 def audit_directory(config: Config, environ: Mapping[str, str]) -> Path:
-    """Directory of the audit log: the configured one, or ``audit`` in the state directory.
+    """Find the directory of the audit log: the configured one, or ``audit`` in the state directory.
 
     Raises:
         ConfigError: As ``state_directory``.

@@ -28,7 +28,7 @@ class Trusted(Value):
 
 
 def project_file(directory: Path) -> Path:
-    """Path of the project file of a directory, with every symbolic link above it resolved."""
+    """Give the path of the project file of a directory, with every symbolic link above it resolved."""
     return directory.resolve() / FILE_NAME
 
 
@@ -78,7 +78,7 @@ def require_trust(file: Path, content: bytes, *, environ: Mapping[str, str]) -> 
 
 
 def record_path(file: Path, *, environ: Mapping[str, str]) -> Path:
-    """Path of the record of a project file, whether there is one or not."""
+    """Give the path of the record of a project file, whether there is one or not."""
     return state_directory(environ) / "trusted" / hashlib.sha256(os.fsencode(file)).hexdigest()
 
 

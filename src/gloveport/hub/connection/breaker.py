@@ -26,7 +26,7 @@ class Breaker:
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
-        """What it lets happen just now."""
+        """Whether it is closed, open or half-open just now."""
         if self.failures < _FAILURES:
             return "closed"
         return "open" if self._trying or self.clock() < self._until else "half-open"

@@ -53,7 +53,7 @@ _OF_RESUMPTION = (b"id", b"retry")
 def connects(
     name: str, server: Server, *, auth: httpx2.Auth | None, verify: ssl.SSLContext | None = None
 ) -> tuple[Connect, ...]:
-    """The ways to connect, in the order in which to try them.
+    """List the ways to connect, in the order in which to try them.
 
     Args:
         name: What the operator calls it.
@@ -163,7 +163,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
     status: int = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send it. What comes too late is as if it had failed at the server: only its own call is concerned."""
+        """Send a request. What comes too late is as if it had failed at the server: only its own call is concerned."""
         endless = request.method == "GET" or request.headers.get("mcp-method") == "subscriptions/listen"
         deadline = math.inf if endless else anyio.current_time() + self.seconds
         # A timeout of httpx2's would be the end of the connection, and so of all other calls.
@@ -302,7 +302,7 @@ class _Events:
     _values: int = 0
 
     def feed(self, piece: bytes) -> bytes:
-        """What can be let out now."""
+        """Take a chunk, and give what can be let out now."""
         # A CR at the end may be half of a line's end.
         cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1
         if not cut:

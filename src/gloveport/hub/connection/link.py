@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionTarget:
-    """What a connection leads to.
+    """The server that a connection leads to, and its bounds.
 
     Attributes:
         name: What the operator calls the server.
@@ -74,17 +74,17 @@ class ConnectionTarget:
     clean: Callable[[str], str]
 
     def error(self, code: str, what: str, hint: str = "") -> UpstreamError:
-        """A fault of the server."""
+        """Make the error of a fault of the server."""
         return UpstreamError(code, f"The server {quote_sent(self.name)} {what}.", hint=hint)
 
     def quote_output(self, text: str) -> str:
-        """What it has said, in printable characters, cut off where it is long."""
+        """Quote what the server has said: printable, cut off where it is long."""
         text = self.clean(text)  # before it is cut: half a secret is not found
         return ascii(text if len(text) <= _SAID_CHARS else f"{text[:_SAID_CHARS]}…")
 
 
 class UpstreamConnection:
-    """One connection."""
+    """One connection to a server, and the task that keeps it."""
 
     def __init__(self, target: ConnectionTarget, modes: Sequence[str]) -> None:
         """Nothing is started yet; its time to start begins.
@@ -116,7 +116,7 @@ class UpstreamConnection:
         return self.was_ready and not self._stop.is_set()
 
     async def ready(self) -> bool:
-        """Wait until it can be used. False: it can no more, and nothing of it is left.
+        """Wait until it can be used. False: it no longer can, and nothing of it is left.
 
         Raises:
             UpstreamError: It never could; or it has had its time.
@@ -134,14 +134,14 @@ class UpstreamConnection:
         return self.usable
 
     def let_go(self) -> None:
-        """Have it end."""
+        """Ask it to end, without waiting."""
         self._let_go = True
         if not self.was_ready:
             self._scope.cancel()
         self._stop.set()
 
     async def run(self) -> None:
-        """Be its task: the SDK's client has to be left by the task that has entered it. What goes wrong is noted."""
+        """Keep the connection, as its task: the SDK's client must be left by the task that entered it."""
         try:
             with self._scope:
                 await self._connect()

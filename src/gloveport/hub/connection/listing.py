@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class OfferListing:
-    """What a server offers.
+    """The tools that a server offers, and what was left out.
 
     Attributes:
         tools: In the server's order.

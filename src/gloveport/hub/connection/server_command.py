@@ -13,18 +13,18 @@ _PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "
 
 
 def environment(server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of the server's process: nine variables of ours, and what the operator gave it."""
+    """Make the whole environment of the server's process: nine variables of ours, and what the operator gave it."""
     passed = {name: environ[name] for name in _PASSED if name in environ}
     return passed | dict(server.env) | dict(secrets) | {NESTED: "1"}
 
 
 def directory(server: Server, env: Mapping[str, str]) -> str:
-    """Its working directory."""
+    """Give its working directory."""
     return server.directory or env.get("HOME", "/")
 
 
 def program(name: str, server: Server, env: Mapping[str, str]) -> str:
-    """Path of its program, looked for along the PATH of its environment.
+    """Find its program along the PATH of its environment.
 
     Raises:
         UpstreamError: It is not there.

@@ -26,7 +26,7 @@ _LOOKED_AT = 4096
 
 
 def read_message(line: bytes) -> SessionMessage | ValueError:
-    """The message that a line is; where it is an answer that can't be read, an error in its place."""
+    """Parse a line as a message; an answer that can't be read becomes an error in its place."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
@@ -42,7 +42,7 @@ def read_message(line: bytes) -> SessionMessage | ValueError:
 
 
 def mend(data: bytes) -> bytes:
-    """JSON whose texts are text: what is no UTF-8, and half of a pair of surrogates, is replaced by U+FFFD."""
+    """Repair JSON whose texts are text: what is no UTF-8, and half a surrogate pair, becomes U+FFFD."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -51,12 +51,12 @@ def mend(data: bytes) -> bytes:
 
 
 def bad_answer(number: RequestId, problem: str) -> JSONRPCError:
-    """The error in the place of an answer to a request."""
+    """Make the error in the place of an answer to a request."""
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=BAD_ANSWER, message=problem))
 
 
 def is_bad_answer(item: SessionMessage) -> bool:
-    """Whether it is such an error."""
+    """Tell whether an answer is such an error."""
     return isinstance(item.message, JSONRPCError) and item.message.error.code == BAD_ANSWER
 
 

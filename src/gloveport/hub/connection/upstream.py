@@ -83,7 +83,7 @@ class Upstream:
         return str(self._link.fault.args[0]) if self._link and self._link.fault else ""
 
     async def tools(self) -> tuple[Definition, ...]:
-        """What the server offers. It is connected first where it is not.
+        """List what the server offers. It is connected first where it is not.
 
         Raises:
             UpstreamError: It can't be connected, or breaks the protocol.

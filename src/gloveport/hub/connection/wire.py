@@ -56,14 +56,14 @@ _log = logging.getLogger(__name__)
 
 
 class Reading(Protocol):
-    """Where messages come from. An exception stands for something that was no message."""
+    """The stream that messages come from. An exception stands for something that was no message."""
 
     async def receive(self) -> SessionMessage | Exception: ...  # noqa: D102
     async def aclose(self) -> None: ...  # noqa: D102
 
 
 class Writing(Protocol):
-    """Where messages go."""
+    """The stream that messages go to."""
 
     async def send(self, item: SessionMessage, /) -> None: ...  # noqa: D102
     async def aclose(self) -> None: ...  # noqa: D102
@@ -112,7 +112,7 @@ class Wire:
             raise
 
     async def receive(self) -> SessionMessage:
-        """The next message that was asked for."""
+        """Give the next message that was asked for."""
         try:
             while True:
                 item = await self.reading.receive()

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import TypeAlias
 
 import httpx2
@@ -32,6 +31,7 @@ from gloveport.model.hub import OAuthLogin, Server, ServerAuth
 from gloveport.oauth.grant_requests import client_of, fields_of
 from gloveport.oauth.renewal import Obtain, RenewedToken
 from gloveport.oauth.token_endpoint import Client, Refusal, Token, request_token, require_access, require_scrubbable
+from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 async def auth_of(
     name: str, server: Server, *, vault: Vault, logins: Logins, tls: ssl.SSLContext
 ) -> httpx2.Auth | None:
-    """What puts a server's credentials into the requests to it; None where it has none. Asked for at each connect.
+    """Make what puts a server's credentials into requests to it; None where it has none. Once for each connect.
 
     Args:
         name: The server's.
@@ -64,7 +64,8 @@ async def auth_of(
     """
     if not server.auth:
         return None
-    if not is_private(httpx2.URL(server.url)):
+    url = httpx2.URL(server.url)
+    if not is_confidential(url.scheme, url.host):
         raise UpstreamError(
             "plain_http",
             f"The server {name} has a credential, which never leaves without encryption.",
@@ -76,16 +77,6 @@ async def auth_of(
     return credentials
 
 
-def is_private(url: httpx2.URL) -> bool:
-    """Whether nobody on the way reads what is sent there."""
-    if url.scheme == "https" or url.host == "localhost" or url.host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(url.host).is_loopback
-    except ValueError:
-        return False
-
-
 class _Credentials(httpx2.Auth):
     def __init__(self, name: str, url: str, sources: tuple[_Source, ...]) -> None:
         self._name = name
@@ -93,7 +84,7 @@ class _Credentials(httpx2.Auth):
         self._sources = sources
 
     async def check(self) -> None:
-        """Have everything once: what can't be had is said in its own words now, not in those of a broken connection."""
+        """Fetch every credential once: what can't be had is said now, not in the words of a broken connection."""
         await self._headers(["" for _ in self._sources])
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:

@@ -23,13 +23,13 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.credentials.auth import is_private
 from gloveport.hub.credentials.login_storage import Login, Logins
 from gloveport.hub.credentials.loopback import Callback, callback
 from gloveport.hub.credentials.oauth_endpoint import OAuthEndpoint
 from gloveport.hub.credentials.stored_login import client_of_login, is_issuer
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.oauth.token_endpoint import ClientAuth, lifetime, post_fields
+from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
 from gloveport.secrets.sources import Sources
 from gloveport.untrusted_text import one_line
@@ -54,7 +54,7 @@ _KNOCK = {
 
 @dataclass(frozen=True, kw_only=True)
 class LoginDesk:
-    """Where a person logs in and out.
+    """Logs a person in to servers, and out.
 
     Attributes:
         logins: Where tokens are kept.
@@ -131,7 +131,7 @@ class LoginDesk:
 
 
 def oauth_of(name: str, server: Server) -> OAuthLogin:
-    """How a person logs in to a server.
+    """Find how a person logs in to a server.
 
     Raises:
         ConfigError: They don't.
@@ -158,7 +158,7 @@ class _Flow:
 
     async def go(self, former_issuer: str) -> Login:
         url = httpx2.URL(self.server.url)
-        if not is_private(url):
+        if not is_confidential(url.scheme, url.host):
             raise _login_error("is reached without encryption", hint="write https in its url")
 
         async def redirect(target: str) -> None:
@@ -245,7 +245,7 @@ class _Flow:
     def _require(self, target: str) -> None:
         """Only a server on this very host may lead to others on it, without encryption."""
         url, server = httpx2.URL(target), httpx2.URL(self.server.url)
-        if url.scheme != "https" and not (server.scheme == "http" and is_private(url)):
+        if url.scheme != "https" and not (server.scheme == "http" and is_confidential(url.scheme, url.host)):
             raise _login_error(f"leads to {one_line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
 
     async def _take(self, response: httpx2.Response) -> None:

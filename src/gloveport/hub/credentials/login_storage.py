@@ -37,7 +37,7 @@ _OWNER_ONLY = "make it this user's alone, or remove it and log in again"
 
 
 class Login(Value):
-    """A person's consent, and what goes on from it. Times are seconds since the epoch."""
+    """The tokens of a login, and what renews them. Times are seconds since the epoch."""
 
     issuer: str
     """The authorization server; tokens go to it and to the server, nowhere else."""
@@ -58,17 +58,17 @@ class Login(Value):
 
 
 class Storage(Protocol):
-    """Where one login is kept."""
+    """Storage of one login."""
 
     def hold_lock(self) -> AbstractAsyncContextManager[None]:
-        """Nobody else exchanges its tokens meanwhile.
+        """Hold the lock: nobody else exchanges its tokens meanwhile.
 
         Raises:
             ConfigError: Somebody does so for too long.
         """
 
     async def load(self) -> Login | None:
-        """What is kept; None for nothing.
+        """Load what is kept; None for nothing.
 
         Raises:
             ConfigError: It is damaged, or others than this user could have read or written it.
@@ -82,7 +82,7 @@ class Storage(Protocol):
         """
 
     async def forget(self) -> None:
-        """Keep nothing.
+        """Remove what is kept.
 
         Raises:
             ConfigError: It can't be removed.
@@ -91,7 +91,7 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Logins:
-    """Where the logins of all servers are kept.
+    """Storage of the logins to all servers.
 
     Attributes:
         directory: Of the files; made when one is written.
@@ -102,7 +102,7 @@ class Logins:
     environ: Mapping[str, str]
 
     def of(self, name: str, url: str, kind: Literal["keyring", "file"]) -> Storage:
-        """Where the login to a server is kept."""
+        """Find the storage of the login to a server."""
         key = hashlib.sha256(f"{name}\0{url}".encode()).hexdigest()
         file = _LoginFile(self.directory, key)
         return file if kind == "file" else _Keyring(file, key, self.environ)

@@ -40,7 +40,7 @@ content-length: {length}\r
 
 @dataclass(eq=False)
 class Callback:
-    """One answer that is waited for.
+    """The one answer of the browser that a login waits for.
 
     Attributes:
         uri: Where the browser is to come back to.
@@ -53,7 +53,7 @@ class Callback:
     _came: anyio.Event = field(default_factory=anyio.Event)
 
     async def answer(self) -> AuthorizationCodeResult:
-        """Wait for it.
+        """Wait for the answer.
 
         Raises:
             UpstreamError: The authorization server says no.
@@ -70,7 +70,7 @@ class Callback:
         return AuthorizationCodeResult(code=query["code"], state=query["state"], iss=query.get("iss"))
 
     def is_answer(self, query: Mapping[str, str]) -> bool:
-        """Whether a browser has brought what is waited for."""
+        """Tell whether a browser has brought what is waited for."""
         state = query.get("state", "").encode()
         return bool(self.state) and secrets.compare_digest(state, self.state.encode())
 
@@ -83,7 +83,7 @@ class Callback:
 
 @contextlib.asynccontextmanager
 async def callback() -> AsyncIterator[Callback]:
-    """Listen until the context is left."""
+    """Listen for the browser until the context is left."""
     async with await anyio.create_tcp_listener(local_host=_HOST, local_port=0) as listener:
         port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's, not Django's
         waiting = Callback(uri=f"http://{_HOST}:{port}{_PATH}")

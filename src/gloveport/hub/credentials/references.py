@@ -8,7 +8,7 @@ from gloveport.model.hub import OAuthLogin, Server
 
 
 def secrets_of(server: Server) -> Iterator[Secret]:
-    """The references of its ``auth``. A login's tokens are not among them."""
+    """List the references of a server's ``auth``. A login's tokens are not among them."""
     for auth in server.auth:
         match auth:
             case Bearer() | Basic() | Header() | Query():

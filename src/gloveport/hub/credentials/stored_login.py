@@ -41,7 +41,7 @@ class StoredLogin:
     remember: Callable[[Login], None]
 
     async def obtain(self, refused: str) -> Token:
-        """The token that is kept, or another for it where that is refused or about to expire.
+        """Give the token that is kept, or renew it where it is refused or about to expire.
 
         Raises:
             ConfigError: What is kept can't be relied on.
@@ -88,7 +88,7 @@ class StoredLogin:
 
 
 def unavailable(name: str) -> UpstreamError:
-    """A credential can't be had. Where it is kept, and why not, is for the log of the server alone."""
+    """Make the error of a credential that can't be had. Where it is kept, and why not, is for our log alone."""
     return UpstreamError(
         "secret_unavailable",
         f"The credential for the server {name} can't be had.",
@@ -97,7 +97,7 @@ def unavailable(name: str) -> UpstreamError:
 
 
 def login_required(name: str, reason: str) -> UpstreamError:
-    """A person has to log in to this server."""
+    """Make the error that says that a person has to log in to this server."""
     return UpstreamError(
         "login_required",
         f"The server {name} wants a login of its owner: {reason}.",
@@ -111,7 +111,7 @@ def is_issuer(auth: OAuthLogin, issuer: str) -> bool:
 
 
 def client_of_login(login: Login, secret: str) -> Client:
-    """Who we are to the authorization server of a login: as the SDK's flow, which it has answered, has told it."""
+    """Give the client that a login was made as: as the SDK's flow, which was answered, has named it."""
     return Client(id=login.client_id, secret=login.client_secret or secret, auth=login.client_auth, repeats_id=True)
 
 

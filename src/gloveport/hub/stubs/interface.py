@@ -5,7 +5,8 @@ from typing import Self
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.results import wrapped_schema
-from gloveport.hub.stubs.shapes import ANYTHING, Field, RecordShape, Shape, Types, record_of, shape_of
+from gloveport.hub.stubs.schema_reader import record_of, shape_of
+from gloveport.hub.stubs.shapes import ANYTHING, Field, RecordShape, Shape, Types
 from gloveport.untrusted_text import printable
 
 _TEXT_CHARACTERS = 4000

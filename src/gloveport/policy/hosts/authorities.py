@@ -7,8 +7,7 @@ interpreted: ``127.1``, ``0x7f.1`` and ``2130706433`` are the loopback address t
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
-from itertools import combinations
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, TypeAlias
 
 import idna
@@ -42,6 +41,16 @@ class Authority(NamedTuple):
         scheme = "" if self.scheme == "https" else f"{self.scheme}://"
         port = "" if self.port == DEFAULT_PORTS.get(self.scheme) else f":{self.port}"
         return f"{scheme}{host}{port}"
+
+
+def is_confidential(scheme: str, host: str) -> bool:
+    """Tell whether nobody on the way reads what is sent to a URL: it is encrypted, or stays on this machine."""
+    if scheme == "https":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.removesuffix(".").rpartition(".")[2] == "localhost"
 
 
 @lru_cache(maxsize=4096)
@@ -220,12 +229,3 @@ def exact_places(egress: Egress) -> tuple[Authority, ...]:
     """List the places that active APIs name by a whole name: those that can resolve to something inside a sandbox."""
     owners = _index(_Same(egress)).owners
     return tuple(sorted(place for place in owners if not (place.host.startswith("*.") or is_address(place.host))))
-
-
-def overlaps(egress: Egress) -> tuple[tuple[str, str], ...]:
-    """List the pairs of active APIs that claim the same host and port: whose credential would it be?"""
-    claims: dict[tuple[str, int], dict[str, None]] = {}
-    for name, _, place in _claims(egress):
-        # Without the scheme: behind one port of a host there is one service.
-        claims.setdefault((place.host, place.port), {})[name] = None
-    return tuple(sorted({pair for names in claims.values() for pair in combinations(names, 2)}))

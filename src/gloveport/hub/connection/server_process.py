@@ -1,0 +1,103 @@
+"""Starts and ends the process of a server, with all that it has started: it leads a process group of its own."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from io import FileIO
+from pathlib import Path
+from typing import IO, Final
+
+import anyio
+
+from gloveport.errors import UpstreamError
+from gloveport.hub.connection.server_command import directory, environment, program
+from gloveport.model.hub import Server
+from gloveport.policy.wording import quote_sent
+
+_LAUNCH = Path(__file__).with_name("server_launch.py")
+GRACE_SECONDS: Final = 2.0
+"""For each step of the way out: until its input is closed it has to end by itself, then it is asked to, then killed."""
+
+
+def start_process(
+    name: str, server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    """Start it, with pipes for its standard streams. Arguments as for ``stdio_connection.connect``.
+
+    Raises:
+        UpstreamError: ``server_unavailable``: it can't be started.
+    """
+    env = environment(server, environ, secrets)
+    path = program(name, server, env)
+    launched = (sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), ",".join(env), path, *server.command)
+    try:
+        return subprocess.Popen(  # noqa: S603 - the operator's own words, and no shell
+            launched,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=directory(server, env),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        why = (
+            f"{error.strerror}: {quote_sent(directory(server, env))}"
+            if isinstance(error, OSError)
+            else "a variable holds a NUL"
+        )
+        raise UpstreamError(
+            "server_unavailable",
+            f"The server {quote_sent(name)} can't be started: {why}.",
+            hint="Look at its command, its directory and its environment in the configuration.",
+        ) from error
+
+
+def exit_status(process: "subprocess.Popen[bytes]") -> str:
+    """Tell how it has ended, where that is known; it is not reaped, so its number stays its own."""
+    found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return ""
+    if found.si_code == os.CLD_EXITED:
+        return f" with status {found.si_status}"
+    return f" by the signal {signal.Signals(found.si_status).name}"
+
+
+async def end_process(process: "subprocess.Popen[bytes]", graces: tuple[float, float] | None = None) -> None:
+    """Close its input, give it time, ask it to end, give it time, then kill its whole group, and wait for that."""
+    if process.returncode is not None:
+        return
+    with anyio.CancelScope(shield=True):
+        _close(process.stdin)
+        if graces and not await wait_ended(process, graces[0]):
+            _signal(process, signal.SIGTERM)
+            await wait_ended(process, graces[1])
+        _signal(process, signal.SIGKILL)  # and what it has left behind
+        await wait_ended(process, GRACE_SECONDS)
+    process.poll()
+    _close(process.stdout)
+    _close(process.stderr)
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
+    """To its group. It is not reaped: so its number, which is the group's, is its own, and nobody else can be hit."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    assert pipe is not None  # noqa: S101 - it was asked for
+    with contextlib.suppress(BrokenPipeError):
+        pipe.close()
+
+
+async def wait_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Wait for its end, so long at most; it is not reaped."""
+    with FileIO(os.pidfd_open(process.pid)) as descriptor, anyio.move_on_after(seconds):
+        await anyio.wait_readable(descriptor)
+        return True
+    return False

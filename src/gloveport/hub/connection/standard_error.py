@@ -1,0 +1,71 @@
+"""Reads the standard error of a server: logs a little of it, and keeps the end for the error that follows."""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from gloveport.untrusted_text import printable
+
+_CHUNK_BYTES = 1 << 16
+_LOG_PAUSE_SECONDS = 0.05
+_LOGGED_LINES, _LOGGED_CHARS = 10, 500
+"""Of what comes within one pause."""
+
+_TAIL_BYTES, _TAIL_CHARS = 1 << 16, 1000
+"""Far more is kept than shown: more than any form of a secret has."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class StandardError:
+    """What a server says on its standard error: a little of it goes to the log, the end of it into what went wrong.
+
+    It is read slowly, so that a flood costs next to nothing, but all of it, so that no server waits for us.
+    """
+
+    name: str
+    clean: Callable[[str], str]
+    over: anyio.Event = field(default_factory=anyio.Event)
+    _tail: bytes = b""
+    _line: bytes = b""
+    _skips: bool = False
+    """Until the line ends of which the beginning was reported already."""
+
+    async def read(self, descriptor: int) -> None:
+        """Read until it is closed."""
+        while True:
+            await anyio.wait_readable(descriptor)
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+            if not chunk:
+                break
+            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+            if _log.isEnabledFor(logging.INFO):
+                self._report(chunk)
+            await anyio.sleep(_LOG_PAUSE_SECONDS)
+        self._report(b"\n")
+        self.over.set()
+
+    def _report(self, chunk: bytes) -> None:
+        whole, feed, self._line = (self._line + chunk).rpartition(b"\n")
+        if feed and self._skips:  # the rest of a line that was reported: its beginning may be the end of a secret
+            whole, self._skips = whole.partition(b"\n")[2], False
+        if len(self._line) > _TAIL_BYTES:
+            whole, feed = (b"", b"") if self._skips else (whole + feed + self._line, b"\n")
+            self._line, self._skips = b"", True
+        # As a whole first: a secret may go over several lines.
+        lines = [line for line in self.clean(whole.decode(errors="replace")).split("\n") if line.strip()]
+        for line in lines[:_LOGGED_LINES]:
+            _log.info("server %s: %s", self.name, printable(line[:_LOGGED_CHARS]))
+        if feed and len(lines) > _LOGGED_LINES:
+            _log.info("server %s: %d more lines", self.name, len(lines) - _LOGGED_LINES)
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it said, for a sentence; empty where it said nothing."""
+        # Of the cleaned text far less than was kept: a secret that the cut went through must not be shown in part.
+        text = self.clean(self._tail.decode(errors="replace")).strip()[-_TAIL_CHARS:]
+        return f" It said: {printable(text)}" if text else ""
