@@ -21,6 +21,7 @@ FULL = {
     "disposable": ("out",),
     "inherit": ("LANG", "MY_*"),
     "exempt": (".envrc",),
+    "author": "Jane Doe <jane@example.com>",
     "toolchains": (Path("/opt/go"),),
     "auto_toolchains": False,
     "caches": False,
@@ -122,3 +123,13 @@ def test_toolchains_are_directories_of_their_own():
 def test_what_sandboxes_show_of_the_system_is_known():
     """W5: a toolchain there could not be mounted."""
     assert {str(path) for path in _SHOWN} == {*host._SHOWN, "/usr/include"}
+
+
+@pytest.mark.parametrize(
+    "author",
+    ["agent", "a <b", 'a" <b@c>', "a\\n[core]\\n\\tfsmonitor = x <b@c>", "a <b@c>\\n", "a\\\\ <b@c>", "a <b> <c@d>"],
+)
+def test_an_author_is_one_person_and_nothing_else_that_git_reads(tmp_path, author):
+    """P31, W5: it goes into a file of git's."""
+    told = faults(tmp_path, f"workspace.author = '''{author}'''".replace("\\n", "\n"))
+    assert "workspace.author: expected NAME <ADDRESS>" in told[0]

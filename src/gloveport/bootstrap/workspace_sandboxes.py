@@ -44,8 +44,8 @@ _OS_RELEASE: Final = "/usr/lib/os-release"
 # The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
 _GITCONFIG: Final = """\
 [user]
-	name = agent
-	email = agent@localhost
+	name = "{name}"
+	email = "{address}"
 [init]
 	defaultBranch = main
 [safe]
@@ -133,11 +133,12 @@ def _plan(
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
     headers = {path: path for path in _headers()}
     binds = {**headers, **{str(path): target for path, target in targets.items()}}
+    name, _, address = config.workspace.author.partition(" <")
     program = Program(
         name="command",
         binds=tuple(Mount(source=source, target=target) for source, target in binds.items()),
         symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
-        files={"gitconfig": _GITCONFIG},
+        files={"gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">"))},
         path=tuple(_inside(path, targets) for path in toolchains.path),
         env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},
     )

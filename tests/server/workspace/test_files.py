@@ -122,7 +122,8 @@ async def test_the_last_change_is_taken_back(served):
     assert sorted(undone["summary"].splitlines()) == ["A undo/kept.txt", "D undo/made.txt"]
     assert (served.root / "undo/kept.txt").read_text() == "new\n"
     assert not (served.root / "undo/made.txt").exists()
-    await served.told("undo_patch")
+    answer = await served.call("undo_patch")
+    assert answer.content[0].text.startswith("1 file as before (+1 -1).\nM undo/kept.txt")
     assert (served.root / "undo/kept.txt").read_text() == "old\n"
     assert stat.S_IMODE((served.root / "undo/kept.txt").stat().st_mode) == 0o755
 

@@ -209,6 +209,19 @@ async def test_many_untracked_files_are_cut_and_a_large_one_too(repository, run,
     assert (await git_diff(tree, run, paths=["000"]))["output_bytes"] < 1000
 
 
+async def test_untracked_files_that_nobody_asked_for_take_little_room(repository, run, tree):
+    """W1: what a tool has left there; the small ones whole, and all of those that are named."""
+    (repository / "big.log").write_text("line\n" * 20_000)
+    (repository / "small").write_text("x\n")
+    diff = await git_diff(tree, run)
+    assert [file["path"] for file in diff["files"]] == ["small"]
+    assert (diff["truncated"], diff["truncated_by"]) == (True, "files")
+    assert "paths" in diff["warnings"][0]
+    named = await git_diff(tree, run, paths=["big.log"])
+    assert named["output_bytes"] > 100_000
+    assert not named["truncated"]
+
+
 async def test_a_link_to_outside_is_shown_and_not_read(repository, run, tree):
     """W2"""
     (repository / "link").symlink_to("/etc/passwd")

@@ -376,3 +376,33 @@ async def test_both_engines_say_the_same_of_a_real_tree(tree, run, root):
             await search_text(tree, run, **question, engine=engine, max_results=300) for engine in ("rg", "python")
         ]
         assert {**one, "engine": ""} == {**other, "engine": ""}
+
+
+async def test_kinds_of_files_are_told_by_name_and_what_is_ignored_stays_so(search, root):
+    (root / ".gitignore").write_text("left.py\n")
+    for name in ("a.py", "b.pyi", "c.txt", "left.py", ".hidden.py", "Makefile", "d.weird"):
+        (root / name).write_text("foo\n")
+    assert files(await search("foo", file_type="py")) == ["a.py", "b.pyi"]
+    assert files(await search("foo", file_type="make")) == ["Makefile"]
+    assert files(await search("foo", file_type="weird")) == ["d.weird"]
+    assert files(await search("foo", file_type="py", include_globs=("b*",))) == ["b.pyi"]
+    assert files(await search("foo", file_type="none")) == []
+
+
+async def test_a_match_may_go_over_several_lines_where_that_is_asked_for(search, root):
+    (root / "a.py").write_text("one\ndef f(\n    a,\n):\n    pass\ntwo\ndef f(x): pass\nlast")
+    (root / "b.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n\xff\n")
+    answer = await search(r"def f\([^)]*\)", regex=True, multiline=True, context_lines=1)
+    told = [(m["line"], m["column"], m["preview"], m["before"], m["after"]) for m in answer["matches"]]
+    assert told == [
+        (2, 1, "def f(\n    a,\n):", ["one"], ["    pass"]),
+        (7, 1, "def f(x): pass", ["two"], ["last"]),
+    ]
+    assert [m["line"] for m in (await search("f(\n    a", multiline=True))["matches"]] == [2]
+    assert [m["path"] for m in (await search(r"one\r?\ntwo$", regex=True, multiline=True))["matches"]] == ["b.txt"]
+    assert (await search(r"^two$", regex=True, multiline=True))["total_matches"] == 2
+    (root / "c.txt").write_text("x\nx\ny\nx")
+    beside = (await search("x$", regex=True, multiline=True))["matches"]
+    assert [(m["line"], m["preview"]) for m in beside] == [(1, "x\nx"), (4, "x")]
+    with pytest.raises(WorkspaceError, match="end of a line"):
+        await search("a\nb")

@@ -1,14 +1,22 @@
 """Tables about the workspace: its directory, its commands, and the programs of ``gloveport exec``."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import ByteSize, Field
 
 from gloveport.config.schema.keys import AbsolutePath
 from gloveport.model import MIB, Limits, Seconds, Value
+from gloveport.model.described import Described
 from gloveport.model.egress import ApiName, PlaceholderName
 from gloveport.model.workspace import HostPattern, WorkspacePolicy
+
+Author: TypeAlias = Annotated[
+    str,
+    Field(max_length=200, pattern=r"^[^<>\x00-\x1f\x7f\"\\]+ <[^<>\s\x00-\x1f\x7f\"\\]+>$"),
+    Described(expected="NAME <ADDRESS>", hint="as git shows it: Jane Doe <jane@example.com>"),
+]
+"""A person as git writes one, without quotes, backslashes and control characters: it goes into a file of git's."""
 
 
 class CommandLimits(Limits):
@@ -68,6 +76,9 @@ class Workspace(WorkspacePolicy):
     exempt: tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...] = ()
     """Names, and paths below the directory, that may be written though what is written there runs later, outside of the
     sandbox: `.envrc`, say, or `.vscode`."""
+
+    author: Author = "agent <agent@localhost>"
+    """As whom commands commit, as `NAME <ADDRESS>`, where the repository names nobody."""
 
     toolchains: tuple[AbsolutePath, ...] = ()
     """Directories of compilers and interpreters besides the system's, shown read-only at their own paths. Where one has

@@ -1,12 +1,15 @@
 """Searches files for lines, for hosts without ripgrep. Runs in a sandbox, which bounds its memory and its time.
 
-Reads from standard input, with a NUL between them: {"expression", "ignore_case", "context"} as JSON, and the names of
-files. Writes what ``rg --json`` writes of matches and of lines beside them, and the word that all is done. Like it, it
-passes over binary files, and ends in one where a NUL comes late. Of a line it looks at the first megabyte.
+Reads from standard input, with a NUL between them: {"expression", "ignore_case", "context", "multiline"} as JSON, and
+the names of files. Writes what ``rg --json`` writes of matches and of lines beside them, and the word that all is
+done. Like it, it passes over binary files, and ends in one where a NUL comes late. Of a line it looks at the first
+megabyte; where a match may go over several lines, of a file at the first 16.
 """
 
 import base64
+import bisect
 import collections
+import itertools
 import json
 import os
 import re
@@ -14,6 +17,7 @@ import stat
 import sys
 
 LINE_BYTES = 1 << 20
+WHOLE_BYTES = 1 << 24
 LOOKED_AT = 1 << 16
 BOM = b"\xef\xbb\xbf"
 
@@ -24,13 +28,14 @@ def main():
     question = json.loads(head)
     try:
         flags = re.IGNORECASE if question["ignore_case"] else 0
-        search = re.compile(question["expression"], flags).search
+        flags |= re.MULTILINE if question["multiline"] else 0
+        expression = re.compile(question["expression"], flags)
     except (re.error, RecursionError, OverflowError) as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
     for name in names:
         try:
-            search_file(search, name, question["context"])
+            search_file(expression, name, question["context"], question["multiline"])
         except OSError as error:
             sys.stderr.write(f"{os.fsdecode(name)!a}: {error.strerror}\n")
         sys.stdout.flush()  # what is found counts, even if the next file takes all the time there is
@@ -38,20 +43,23 @@ def main():
     return 0
 
 
-def search_file(search, name, context):
+def search_file(expression, name, context, multiline):
     """Write what matches in one file. What is no regular file by now is passed over; a FIFO does not stop us."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=LOOKED_AT) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode) or b"\0" in file.peek():
             return
         print(json.dumps({"type": "begin", "data": {"path": text_or_base64(name)}}, separators=(",", ":")))
+        if multiline:
+            search_whole(expression, name, file.read(WHOLE_BYTES), context)
+            return
         before = collections.deque(maxlen=context)
         after = 0
         for number, line in enumerate(lines(file), 1):
             if b"\0" in line:
                 return
             text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            if found := search(text):
+            if found := expression.search(text):
                 for early in before:
                     write("context", name, *early)
                 before.clear()
@@ -62,6 +70,36 @@ def search_file(search, name, context):
                 after -= 1
             elif context:
                 before.append((number, line))
+
+
+def search_whole(expression, name, data, context):
+    """Write what matches in a text, over how many lines ever: those of matches that touch come as one."""
+    if b"\0" in data:
+        return
+    text = data.removeprefix(BOM).replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+    rows = [f"{row}\n" for row in text.split("\n")]  # splitlines knows ends of lines that are none here
+    rows[-1:] = [rows[-1][:-1]] if rows[-1] != "\n" else []
+    starts = [*itertools.accumulate(map(len, rows), initial=0)][:-1]
+    blocks = []
+    for found in expression.finditer(text):
+        if found.start() == len(text) and not (rows and text[-1] != "\n"):  # behind the last line
+            break
+        ends = found.start(), max(found.start(), found.end() - 1)
+        first, last = (bisect.bisect(starts, place) - 1 for place in ends)
+        if blocks and first <= blocks[-1][1] + 1:
+            blocks[-1][1] = max(last, blocks[-1][1])
+        else:
+            blocks.append([first, last, found.span()])
+    told = 0
+    for number, (first, last, span) in enumerate(blocks):
+        for row in range(max(told, first - context), first):
+            write("context", name, row + 1, encode(rows[row]))
+        matched, places = "".join(rows[first : last + 1]), [len(encode(text[starts[first] : end])) for end in span]
+        write("match", name, first + 1, encode(matched), places)
+        following = blocks[number + 1][0] if number + 1 < len(blocks) else len(rows)
+        told = min(last + 1 + context, following)
+        for row in range(last + 1, told):
+            write("context", name, row + 1, encode(rows[row]))
 
 
 def lines(file):

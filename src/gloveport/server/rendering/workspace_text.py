@@ -35,15 +35,21 @@ def search_text(fields: Fields) -> str:
     for match in fields["matches"]:
         before, number = match.get("before", ()), match["line"]
         lines += [f"  {number - len(before) + at}: {line}" for at, line in enumerate(before)]
-        lines.append(f"{match['path']}:{number}:{match['column']}: {match['preview']}")
-        lines += [f"  {number + at}: {line}" for at, line in enumerate(match.get("after", ()), 1)]
+        first, *further = match["preview"].split("\n")
+        lines.append(f"{match['path']}:{number}:{match['column']}: {first}")
+        lines += [f"  {number + at}: {line}" for at, line in enumerate((*further, *match.get("after", ())), 1)]
     more = [f"[there is more: offset={fields['next_offset']} goes on]"] if "next_offset" in fields else _cut(fields)
     return _join(*(lines or ["(no matches)"]), *more)
 
 
-def write_result(fields: Fields) -> str:
+def undo_result(fields: Fields) -> str:
+    """What taking back a change came to."""
+    return write_result(fields, "as before")
+
+
+def write_result(fields: Fields, applied: str = "applied") -> str:
     """What a patch or changes came to."""
-    done = "validated" if fields["dry_run"] else "already applied" if fields["already_applied"] else "applied"
+    done = "validated" if fields["dry_run"] else "already applied" if fields["already_applied"] else applied
     files = fields["affected_files"]
     lines = [f"{_count(len(files), 'file')} {done} (+{fields['additions']} -{fields['removals']}).", fields["summary"]]
     for file in files:

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 _PROSE = frozenset({"title", "description", "default"})
+_TOLD_DEFAULTS = frozenset({"timeout_ms", "yield_time_ms"})
+"""Arguments whose default a model should know before it waits for its end."""
 _NULL = {"type": "null"}
 
 
 def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A schema of an object with its definitions inlined, and without titles, descriptions, defaults and null.
+    """A schema of an object with its definitions inlined, and without titles, descriptions, most defaults and null.
 
     Null is what an optional value defaults to, and what has its default is left out of an answer.
 
@@ -21,6 +23,9 @@ def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> 
         name: _outline(value, definitions) if name in opaque else _lean(value, definitions)
         for name, value in schema.get("properties", {}).items()
     }
+    for name in _TOLD_DEFAULTS & properties.keys():
+        if "default" in (told := schema["properties"][name]):
+            properties[name]["default"] = told["default"]
     required = {"required": schema["required"]} if "required" in schema else {}
     return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 

@@ -16,7 +16,7 @@ from gloveport.errors import Denied
 from gloveport.model.workspace import PathChange, WriteFiles
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts
-from gloveport.server.rendering.workspace_replies import clean_refusal, reply
+from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
@@ -91,7 +91,7 @@ class WriteTools:
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last change by one of these tools, if its files are still as it left them."""
         action = to_thread.run_sync(undo_action, self.service.writer)
-        return await self._write(ctx, action, self.service.writer.undo, WriteOptions())
+        return await self._write(ctx, action, self.service.writer.undo, WriteOptions(), texts.undo_result)
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
         """``apply_patch`` without waiting for anybody but the disk; None where that is no way.
@@ -128,6 +128,7 @@ class WriteTools:
         wanted: Awaitable[WriteFiles],
         work: Callable[[], WriteResult],
         options: WriteOptions,
+        words: Words = texts.write_result,
     ) -> wire.CallToolResult:
         """Do a write, which is decided and written down first."""
         service = self.service
@@ -140,7 +141,7 @@ class WriteTools:
         except (WorkspaceError, Denied) as error:
             return clean_refusal(service, error)
         fields = service.clean(await run_hooks(service, outcome))
-        return reply(fields, texts.write_result(fields))
+        return reply(fields, words(fields))
 
     async def _apply(self, ctx: Context[Any, Any], action: WriteFiles, work: Callable[[], WriteResult]) -> WriteResult:
         service = self.service

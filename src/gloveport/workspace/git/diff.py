@@ -22,6 +22,9 @@ from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
 _MOST_UNTRACKED: Final = 100
+_UNTRACKED_BYTES: Final = 32 << 10
+"""Of their patches, where no path is named: what a tool has left there is seldom asked for."""
+
 _LIST_BYTES: Final = 1 << 19
 _LOOKED_AT: Final = 8000
 """A NUL within so many bytes makes a file binary, for git as well."""
@@ -54,7 +57,8 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     Raises:
         WorkspaceError: GIT_ERROR, INVALID_ARGUMENT; or as ``check_path``, ``RunProgram``.
     """
-    limit = pathspec(join_arguments(paths, path))
+    named = join_arguments(paths, path)
+    limit = pathspec(named)
     patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
     others = ("ls-files", "--others", "--exclude-standard", "-z")
     include_untracked = unstaged and include_untracked
@@ -74,11 +78,14 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     told = [*dict.fromkeys(line for ran in came.values() for line in ran.answer["warnings"])]
     all_of_them = True
     if listed := came.get("untracked"):
-        added, all_of_them = await anyio.to_thread.run_sync(_diff_untracked, tree, listed, max_bytes - len(whole))
+        room = max_bytes - len(whole)
+        added, all_of_them = await anyio.to_thread.run_sync(
+            _diff_untracked, tree, listed, room, room if named else min(room, _UNTRACKED_BYTES)
+        )
         whole += added
     text, excerpt = patches.cut_text(whole, max_bytes)
     if not all_of_them:
-        told.append(f"only the first {_MOST_UNTRACKED} untracked files are shown; git_status lists them")
+        told.append("not all untracked files are shown; git_status lists them, and paths shows those that it names")
         excerpt = {**excerpt, "truncated": True, "truncated_by": excerpt["truncated_by"] or "files"}
     return {
         "is_repo": all(ran.answer["is_repo"] for ran in came.values()),
@@ -109,21 +116,29 @@ async def _all(asked: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[
     return {name: results[name] for name in asked}
 
 
-def _diff_untracked(tree: Tree, listed: GitOutput, room: int) -> tuple[bytes, bool]:
-    """Patches that add the files that were listed, a little more than there is room for; and whether they are all."""
+def _diff_untracked(tree: Tree, listed: GitOutput, room: int, share: int) -> tuple[bytes, bool]:
+    """Patches that add the files that were listed, and whether they are all.
+
+    A little more than there is room for, since that is cut; and whole ones alone where the share is smaller.
+    """
     names = listed.stdout.split(b"\0")[:-1]
     found: list[bytes] = []
+    left_out = len(names) > _MOST_UNTRACKED or listed.truncated
     for name in names[:_MOST_UNTRACKED]:
         if room < 0:
             break
         try:
             with tree.open_file(spell_path(name)) as opened:
-                patch = _addition(name, opened, room + 1)
+                patch = _addition(name, opened, min(room, share) + 1)
         except (WorkspaceError, OSError):  # gone by now; a repository of its own; a FIFO; a link to outside
+            continue
+        if share < room and len(patch) > share:  # a smaller one may still have a place
+            left_out = True
             continue
         found.append(patch)
         room -= len(patch)
-    return b"".join(found), len(names) <= _MOST_UNTRACKED and not listed.truncated
+        share -= len(patch)
+    return b"".join(found), not left_out
 
 
 def _addition(name: bytes, opened: Opened, most_bytes: int) -> bytes:

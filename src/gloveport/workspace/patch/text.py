@@ -5,6 +5,7 @@ lines of the file do. A byte order mark stays, and a file whose last line has no
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -110,6 +111,12 @@ def ranges(splices: Sequence[Splice]) -> list[Range]:
 def count_ranges(changed: Sequence[Range]) -> tuple[int, int]:
     """How many lines come, and how many go."""
     return sum(each["added_lines"] for each in changed), sum(each["removed_lines"] for each in changed)
+
+
+def count_changed_lines(before: bytes, after: bytes) -> tuple[int, int]:
+    """How many lines come, and how many go; one that only moves does neither."""
+    old, new = Counter(BytesIO(before)), Counter(BytesIO(after))
+    return (new - old).total(), (old - new).total()
 
 
 def difference(before: bytes, after: bytes) -> list[Range]:

@@ -17,13 +17,12 @@ from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import READ
-from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.attributes import Attributes
 from gloveport.workspace.patch.commit import last_undoable
 from gloveport.workspace.patch.journal import DONE, CommitRecord, Journal, seal, unseal
 from gloveport.workspace.patch.staging import StagedFile, Staging, mismatch
-from gloveport.workspace.patch.text import difference, revision
+from gloveport.workspace.patch.text import count_changed_lines, difference, revision
 
 UndoOperation: TypeAlias = Literal["create", "edit", "delete"]
 
@@ -214,7 +213,7 @@ def restore_file(staging: Staging, kept: SavedFile, content: bytes | None) -> No
     changed = difference(now or b"", content or b"")
     staging.put(target, content, kept.attributes)
     word = {"create": "add", "edit": "update", "delete": "delete"}[undo_operation(kept)]
-    counts = count_lines(content or b""), count_lines(now or b"")
+    counts = count_changed_lines(now or b"", content or b"")
     staging.report.tell(word, target, changed, counts=counts)
 
 

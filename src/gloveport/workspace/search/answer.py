@@ -12,6 +12,7 @@ from gloveport.workspace.files.gitignore import IgnoreIndex
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, run_engine
+from gloveport.workspace.search.file_types import find_globs
 from gloveport.workspace.search.matches import FileMatches, Match, Wanted, choose_matches, count_matches
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
@@ -56,9 +57,11 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     *,
     regex: bool = False,
     case_sensitive: bool = False,
+    multiline: bool = False,
     include_globs: Globs = None,
     glob: str | None = None,
     exclude_globs: Globs = None,
+    file_type: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9+_-]{1,32}$")] = None,
     context_lines: Annotated[int, Field(ge=0, le=5)] = 0,
     max_results: Annotated[int, Field(ge=1, le=10_000)] = 1000,
     max_preview_bytes: Annotated[int, Field(ge=80, le=4096)] = 512,
@@ -69,7 +72,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     engine: Engine = "rg",
 ) -> Matches:
     """Find lines that hold a text, or match a regular expression; .gitignore is respected. `files_only` counts the
-    lines of each file.
+    lines of each file; `file_type` is a language or an extension.
 
     ``max_preview_bytes`` counts one line, in bytes of UTF-8, marks included. For the globs see ``SearchQuery``.
 
@@ -78,8 +81,9 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
             ``Tree.open_directory``, ``Tree.open_file``, ``RunProgram``.
     """
     includes, excludes = join_arguments(include_globs, glob), tuple(exclude_globs or ())
-    _demand_sane(query, (*includes, *excludes))
-    start, leaves_out = _start(tree, path, includes, hidden=include_hidden, ignored=include_ignored)
+    _demand_sane(query, (*includes, *excludes), multiline=multiline)
+    names = find_globs(file_type) if file_type else ()
+    start, leaves_out = _start(tree, path, (*includes, *names), hidden=include_hidden, ignored=include_ignored)
     ran = await run_engine(
         engine,
         tree,
@@ -91,6 +95,8 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
             path=start,
             includes=includes,
             excludes=excludes,
+            multiline=multiline,
+            names=names,
             context=0 if files_only else context_lines,
             hidden=include_hidden,
             ignored=include_ignored,
@@ -153,12 +159,12 @@ def _warnings(cut: str | None, ran: ProgramOutput) -> list[str]:
     return [*([_CUT[cut]] if cut else []), *ran.stderr.decode(errors="replace").splitlines()[:4]]
 
 
-def _demand_sane(query: str, globs: Sequence[str]) -> None:
-    if not query or len(query) > MAX_QUERY or set(query) & set("\0\n"):
+def _demand_sane(query: str, globs: Sequence[str], *, multiline: bool) -> None:
+    if not query or len(query) > MAX_QUERY or set(query) & set("\0" if multiline else "\0\n"):
         raise WorkspaceError(
             "INVALID_ARGUMENT",
             f"a query is empty, longer than {MAX_QUERY} characters, or holds a NUL or the end of a line",
-            hint="one line is searched at a time",
+            hint="one line is searched at a time, but for multiline=true",
         )
     if len(globs) > MAX_GLOBS or any(not glob or len(glob) > MAX_GLOB or "\0" in glob for glob in globs):
         raise WorkspaceError(
@@ -173,8 +179,9 @@ def _start(
 ) -> tuple[str, Callable[[str], bool] | None]:
     """Where the search starts, and what leaves out some of its answer; a file that is named comes back in any case.
 
-    ripgrep leaves out most of it by itself, and saves the time to search that. But a glob that includes a file makes it
-    forget what is hidden and ignored, and before version 14 it forgets rules of directories above its start.
+    ripgrep leaves out most of it by itself, and saves the time to search that. But a glob that includes a file, or a
+    kind of files, makes it forget what is hidden and ignored, and before version 14 it forgets rules of directories
+    above its start.
     """
     try:
         with tree.open_directory(asked) as opened:

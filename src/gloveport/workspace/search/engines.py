@@ -57,8 +57,11 @@ class SearchQuery:
         path: Where the search starts: a directory, or a file; relative to the root, no link in it.
         includes: Globs, one of which a file must match, if there are any. As in a .gitignore: without a ``/`` a glob is
             about the name, else about the path; and ``{a,b}``.
+        names: Globs, one of which the name of a file must match, if there are any. They change nothing about what is
+            left out.
         excludes: Globs that neither a file nor a directory above it may match.
         context: Lines before and after a match.
+        multiline: Whether a match may go over several lines.
         hidden: Whether files are searched whose name, or that of a directory above, begins with a dot; git's own never.
         ignored: Whether those are that a .gitignore leaves out, or that are built.
     """
@@ -70,6 +73,8 @@ class SearchQuery:
     includes: tuple[str, ...]
     excludes: tuple[str, ...]
     context: int
+    names: tuple[str, ...] = ()
+    multiline: bool = False
     hidden: bool = False
     ignored: bool = False
 
@@ -87,6 +92,7 @@ async def run_engine(engine: Engine, tree: Tree, run: RunProgram, question: Sear
         "expression": question.expression if question.regex else re.escape(question.expression),
         "ignore_case": not question.case_sensitive,
         "context": question.context,
+        "multiline": question.multiline,
     }
     stdin = b"\0".join([json.dumps(head).encode(), *names])
     return await run(_PYTHON, stdin=stdin, seconds=SECONDS, most_bytes=BYTES)
@@ -102,6 +108,9 @@ def _ripgrep(question: SearchQuery) -> tuple[str, ...]:
     built = [_GIT] if question.ignored else sorted({_GIT, *(name.decode() for name in NAMES)})
     return (
         *_RIPGREP,
+        *(f"--type-add=asked:{glob}" for glob in question.names),
+        *(["--type=asked"] if question.names else ()),
+        *(["--multiline"] if question.multiline else ()),
         *(["--hidden"] if question.hidden else ()),
         *(["--no-ignore"] if question.ignored else ()),
         "--no-fixed-strings" if question.regex else "--fixed-strings",
@@ -124,6 +133,7 @@ def _escape_glob(glob: str) -> str:
 def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     """The files to search, in the order in which ripgrep sorts them."""
     includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
+    names = _compile_globs(question.names)
     try:
         with tree.open_directory(question.path) as start:
             walk = Walk(tree=tree, hidden=question.hidden, ignored=question.ignored)
@@ -137,6 +147,7 @@ def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
         name
         for name in found
         if (not includes or _matches(includes, name))
+        and (not names or _matches(names, name))
         and not any(_matches(excludes, part) for part in _parts(name, inside))
     ]
     return sorted(wanted, key=lambda name: name.split(b"/"))

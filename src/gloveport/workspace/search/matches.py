@@ -24,7 +24,7 @@ _MARK_BYTES: Final = len(_MARK.encode())
 
 
 class Match(TypedDict):
-    """A line that matches.
+    """A line that matches, or the lines that a match goes over.
 
     ``line`` and ``column`` count from 1; a column is a character (a code point) of the line, where the first match in
     it begins. A preview that is cut holds that place.
@@ -64,6 +64,11 @@ class _Row(NamedTuple):
     number: int
     text: str
     place: tuple[int, int] | None
+
+    @property
+    def last(self) -> int:
+        """The number of its last line: a match may go over several."""
+        return self.number + self.text.count("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +194,7 @@ def _beside(rows: Sequence[_Row], at: int, steps: range, max_bytes: int) -> list
     return [
         _preview(other.text, (0, 0), max_bytes)[0]
         for step, other in ((step, rows[at + step]) for step in steps if 0 <= at + step < len(rows))
-        if other.path == row.path and other.number == row.number + step
+        if other.path == row.path and (other.number == row.last + step if step > 0 else other.last == row.number + step)
     ]
 
 
