@@ -54,7 +54,7 @@ SUBPACKAGES = {
         {"protected_paths"},
         {"protected_state"},
     ],
-    "workspace/search": [{"engines", "matches"}, {"answer"}],
+    "workspace/search": [{"engines", "file_types", "matches"}, {"answer"}],
     "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status"}],
     "workspace/patch": [
         {"attributes", "likeness", "parsing", "text"},
