@@ -4,11 +4,22 @@ import struct
 
 import pytest
 
+from gloveport.bootstrap import app
+from gloveport.config import Config
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
 
 PLOT = "import matplotlib.pyplot as plt\n"
+
+
+@pytest.fixture(scope="module")
+async def engine(tmp_path_factory):
+    """An engine whose sandboxes wait with what programs draw with imported."""
+    environ = {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
+    config = Config.model_validate({"pool": {"forked": 1, "booted": 0}})
+    async with app.assemble(config, environ) as assembled:
+        yield assembled
 
 
 @pytest.fixture

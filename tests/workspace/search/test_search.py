@@ -356,9 +356,10 @@ async def test_engines_that_are_not_there_are_told_apart_from_bad_queries(tree, 
 
 @pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not there")
 async def test_both_engines_say_the_same_of_a_real_tree(tree, run, root):
-    """W1: this very source."""
+    """W1: of this very source."""
     source = Path(gloveport.__file__).parent
-    shutil.copytree(source, root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("cli", "guest", "hub", "workspace"):
+        shutil.copytree(source / name, root / "src" / name, ignore=shutil.ignore_patterns("__pycache__"))
     (root / ".gitignore").write_text("*.css\nsrc/gloveport/cli/\n!main.py\n")
     questions = [
         {"query": "sandbox"},
