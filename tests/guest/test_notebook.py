@@ -208,6 +208,8 @@ Image('a.png')
     assert result.status == "ok", result.error
     assert result.stdout.text == "# title\n<HTML>\n[text/html: /out/display-1.html]\n"
     assert result.value == "<Image>\n[image/png: /out/picture-1.png]"
+    drawn = await run(f"from IPython.display import display\n{PLOT}plt.plot([1, 2])\ndisplay(plt.gcf())")
+    assert (drawn.status, list(named(drawn))) == ("ok", ["/out/figure-1.png"]), drawn.error
     missing = await run("import IPython.kernel")
     assert missing.error.type == "ModuleNotFoundError"
 
@@ -235,7 +237,15 @@ os.getcwd()
 
 
 @pytest.mark.parametrize(
-    "line", ["%pip install requests", "%conda install x", "!pip install -q requests", "!python3 -m pip install x"]
+    "line",
+    [
+        "%pip install requests",
+        "%conda install x",
+        "!pip install -q requests",
+        "!python3 -m pip install x",
+        "!apt-get install -y jq",
+        "!npm i left-pad",
+    ],
 )
 async def test_who_wants_to_install_is_told_how_packages_are_had(run, line):
     result = await run(f"x = 1\n{line}")
