@@ -165,11 +165,10 @@ SUBPACKAGES = {
     ],
     "policy/shell_text": [
         {"rulebook", "words"},
-        {"directory", "scan"},
-        {"facts"},
-        {"syntax"},
+        {"directory", "word_scan"},
         {"programs"},
-        {"rules"},
+        {"reader"},
+        {"rule_hits"},
     ],
     "skills": [
         {"hidden_text", "search_replace"},
