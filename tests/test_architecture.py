@@ -80,7 +80,7 @@ SUBPACKAGES = {
     "config/validation": [{"key_types", "misplaced_secrets"}, {"type_descriptions"}, {"faults"}, {"sound_parts"}],
     "config/api_files": [{"codeforge"}, {"api_directory"}],
     "config/checks": [
-        {"accounts", "mounts", "rule_order", "tool_rules"},
+        {"accounts", "mounts", "rule_order", "secret_places", "tool_rules"},
         {"apis"},
         {"upstream_servers"},
         {"cross_checks"},
@@ -149,10 +149,11 @@ SUBPACKAGES = {
         {"upstream"},
     ],
     "hub/credentials": [
-        {"login_storage", "loopback", "oauth_endpoint", "references"},
+        {"login_storage", "loopback", "oauth_endpoint"},
         {"stored_login"},
         {"auth"},
         {"login_flow"},
+        {"login_desk"},
     ],
     "hub/stubs": [{"shapes"}, {"schema_reader"}, {"interface"}, {"python_stubs", "typescript_stubs"}],
     "policy": [{"wildcards", "wording"}, {"hosts", "shell_text"}, {"decisions"}],
