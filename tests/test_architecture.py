@@ -39,7 +39,8 @@ SUBPACKAGES = {
         {"errors", "program"},
         {"tool_types"},
         {"files"},
-        {"protected", "images", "search", "git", "patch", "commands"},
+        {"protected", "images", "git", "patch", "commands"},
+        {"search"},
     ],
     "workspace/files": [
         {"descriptors", "globs", "spelling"},
@@ -55,7 +56,7 @@ SUBPACKAGES = {
         {"protected_state"},
     ],
     "workspace/search": [{"engines", "file_types", "matches"}, {"answer"}],
-    "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status"}],
+    "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status", "tracked"}],
     "workspace/patch": [
         {"attributes", "likeness", "parsing", "text"},
         {"file_swap", "matching"},
