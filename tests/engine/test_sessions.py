@@ -279,6 +279,25 @@ async def test_a_fork_bomb_ends_with_the_call_or_the_session(opened):
         await engine.sessions.end_of("me", "done")
 
 
+async def test_a_fork_bomb_in_a_branch_ends_with_its_sandbox_at_the_latest(opened, is_running):
+    """A trunk and its branches have one bound for their processes, and one end."""
+    async with opened() as engine:
+        caller, other = Caller(engine), Caller(engine, share="you")
+        await caller.call("x = 1")
+        trunk = engine.sessions.find(caller.id, "me")
+        branch = Caller(engine)
+        branch.id = (await engine.session_requests.branch(trunk, caller="test")).id
+        sleep = "os.execlp('sleep', 'sleep', '98763')"
+        bomb = f"import os\nwhile True:\n    try: os.fork() or {sleep}\n    except OSError: pass"
+        assert (await branch.call(bomb, limits={"wall_seconds": 0.5})).status in {"timeout", "killed"}
+        assert (await other.call("1")).value == 1
+        for one in (caller, branch):  # each answers, or says that it is over
+            answer = await one.call("1", limits={"wall_seconds": 1})
+            assert answer.status in {"ok", "error", "timeout", "denied"}, answer
+        await engine.sessions.end_of("me", "done")
+        assert not is_running("98763")
+
+
 async def test_every_call_is_written_down(opened, records):
     async with opened() as engine:
         caller = Caller(engine)

@@ -77,6 +77,29 @@ def test_descriptors_that_nobody_asked_for_are_no_checkpoint(session):
     assert session.value("x") == 1
 
 
+def test_a_program_that_wakes_its_own_checkpoint_costs_itself_alone_and_no_other_call(session):
+    """It keeps a descriptor of the socket on which the twin sleeps, from the fork on."""
+    keep = """\
+import os, socket
+pair, kept = socket.socketpair, []
+def keep(*arguments):
+    made = pair(*arguments)
+    kept.append(os.dup(made[0].fileno()))
+    return made
+socket.socketpair = keep
+x = 1
+"""
+    assert session.call(keep)["state"] == "kept"
+    assert session.value("len(kept)") == 1
+    session.call("import time\nos.write(kept[-1], b'W'); time.sleep(0.2)")  # two go on now, and both have the state
+    ended = session.call("x = 2; os.kill(os.getpid(), 9)")
+    assert ended["state"] in {"rewound", "lost"}
+    after = session.call("x")
+    assert (after["report"]["value"] == 1) is (after["report"]["error"] is None)
+    assert session.call("x = 3")["report"]["error"] is None
+    assert session.value("x") == 3
+
+
 def test_a_stopped_interpreter_delays_no_kill(session):
     session.begin("import signal; print('running', flush=True); os.kill(os.getpid(), signal.SIGSTOP)")
     session.wait_running()

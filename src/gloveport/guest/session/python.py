@@ -222,7 +222,12 @@ class ForkedPython:
             files.close()
 
     def drop(self, checkpoint):
-        """Forget a checkpoint, which is in the list no more."""
+        """Forget a checkpoint, which is in the list no more.
+
+        It is killed, for its socket's end may never come: a program can keep a descriptor of that, and would be waiting
+        for its own twin when it reaps it.
+        """
+        checkpoint.twin.send_signal(signal.SIGKILL)
         self.reapable.append(checkpoint.twin.pid)
         checkpoint.close()
         self.release(checkpoint.files)
