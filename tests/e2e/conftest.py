@@ -24,14 +24,14 @@ class Stdio:
         pipe = subprocess.PIPE
         self.process = start(stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environ}, text=True)
 
-    def send(self, method: str, params: dict, request_id: int | None = None) -> None:
+    def send(self, method: str, params: dict, request_id: int | str | None = None) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params}
         if request_id is not None:
             message["id"] = request_id
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
-    def answer(self, request_id: int) -> dict:
+    def answer(self, request_id: int | str) -> dict:
         """The next answer to this request; what comes before it is passed over."""
         while True:
             message = json.loads(self.process.stdout.readline())
@@ -42,6 +42,14 @@ class Stdio:
         self.send("initialize", INITIALIZE, 0)
         self.answer(0)
         self.send("notifications/initialized", {})
+        self.wait_started()
+
+    def wait_started(self) -> None:
+        """Return when calls are answered: the handshake does not wait for that. Nothing is run for it."""
+        files = {"x": "base64:?"}
+        arguments = {"language": "shell", "code": "", "files": files}
+        self.send("tools/call", {"name": "execute_code", "arguments": arguments}, "started")
+        self.answer("started")
 
     def execute(self, request_id: int, language: str, code: str) -> None:
         self.send("tools/call", {"name": "execute_code", "arguments": {"language": language, "code": code}}, request_id)

@@ -39,7 +39,7 @@ def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path):
     server.shake_hands()
     for place, arguments in enumerate(CALLS):
         answers = []
-        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"example.com/x": 1}})):
+        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"gloveport/structured": False}})):
             server.send("tools/call", {"name": "read_file", "arguments": arguments, **meta}, number)
             answers.append(json.loads(server.process.stdout.readline())["result"])
         assert answers[0] == answers[1], arguments
@@ -80,7 +80,7 @@ def test_both_ways_to_what_runs_a_program_answer_the_same(stdio, tmp_path):
     server.shake_hands()
     for place, (name, arguments) in enumerate(ASKED):
         answers = []
-        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"example.com/x": 1}})):
+        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"gloveport/structured": False}})):
             server.send("tools/call", {"name": name, "arguments": arguments, **meta}, number)
             answers.append(server.answer(number)["result"])
         assert answers[0] == answers[1], (name, arguments)
@@ -148,7 +148,7 @@ PATCHES = (
 def test_both_ways_to_write_do_and_answer_the_same(stdio, tmp_path, environ):
     """W3, W5, T6: and both leave the same in the audit log and in the workspace, nothing else in it."""
     seen = []
-    for meta in ({}, {"_meta": {"example.com/x": 1}}):
+    for meta in ({}, {"_meta": {"gloveport/structured": False}}):
         root = tmp_path / "project"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()

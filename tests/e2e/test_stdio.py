@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests.e2e.conftest import INITIALIZE
+
+CLIENT = {"name": "mcp", "version": "1"}
 
 NOISE = """
 import os, subprocess, sys
@@ -16,6 +19,7 @@ import anyio
 from gloveport.config import Config
 from gloveport.bootstrap import app
 from gloveport.server.protocol import make_server
+from gloveport.server.startup import Startup
 from gloveport.server.transports.stdio import serve_stdio
 
 async def main():
@@ -29,13 +33,15 @@ async def main():
             subprocess.run(["echo", "noise of a child"], check=True)
             return sys.stdin.read() + os.read(0, 10).decode()
 
-        await serve_stdio(server)
+        startup = Startup()
+        startup.settle(lambda: server)
+        await serve_stdio(startup)
 
 anyio.run(main)
 """
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
 async def test_a_client_of_either_era_runs_programs(mode, environ, as_installed):
     """O4. In one of them as it is installed, where sandboxes wait: it is all the same to these."""
     environ = as_installed if mode == "auto" else environ
@@ -53,8 +59,10 @@ def test_a_start_and_a_stop_are_written_down(stdio, records):
     """A1."""
     server = stdio()
     server.shake_hands()
+    server.execute(1, "shell", ":")  # of a client that goes at once, it is not known whether a server has started
+    server.answer(1)
     assert server.end() == (0, "", "")
-    start, stop = records()
+    start, *_, stop = records()
     assert (start.kind, stop.kind) == ("server.start", "server.stop")
     assert start.fields == stop.fields == {"version": "0.1.0", "transport": "stdio", "pid": server.process.pid}
 
@@ -83,13 +91,84 @@ def test_a_server_that_nobody_has_asked_has_few_processes(stdio, tmp_path, event
     assert len(list(below(pid))) <= 2 + 4 * built + 2 * forked
 
 
-def test_the_server_does_not_start_where_a_layer_is_missing(stdio, no_bubblewrap):
-    """T3: standard error names it; nothing is on standard output; the exit code is 4."""
-    code, stdout, stderr = stdio("--config", str(no_bubblewrap)).end()
-    assert (code, stdout) == (4, "")
+def test_where_a_layer_is_missing_every_call_is_answered_with_what_repairs_it(stdio, no_bubblewrap):
+    """T3: a client shows its owner an answer, and of a server that has ended no more than an exit code."""
+    server = stdio("--config", str(no_bubblewrap))
+    server.shake_hands()
+    server.send("tools/list", {}, 1)
+    assert "execute_code" in [tool["name"] for tool in server.answer(1)["result"]["tools"]]
+    for number in (2, 3):
+        server.execute(number, "python", "print(1)")
+        result = server.answer(number)["result"]
+        assert result["isError"]
+        assert "/nonexistent/bwrap" in result["content"][0]["text"]
+        assert "hint: " in result["content"][0]["text"]
+    server.send("resources/read", {"uri": "output://run-1/stdout"}, 4)
+    assert "/nonexistent/bwrap" in server.answer(4)["error"]["message"]
+    code, stdout, stderr = server.end()
+    assert (code, stdout) == (0, "")
     assert "/nonexistent/bwrap" in stderr
-    assert "hint: " in stderr
     assert "Traceback" not in stderr
+
+
+def test_a_wrong_configuration_is_refused_at_once(stdio, tmp_path):
+    """O2: nobody is greeted by a server that does not know what it may do."""
+    config = tmp_path / "wrong.toml"
+    config.write_text("[sandbox]\nbubblewarp = 1\n")
+    config.chmod(0o600)
+    server = stdio("--config", str(config))
+    code, stdout, stderr = server.end()
+    assert (code, stdout) == (2, "")
+    assert "bubblewarp" in stderr
+
+
+def test_how_a_session_begins_is_answered_as_the_sdk_would(stdio):
+    """O4: which answers where it was loaded before, by a message that nobody knows."""
+    asked = [("ping", {}), ("prompts/list", {}), ("resources/list", {}), ("resources/templates/list", {})]
+    asked += [("tools/list", {}), ("tools/list", {"_meta": {"progressToken": 1}})]
+
+    def begin(name, version, first):
+        server = stdio()
+        if first:
+            server.send("nonsense", {}, "first")
+            assert server.answer("first")["error"]
+        server.send("initialize", {**INITIALIZE, "protocolVersion": version, "clientInfo": {**CLIENT, "name": name}}, 0)
+        answers = [server.answer(0)["result"]]
+        server.send("notifications/initialized", {})
+        for number, (method, params) in enumerate(asked, 1):
+            server.send(method, params, number)
+            answers.append(server.answer(number)["result"])
+        return answers
+
+    for name, version in (("mcp", "2025-06-18"), ("agent", "2025-11-25")):
+        assert begin(name, version, first=False) == begin(name, version, first=True), (name, version)
+
+
+def test_a_session_without_a_handshake_begins_as_the_sdk_would_begin_it(stdio):
+    """O4."""
+    meta = {"protocolVersion": "2026-07-28", "clientInfo": CLIENT, "clientCapabilities": {}}
+    told = {f"io.modelcontextprotocol/{key}": value for key, value in meta.items()}
+    answers = []
+    for first in (False, True):
+        server = stdio()
+        if first:
+            server.send("nonsense", {"_meta": told}, "first")
+            assert server.answer("first")["error"]
+        server.send("server/discover", {"_meta": told}, 1)
+        answers.append(server.answer(1)["result"])
+    assert answers[0] == answers[1]
+
+
+def test_a_session_goes_on_with_the_sdk_where_it_began_without(stdio):
+    """O4: what was said before is known to it, and answered once."""
+    server = stdio()
+    server.shake_hands()
+    server.execute(1, "python", "open('/out/a.txt', 'w').write('left')")
+    uri = server.answer(1)["result"]["structuredContent"]["artifacts"]["files"][0]["uri"]
+    server.send("resources/list", {}, 2)
+    assert [one["uri"] for one in json.loads(server.process.stdout.readline())["result"]["resources"]] == [uri]
+    server.send("ping", {}, 0)
+    assert json.loads(server.process.stdout.readline()) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
 def test_a_cancelled_request_kills_the_run_and_is_not_answered(stdio, is_running, eventually):

@@ -2,9 +2,10 @@
 
 import mcp_types as wire
 import pytest
-from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import jsonrpc_message_adapter
 
-from gloveport.server.fast_path import FastAnswer, FastPath
+from gloveport.server.fast_path import ClientMessage, FastAnswer, FastPath
+from gloveport.server.rendering.structured import WireReply
 
 RESULT = wire.CallToolResult(
     content=[wire.TextContent(type="text", text="é")], structured_content={"ok": True, "x": None}
@@ -12,7 +13,7 @@ RESULT = wire.CallToolResult(
 
 
 def request(method, params, number=7):
-    return JSONRPCRequest(jsonrpc="2.0", id=number, method=method, params=params)
+    return ClientMessage(method, params, number)
 
 
 def call(**more):
@@ -24,12 +25,12 @@ def begun(version="2025-11-25", result=RESULT, **more):
 
     def look(call):
         asked.append(call)
-        return result and FastAnswer(result, lambda: left.append("done"))
+        return result and FastAnswer(WireReply(result), lambda: left.append("done"))
 
     shortcut = FastPath(tools={"look": look}, structured=("m*",))
     start = {"protocolVersion": version, "clientInfo": {"name": "me", "version": "1"}, **more}
-    assert shortcut.answer(request("initialize", start, 1)) is None
-    assert shortcut.answer(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")) is None
+    shortcut.hear(request("initialize", start, 1))
+    shortcut.hear(ClientMessage("notifications/initialized", {}))
     return shortcut, asked, left
 
 
@@ -50,6 +51,13 @@ def test_a_call_that_can_be_answered_at_once_is():
     assert left == ["done"]
 
 
+def test_what_a_client_says_of_its_call_is_no_reason_for_another_way():
+    """E6: agents name each call in ``_meta``, and ask for progress."""
+    shortcut, asked, _ = begun()
+    assert shortcut.answer(call(_meta={"agent.example/toolUseId": "x", "progressToken": "mine"})) is not None
+    assert asked[0].progress_token == "mine"
+
+
 async def test_only_listed_clients_get_structured_content():
     """An agent would show its model that instead of the text; at once and after work alike."""
     shortcut, _, _ = begun(clientInfo={"name": "agent", "version": "1"})
@@ -60,10 +68,10 @@ async def test_only_listed_clients_get_structured_content():
     }
 
     async def work():
-        return RESULT
+        return WireReply(RESULT)
 
     shortcut.tools["look"] = lambda _call: work
-    assert (await shortcut.answer(call())()).structured_content is None
+    assert "structuredContent" not in jsonrpc_message_adapter.validate_json(await shortcut.answer(call())()).result
 
 
 def test_what_is_left_to_do_is_done_also_where_the_answer_can_not_be_sent():
@@ -87,10 +95,13 @@ def test_who_does_not_say_who_they_are_goes_the_usual_way(claim):
     [
         call(name="other"),
         call(arguments=[1]),
-        call(_meta={"progressToken": 1}),
+        call(_meta={"gloveport/structured": True}),
+        call(_meta={"io.modelcontextprotocol/x": 1}),
+        call(_meta={"progressToken": [1]}),
+        call(_meta=[1]),
         call(more=1),
         request("tools/list", {"name": "look", "arguments": {}}),
-        JSONRPCNotification(jsonrpc="2.0", method="tools/call", params={"name": "look", "arguments": {}}),
+        ClientMessage("tools/call", {"name": "look", "arguments": {}}),
     ],
 )
 def test_what_is_anything_else_goes_the_usual_way(message):
@@ -111,7 +122,7 @@ def test_a_session_that_has_not_begun_goes_the_usual_way():
     """O4: the SDK says what is wrong."""
     shortcut = FastPath(tools={"look": lambda _: RESULT})
     assert shortcut.answer(call()) is None
-    shortcut.answer(
+    shortcut.hear(
         request("initialize", {"protocolVersion": "2025-11-25", "clientInfo": {"name": "me", "version": "1"}})
     )
     assert shortcut.answer(call()) is None

@@ -13,6 +13,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
+from gloveport.egress.sandbox_network import leads_out
 from gloveport.egress.transport.resolver import Resolver
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import running
@@ -43,6 +44,18 @@ else:
 Connected: TypeAlias = Callable[
     [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager["Hub"]
 ]
+
+
+def modules_of(config: Config) -> list[str]:
+    """Modules that are imported late, and that runs will need under this configuration."""
+    names: list[str] = []
+    if leads_out(config.way_out):
+        names += ["gloveport.egress.proxy.handler", "gloveport.egress.credentials.inject", "gloveport.egress.http.pool"]
+    if any(server.active for server in config.servers.values()):
+        names += ["gloveport.bootstrap.upstreams", "gloveport.hub.calls", "gloveport.hub.discovery"]
+    if config.sampling.enabled:
+        names += ["gloveport.hub.calls", "gloveport.hub.discovery", "gloveport.sampling.sampler"]
+    return names
 
 
 @contextlib.asynccontextmanager

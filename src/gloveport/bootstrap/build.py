@@ -46,9 +46,33 @@ class Host:
     missing: Mapping[Language, str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Interpreters:
+    """Those of a host: see ``Host``."""
+
+    init: python.Python
+    runtimes: Mapping[Language, Runtime]
+    missing: Mapping[Language, str]
+
+
+def find_interpreters(config: Config) -> Interpreters:
+    """Ask them what they are; may be called in a thread.
+
+    Raises:
+        ConfigError: None runs the init process of sandboxes.
+    """
+    init = init_of(config)
+    runtimes, missing = runtimes_of(config, init)
+    return Interpreters(init=init, runtimes=runtimes, missing=missing)
+
+
 @contextlib.contextmanager
-def open_host(config: Config) -> Iterator[Host]:
+def open_host(config: Config, interpreters: Interpreters | None = None) -> Iterator[Host]:
     """Find it, as configured; on leaving, nothing is left of what it has started.
+
+    Args:
+        config: What the operator has configured.
+        interpreters: Those of ``find_interpreters``, where they were asked before.
 
     Raises:
         ConfigError: The configuration names something that is not there.
@@ -56,11 +80,10 @@ def open_host(config: Config) -> Iterator[Host]:
     """
     with Launcher.open() as launcher:
         tree = cgroups(config, launcher)
-        init = init_of(config)
-        runtimes, missing = runtimes_of(config, init)
-        system = system_of(init, tree)
+        found = interpreters or find_interpreters(config)
+        system = system_of(found.init, tree)
         backend = bubblewrap(config, launcher, tree)
-        yield Host(backend=backend, init=init, system=system, runtimes=runtimes, missing=missing)
+        yield Host(backend=backend, system=system, **vars(found))
 
 
 def stocks(

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from gloveport.bootstrap import app
-from gloveport.bootstrap.workspace import with_workspace
+from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.bootstrap.workspace_sandboxes import LoneProgram, open_sandboxes
 from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
 from gloveport.config.schema import ExecProgram, PoolSettings

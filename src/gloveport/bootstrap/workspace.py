@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from anyio import to_thread
-from pydantic import ValidationError
 
 from gloveport.bootstrap.build import whole_grant
 from gloveport.bootstrap.workspace_sandboxes import ELSEWHERE, open_sandboxes
 from gloveport.config import Config, refuse_as_workspace
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.errors import ConfigError, SandboxError
+from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
 from gloveport.sandbox.plan import System, make_plan
 from gloveport.workspace.patch.commit import Recovery
@@ -28,30 +27,11 @@ from gloveport.workspace_service.service import WorkspaceService
 _log = logging.getLogger(__name__)
 
 
-def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
-    """The configuration with what the command line says of the workspace: ``root`` and ``toolsets``, where it does.
-
-    Raises:
-        ConfigError: There is no such directory, it can't be a workspace, or there is no such toolset.
-    """
-    root, toolsets = told["root"], [name.strip() for name in str(told["toolsets"]).split(",") if name.strip()]
-    said: dict[str, object] = {}
-    if root is not None:
-        said["root"] = _real(str(root))
-    if told["toolsets"]:
-        said["toolsets"] = tuple(toolsets)
-    try:
-        settings = type(config.workspace).model_validate({**dict(config.workspace), **said})
-    except ValidationError as error:
-        raise ConfigError(f"--toolsets: {error.errors()[0]['msg']}", hint="they are: code, workspace") from error
-    return config.model_copy(update={"workspace": settings})
-
-
 def with_view(config: Config, system: System, environ: Mapping[str, str], believed: Sequence[Path] = ()) -> Config:
     """The configuration under which programs of ``execute_code`` see the workspace, where they may.
 
     Args:
-        config: As ``with_workspace`` gives it.
+        config: As ``workspace_options.with_workspace`` gives it.
         system: What sandboxes show of this host.
         environ: As ``open_workspace`` has it.
         believed: As ``open_workspace`` has it.
@@ -77,15 +57,6 @@ def with_view(config: Config, system: System, environ: Mapping[str, str], believ
         return show(ELSEWHERE)
 
 
-def _real(root: str) -> Path:
-    if not root:  # to a Path it is the working directory, and was more likely an unset variable of a shell
-        raise ConfigError('--workspace "": names no directory', hint='for the working directory write "."')
-    try:
-        return Path(root).resolve(strict=True)
-    except OSError as error:
-        raise ConfigError(f"--workspace {root}: {error.strerror}", hint="name a directory that exists") from error
-
-
 @contextlib.asynccontextmanager
 async def open_workspace(
     engine: Engine,
@@ -108,7 +79,7 @@ async def open_workspace(
         SandboxError: This host can't build its sandboxes.
     """
     root, toolsets = config.workspace.root, config.workspace.toolsets
-    view = _writable_view(config)
+    view = writable_view(config)
     if root is None or (view is None and "workspace" not in toolsets):
         yield None
         return
@@ -141,7 +112,7 @@ async def open_workspace(
         )
 
 
-def _writable_view(config: Config) -> Mount | None:
+def writable_view(config: Config) -> Mount | None:
     """The mount of ``with_view``, where programs may write to it."""
     if config.workspace.programs != "write":
         return None

@@ -15,7 +15,6 @@ from gloveport.cli.artifact_files import read_inputs
 from gloveport.cli.options import ConfigOption, load_config
 
 if TYPE_CHECKING:
-    from gloveport.bootstrap.app import Connected
     from gloveport.cli.printer import Printer
     from gloveport.config import Config
     from gloveport.engine.execution import Engine
@@ -132,6 +131,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool, out: Pat
     import anyio
 
     from gloveport.bootstrap import app
+    from gloveport.cli.backend import choose_connect
     from gloveport.cli.printer import STDERR, STDOUT, printing
     from gloveport.config.schema import PoolSettings
     from gloveport.engine.run_context import RunContext
@@ -140,7 +140,7 @@ async def _execute(config: "Config", request: "Request", as_json: bool, out: Pat
 
     ended: Result | GloveportError | None = None
     alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
-    async with app.assemble(alone, os.environ, _choose_connect(config)) as engine:
+    async with app.assemble(alone, os.environ, choose_connect(config)) as engine:
         with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
             async with printing(scope) as printer:
 
@@ -185,17 +185,6 @@ def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], N
                 printer.put_line(STDERR, f"hint: gloveport approvals approve {question.id}")
 
     return tell
-
-
-def _choose_connect(config: "Config") -> "Connected":
-    """Who connects to the configuration's servers. Where there are none, nobody waits for the protocol library."""
-    from gloveport.bootstrap.app import open_no_hub
-
-    if not config.servers:
-        return open_no_hub
-    from gloveport.bootstrap.upstreams import connect_servers
-
-    return connect_servers
 
 
 def _show(printer: "Printer", result: "Result", as_json: bool) -> None:

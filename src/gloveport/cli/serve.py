@@ -1,6 +1,8 @@
 """``gloveport serve``: the MCP server. Standard output belongs to the protocol, all else goes to standard error."""
 
+import gc
 import os
+import resource
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +11,13 @@ import typer
 
 from gloveport.cli.options import ConfigOption, load_with_origins
 from gloveport.errors import ConfigError
+from gloveport.untrusted_text import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from signal import Signals
+
+    from gloveport.config import Config, Loaded
 
 _PORT = 8080
 _ON_A_TERMINAL = (
@@ -28,7 +33,7 @@ def serve(
     ] = None,
     workspace: Annotated[
         str | None,  # of an empty one a Path would make the working directory
-        typer.Option("--workspace", metavar="DIR", help="Offer tools that read, change and run what is in DIR."),
+        typer.Option("--workspace", metavar="DIR", help="ServerOffer tools that read, change and run what is in DIR."),
     ] = None,
     toolsets: Annotated[
         str, typer.Option("--toolsets", metavar="NAMES", help="Which tools: code, workspace.", show_default="both")
@@ -37,7 +42,8 @@ def serve(
 ) -> None:
     """Serve MCP clients over stdio, or HTTP, until they go away or a signal comes.
 
-    The exit code is 0, or 130 after Ctrl-C; 2: the configuration is wrong; 4: a layer of the sandbox is missing.
+    The exit code is 0, or 130 after Ctrl-C; 2: the configuration is wrong; 4: over HTTP, a layer of the sandbox is
+    missing; over stdio every call is answered with that.
     """
     from gloveport.event_loop import run
     from gloveport.model.hub import NESTED
@@ -57,60 +63,80 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     """Serve until the client goes away or a signal comes, which may come before there is anything to serve."""
     import anyio
 
+    from gloveport.bootstrap.workspace_options import with_workspace
+    from gloveport.config import refuse_as_workspace
     from gloveport.server.process.signals import on_end_signal
-
-    served: list[Signals] = []
-    with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
-        served = await _start_and_serve(given, port, told)
-    return 128 + SIGINT if [*served, *unserved][:1] == [SIGINT] else 0
-
-
-async def _start_and_serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> "list[Signals]":
-    """Check the host, then serve: over HTTP on this port, or over stdio. Returns the signals that came meanwhile."""
-    import contextlib
-    import gc
-    import resource
-
-    from gloveport.bootstrap import app
-    from gloveport.bootstrap.build import open_host
-    from gloveport.bootstrap.config_reload import following
-    from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
-    from gloveport.bootstrap.upstreams import connect_servers
-    from gloveport.bootstrap.workspace import open_workspace, with_view, with_workspace
-    from gloveport.engine.caller import Transport
-    from gloveport.server.process.watchdog import watch_loop
-    from gloveport.server.protocol import make_server, record_lifetime
-    from gloveport.server.tools.fast_tools import fast_tools
-    from gloveport.server.transports.http import serve_http
-    from gloveport.server.transports.stdio import serve_stdio
 
     if port is None and os.isatty(0):
         typer.echo(_ON_A_TERMINAL, err=True)
+    gc.disable()  # until all of it is there
     found = load_with_origins(given)
     config = with_workspace(found.config, told)
+    settings = config.workspace
+    if settings.root is not None and ("workspace" in settings.toolsets or settings.programs != "none"):
+        refuse_as_workspace(settings.root, config, os.environ, found.believed)
     # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    transport: Transport = "stdio" if port is None else "http"
-    async with contextlib.AsyncExitStack() as stack:
-        host = stack.enter_context(open_host(config))
-        config = with_view(config, host.system, os.environ, found.believed)
-        engine = await stack.enter_async_context(app.assemble_on(host, config, os.environ, connect_servers))
-        checks = await inspect_host(host, config, engine.reach.network)
-        require(checks)
-        warn_of_cold_start(checks)
-        service = await stack.enter_async_context(open_workspace(engine, config, os.environ, transport, found.believed))
-        server = make_server(engine, config, os.environ, transport, service)
-        # What is there by now stays. To look through it for garbage again takes 50 ms, while a client waits.
-        gc.collect()
-        gc.freeze()
-        stack.enter_context(watch_loop())
-        async with record_lifetime(engine, transport), following(engine, found, given, os.environ):
-            if port is None:
-                came = await serve_stdio(server, fast_tools(service) if service else {}, config.clients.structured)
+    served: list[Signals] = []
+    with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
+        if port is None:
+            served = await _serve_stdio(found, config, given)
+        else:
+            served = await _serve_http(found, config, given, port)
+    return 128 + SIGINT if [*served, *unserved][:1] == [SIGINT] else 0
+
+
+async def _serve_http(found: "Loaded", config: "Config", given: Path | None, port: int) -> "list[Signals]":
+    """Serve on this port, when the host is known to be sound."""
+    from anyio import to_thread
+
+    from gloveport.cli.backend import open_backend
+
+    async with open_backend(found, config, given, "http") as backend:
+        from gloveport.server.transports.http import serve_http  # which a thread has imported
+
+        server = await to_thread.run_sync(backend.make_server)
+        limits, sessions = config.policy.limits, backend.engine.sessions
+        return await serve_http(server, port, limits=limits, ready=_announce, kept=sessions)
+
+
+async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None) -> "list[Signals]":
+    """Answer the client from now on, and open beside that what calls need."""
+    import anyio
+
+    from gloveport.cli.backend import open_backend
+    from gloveport.errors import GloveportError, GuestError, SandboxError
+    from gloveport.server.server_offer import ServerOffer
+    from gloveport.server.startup import Startup
+    from gloveport.server.transports.stdio import serve_stdio
+
+    startup, ending = Startup(offer=ServerOffer(config=config)), anyio.Event()
+    failure: GloveportError | None = None
+    came: list[Signals] = []
+
+    async def open_and_wait() -> None:
+        nonlocal failure
+        try:
+            async with open_backend(found, config, given, "stdio", startup) as backend:
+                startup.settle(backend.make_server, backend.fast_tools())
+                await ending.wait()
+        except GloveportError as error:
+            if isinstance(error, SandboxError | GuestError) and not startup.is_settled:
+                typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)
+                startup.refuse(str(error))  # of a server that ends, clients show no more than the exit code
             else:
-                limits = config.policy.limits
-                came = await serve_http(server, port, limits=limits, ready=_announce, kept=engine.sessions)
+                failure = error
+                tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(open_and_wait)
+        came = await serve_stdio(startup, config.clients.structured)
+        ending.set()
+        if not startup.is_settled:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return came
 
 

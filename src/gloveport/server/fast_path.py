@@ -7,45 +7,76 @@ so does whatever the tool can't do here.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-import mcp_types as wire
 import pydantic_core
-from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
 from gloveport.engine.caller import Caller, caller_over_stdio
-from gloveport.server.rendering.structured import blocks_alone, reads_structured
+from gloveport.server.rendering.structured_clients import reads_structured
+
+HANDSHAKES: Final = frozenset({"2025-06-18", "2025-11-25"})
+"""Protocol versions whose results have structured content, and nothing that is not made here."""
+
+_OURS: Final = ("gloveport/", "io.modelcontextprotocol/")
+"""What names in the ``_meta`` of a call begin with that mean something to whoever answers it."""
 
 
 def nothing() -> None:
     """Nothing is left to do."""
 
 
+async def unheard(_line: bytes) -> None:
+    """Nobody hears of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMessage:
+    """A request, or a notification where ``id`` is None, as it came: of a shape that can be answered here."""
+
+    method: str
+    params: Mapping[str, Any]
+    id: str | int | None = None
+
+
+class ToolReply(Protocol):
+    """What a tool has answered."""
+
+    def fields(self, *, reads_structured: bool) -> dict[str, Any]:
+        """The result of the request, as JSON has it, for a client that reads structured content or does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class FastCall:
-    """A call of a tool, and whose it is."""
+    """A call of a tool, and whose it is.
+
+    Attributes:
+        progress_token: By which the client is told of progress; None where it does not want to be.
+        notify: Sends a line before the answer.
+    """
 
     caller: Caller
     request: str
     arguments: Mapping[str, Any]
+    progress_token: str | int | None = None
+    notify: Callable[[bytes], Awaitable[None]] = unheard
 
 
 @dataclass(frozen=True, slots=True)
 class FastAnswer:
     """What is answered, and what is left to do then, before anything else is."""
 
-    result: wire.CallToolResult
+    result: ToolReply
     afterwards: Callable[[], object] = nothing
 
 
-Work: TypeAlias = Callable[[], Awaitable[wire.CallToolResult]]
+Work: TypeAlias = Callable[[], Awaitable[ToolReply]]
 """What takes a while. It raises nothing."""
 
 FastTool: TypeAlias = Callable[[FastCall], FastAnswer | Work | None]
 """A tool; None where it can't answer here, or the arguments are not right."""
 
-_VERSIONS: Final = frozenset({"2025-06-18", "2025-11-25"})
-"""Their results have structured content, and nothing that is not made here."""
+LineWork: TypeAlias = Callable[[], Awaitable[bytes]]
+"""Makes the line that answers."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -55,58 +86,76 @@ class FastPath:
     Attributes:
         tools: By their names.
         structured: Patterns of the names of clients that get structured content.
+        notify: Sends a line.
+        reads_structured: Whether this client gets it.
     """
 
-    tools: Mapping[str, FastTool]
+    tools: Mapping[str, FastTool] = field(default_factory=dict)
     structured: Sequence[str] = ()
+    notify: Callable[[bytes], Awaitable[None]] = unheard
+    reads_structured: bool = field(default=False, init=False)
     _version: object = field(default=None, init=False)
     _caller: Caller | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
-    _reads_structured: bool = field(default=False, init=False)
 
-    def answer(self, message: JSONRPCMessage) -> tuple[bytes, Callable[[], object]] | Work | None:
-        """The line that answers a message, and what is left to do; or the work for it; None: it goes the usual way."""
-        if isinstance(message, JSONRPCNotification):
-            self._begun |= message.method == "notifications/initialized"
-            return None
-        if not isinstance(message, JSONRPCRequest):
-            return None
-        params = message.params or {}
+    @property
+    def can_answer(self) -> bool:
+        """Whether a session goes on that can be answered here."""
+        return self._begun and self._version in HANDSHAKES and self._caller is not None
+
+    def hear(self, message: ClientMessage) -> None:
+        """Take note of how a session begins."""
         if message.method == "initialize":
-            info = params.get("clientInfo")
-            self._version, self._caller = params.get("protocolVersion"), _caller(info)
+            info = message.params.get("clientInfo")
+            self._version, self._caller = message.params.get("protocolVersion"), _caller(info)
             name = info.get("name") if isinstance(info, dict) else ""
-            self._reads_structured = reads_structured(self.structured, str(name))
-        begun = self._begun and self._version in _VERSIONS
-        if not begun or self._caller is None or message.method != "tools/call":
+            self.reads_structured = reads_structured(self.structured, str(name))
+        elif message.method == "notifications/initialized" and message.id is None:
+            self._begun = True
+
+    def answer(self, message: ClientMessage) -> tuple[bytes, Callable[[], object]] | LineWork | None:
+        """The line that answers a call, and what is left to do; or the work for it; None: it goes the usual way."""
+        params, request = message.params, message.id
+        if request is None or message.method != "tools/call" or not self.can_answer or self._caller is None:
             return None
-        tool, arguments = self.tools.get(str(params.get("name"))), params.get("arguments", {})
-        if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments"}:
+        tool, arguments, meta = (
+            self.tools.get(str(params.get("name"))),
+            params.get("arguments", {}),
+            params.get("_meta"),
+        )
+        if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments", "_meta"}:
             return None
-        answer = tool(FastCall(self._caller, str(message.id), arguments))
+        meta = params.get("_meta") or {}
+        if not isinstance(meta, dict) or any(str(name).startswith(_OURS) for name in meta):
+            return None
+        token = meta.get("progressToken")
+        if isinstance(token, bool) or not isinstance(token, str | int | None):
+            return None
+        answer = tool(FastCall(self._caller, str(request), arguments, token, self.notify))
         if not isinstance(answer, FastAnswer):
-            return None if answer is None else self._reduce_work(answer)
+            return None if answer is None else self._render_later(request, answer)
         try:
-            line = line_of(message.id, self._reduce(answer.result))
+            line = line_of(request, answer.result.fields(reads_structured=self.reads_structured))
         except BaseException:
             answer.afterwards()
             raise
         return line, answer.afterwards
 
-    def _reduce(self, result: wire.CallToolResult) -> wire.CallToolResult:
-        return result if self._reads_structured else blocks_alone(result)
+    def _render_later(self, request: str | int, work: Work) -> LineWork:
+        async def work_and_render() -> bytes:
+            return line_of(request, (await work()).fields(reads_structured=self.reads_structured))
 
-    def _reduce_work(self, work: Work) -> Work:
-        async def work_and_reduce() -> wire.CallToolResult:
-            return self._reduce(await work())
-
-        return work_and_reduce
+        return work_and_render
 
 
-def line_of(request: str | int, result: wire.CallToolResult) -> bytes:
+def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that were given. Clients that convert schemas to strict ones send all there are: null is none."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def line_of(request: str | int, result: Mapping[str, Any]) -> bytes:
     """The line that answers a request."""
-    fields = result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"result_type"})
-    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request, "result": fields}) + b"\n"
+    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request, "result": result}) + b"\n"
 
 
 def _caller(info: object) -> Caller | None:

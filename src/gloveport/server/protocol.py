@@ -1,17 +1,12 @@
 """Makes the MCP server: which tools it offers, with which instructions and middleware, in both protocol eras."""
 
-import contextlib
 import functools
-import importlib.metadata
-import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from pydantic import JsonValue
 
 from gloveport.bootstrap.inspection import inspect
 from gloveport.config import Config
@@ -20,18 +15,13 @@ from gloveport.engine.execution import Engine
 from gloveport.server.rendering.structured import StructuredContent
 from gloveport.server.rendering.workspace_replies import wrong_arguments
 from gloveport.server.request_caller import share_of
+from gloveport.server.server_offer import NAME, TITLE, ServerOffer, version_of_gloveport
 from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.artifact_tool import ArtifactListing, ArtifactTool
 from gloveport.server.tools.code import Tools, describe
 from gloveport.server.transports.file_transfer import FileTransfer
 from gloveport.workspace_service.service import WorkspaceService
-
-NAME = "gloveport"
-INSTRUCTIONS = (
-    "Runs Python, TypeScript, JavaScript and shell programs in sealed sandboxes. Do work in one program rather than in "
-    "many calls, and print little."
-)
 
 
 @dataclass(frozen=True)
@@ -60,15 +50,15 @@ def make_server(
         transfer = FileTransfer(store=engine.artifacts, most_bytes=int(engine.policy.limits.input_bytes))
     inspecting = functools.partial(inspect, config, environ)
     tools = Tools(engine=engine, inspect=inspecting, transport=transport, transfer=transfer)
-    offers_code = "code" in config.workspace.toolsets or service is None
-    code = describe(tools) if offers_code else []
-    files = offer.describe_tools(service, version()) if service else []
+    offered = _offer(engine, config, service)
+    code = describe(tools, offered.execute_suffix()) if offered.has_code else []
+    files = offer.describe_tools(service, version_of_gloveport()) if service else []
     code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
     server: MCPServer[Any] = MCPServer(
         NAME,
-        title="Gloveport",
-        version=version(),
-        instructions=f"{INSTRUCTIONS if offers_code else ''}{offer.INSTRUCTIONS if service else ''}".strip(),
+        title=TITLE,
+        version=version_of_gloveport(),
+        instructions=offered.instructions(),
         tools=[*code, *files],
         middleware=[
             StructuredContent(
@@ -83,6 +73,12 @@ def make_server(
     )
     if transfer is not None:
         transfer.add_routes(server)
+    add_resources(server, tools, ArtifactTool(engine=engine, transport=transport))
+    return server
+
+
+def add_resources(server: MCPServer[Any], tools: Tools, artifacts: ArtifactTool) -> None:
+    """Add what can be read by a URI."""
     server.resource(
         "output://{run_id}/{stream}{?offset}",
         name="output",
@@ -96,27 +92,15 @@ def make_server(
         title="A file that a program left",
         description="What a program left in /out.",
         mime_type="application/octet-stream",  # nothing that a client might render
-    )(ArtifactTool(engine=engine, transport=transport).artifact)
-    return server
+    )(artifacts.artifact)
 
 
-def version() -> str:
-    """The version of this installation."""
-    return importlib.metadata.version("gloveport")
-
-
-@contextlib.asynccontextmanager
-async def record_lifetime(engine: Engine, transport: Transport) -> AsyncIterator[None]:
-    """Write down that a server starts, and, when all of its runs have ended, that it stops.
-
-    Raises:
-        AuditError: It can't be written; the server must not start.
-    """
-    facts: dict[str, JsonValue] = {"version": version(), "transport": transport, "pid": os.getpid()}
-    engine.audit.append("server.start", facts)
-    try:
-        yield
-    finally:
-        with anyio.CancelScope(shield=True):
-            await engine.runs.end()
-        engine.audit.append("server.stop", facts)
+def _offer(engine: Engine, config: Config, service: WorkspaceService | None) -> ServerOffer:
+    """What is offered on a host that is known."""
+    toolsets = config.workspace.toolsets if service else ("code",)
+    settings = config.workspace.model_copy(update={"toolsets": toolsets})
+    return ServerOffer(
+        config=config.model_copy(update={"workspace": settings, "policy": engine.policy}),
+        packages=engine.runtimes["python"].packages,
+        writable=engine.writable.target if engine.writable else "",
+    )

@@ -1,11 +1,5 @@
-"""What a program has left, as a few lines of text for a model, and its pictures."""
+"""What a program has left, as a few lines of text for a model."""
 
-import base64
-from collections.abc import Sequence
-
-import mcp_types as wire
-
-from gloveport.artifacts.artifact_store import Preview
 from gloveport.model.artifact import Artifact, Artifacts
 
 _SHOWN = 24
@@ -35,11 +29,3 @@ def describe_artifact(one: Artifact) -> str:
     if one.about:
         line += f": {one.about}"
     return f"{line} (not shown: {one.not_shown})" if one.not_shown else line
-
-
-def picture_blocks(pictures: Sequence[Preview]) -> list[wire.ImageContent]:
-    """Pictures as content blocks."""
-    return [
-        wire.ImageContent(type="image", data=base64.b64encode(one.data).decode(), mime_type=one.mime_type)
-        for one in pictures
-    ]

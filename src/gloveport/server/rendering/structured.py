@@ -13,20 +13,22 @@ from typing import Any, Final
 import mcp_types as wire
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-from gloveport.policy.wildcards import matches
+from gloveport.server.rendering.structured_clients import reads_structured
 
 ASK: Final = "gloveport/structured"
 """The key of a call's ``_meta`` that asks for it."""
 
 
-def reads_structured(clients: Sequence[str], name: str) -> bool:
-    """Whether a client of this name is one whose programs read it. It is only a name: nothing else is decided by it."""
-    return any(matches(pattern, name) for pattern in clients)
+@dataclass(frozen=True, slots=True)
+class WireReply:
+    """A reply in the SDK's types, for the fast path."""
 
+    result: wire.CallToolResult
 
-def blocks_alone(result: wire.CallToolResult) -> wire.CallToolResult:
-    """An answer without structured content."""
-    return result.model_copy(update={"structured_content": None})
+    def fields(self, *, reads_structured: bool) -> dict[str, Any]:
+        """See ``fast_path.ToolReply``."""
+        unread = {"result_type"} if reads_structured else {"result_type", "structured_content"}
+        return self.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=unread)
 
 
 @dataclass(frozen=True)

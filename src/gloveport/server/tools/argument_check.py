@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gloveport.limits.untrusted_json import first_faults
+from gloveport.server.fast_path import without_nulls
 from gloveport.server.rendering.replies import error_reply
 
 _SHOWN_CHARACTERS = 80
@@ -74,11 +75,6 @@ class ArgumentCheck:
         if None in given.values():
             ctx = replace(ctx, params={**params, "arguments": without_nulls(given)})
         return await call_next(ctx)
-
-
-def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that were given. Clients that convert schemas to strict ones send all there are: null is none."""
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _names(tool: Tool) -> list[str]:

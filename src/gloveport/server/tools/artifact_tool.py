@@ -19,8 +19,8 @@ from gloveport.engine.previews import is_picture, picture_of
 from gloveport.errors import Denied, GloveportError
 from gloveport.fairness import compute
 from gloveport.sandbox.run.capture import plain
-from gloveport.server.rendering.artifact_text import describe_artifact, picture_blocks
-from gloveport.server.rendering.replies import error_reply
+from gloveport.server.rendering.artifact_text import describe_artifact
+from gloveport.server.rendering.replies import error_reply, picture_blocks
 from gloveport.server.request_caller import caller_of, share_of
 from gloveport.server.transports.file_transfer import LINK_SECONDS, FileTransfer
 

@@ -4,14 +4,12 @@ A program that ran is a result, whatever became of it, and not marked as an erro
 short and some hide their structured content. An error is a call that ran nothing.
 """
 
-import base64
-import binascii
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import anyio
 import mcp_types as wire
@@ -19,45 +17,40 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
-from pydantic import ByteSize, Field
+from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.engine.previews import shown_pictures
-from gloveport.engine.run_context import RunContext
 from gloveport.engine.runs import Run
 from gloveport.hub.discovery import Detail, search
-from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
+from gloveport.model import Result
 from gloveport.model.egress import ApiName
-from gloveport.model.hub import ToolPattern
-from gloveport.policy.decisions.input_files import MOST_FILES
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.rendering.api_text import apis_text
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
-from gloveport.server.rendering.replies import error_reply, failure_reply, result_reply
+from gloveport.server.rendering.replies import error_reply, to_wire
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.tool_search import found_text
 from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.argument_check import takes
 from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.client_sampling import can_sample
 from gloveport.server.tools.elicitation import Attendance, Reply, State
 from gloveport.server.tools.health import Health, audit_check, health_of, health_text
 from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.progress import Progress
+from gloveport.server.tools.run_calls import WAIT_SECONDS, ExecuteArguments, RunCalls, reporting
 from gloveport.server.tools.session_tool import SessionTool
 from gloveport.server.transports.disconnect import ended_with
 from gloveport.server.transports.file_transfer import FileTransfer
 
 RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
 
-WAIT_SECONDS = 50.0
-"""How long an answer waits for a run. Clients give up on a call after a minute."""
-
 _PRESENCE_SECONDS = 0.5
 _STATE_SECONDS = 600.0
 """For how long the SDK takes a state back; a client that has not come by then never will."""
-_BASE64 = "base64:"
 _OFFSET = re.compile(r"[0-9]{1,15}")
 _OPAQUE = frozenset(
     {"artifacts", "error", "stdout", "stderr", "grant", "limits_hit", "requests", "tool_calls", "usage", "checks"}
@@ -86,19 +79,14 @@ class Tools:
     transfer: FileTransfer | None = None
     _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def execute_code(  # noqa: PLR0913, PLR0917 - they are the tool's
-        self,
-        ctx: Context[Any, Any],
-        language: Language,
-        code: str,
-        timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None,
-        memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None,
-        ansi: Literal["strip", "keep"] = "strip",
-        apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None,
-        tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None,
-        session: Annotated[str | None, Field(max_length=64)] = None,
-        files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None,
-        wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS,
+    @property
+    def calls(self) -> RunCalls:
+        """Begins runs."""
+        return RunCalls(engine=self.engine)
+
+    @takes(ExecuteArguments)
+    async def execute_code(
+        self, ctx: Context[Any, Any], given: ExecuteArguments
     ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
         """Run a program in a fresh sandbox and return its status, value, stdout, stderr and error.
 
@@ -112,41 +100,15 @@ class Tools:
         """
         if ctx.request_state is not None:
             return await self._again(ctx)
-        limits = Narrowing(
-            wall_seconds=timeout_seconds, memory_bytes=None if memory_mib is None else ByteSize(memory_mib * MIB)
+        run = self.calls.begin(
+            given,
+            caller_of(ctx, self.transport),
+            can_sample=can_sample(ctx),
+            take_ticket=self.transfer.take if self.transfer else None,
         )
-        names = None if apis is None else tuple(apis)
-        wanted = None if tools is None else tuple(tools)
-        try:
-            given = decode_files(files or {}, self.transfer)
-        except ValueError as error:
-            return error_reply("execute_code was not carried out", f"- files: {error}", "hint: send text, or base64")
-        request = Request(
-            language=language,
-            code=code,
-            limits=limits,
-            ansi=ansi,
-            apis=names,
-            tools=wanted,
-            session=session,
-            files=given,
-        )
-        caller = caller_of(ctx, self.transport)
-
-        async def execute(run: Run) -> Result:
-            context = RunContext(
-                run_id=run.id,
-                session=caller.session,
-                asker=self.engine.desk.asker(run.notify),
-                ask_client=run.ask_model if can_sample(ctx) else None,
-                live=run.live,
-                shows_pictures=True,
-            )
-            return await self.engine.execute(
-                request, caller=caller.name, share=caller.share, on_output=run.output, context=context
-            )
-
-        return await self._attend(ctx, self.engine.runs.begin(caller.share, language, execute), wait_seconds)
+        if isinstance(run, RunReply):
+            return to_wire(run)
+        return await self._attend(ctx, run, given.wait_seconds)
 
     async def wait_run(
         self,
@@ -170,7 +132,7 @@ class Tools:
         run.cancel()
         while not run.is_over:
             await run.wait_changed(_PRESENCE_SECONDS)
-        return self._render_run(run)
+        return to_wire(self.calls.render(run))
 
     async def search_tools(
         self,
@@ -250,40 +212,12 @@ class Tools:
             needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
             if needed is not None and not run.handed_out:
                 run.expect(_STATE_SECONDS)
-            reply = needed or self._render_run(run)
+            reply = needed or to_wire(self.calls.render(run))
         return reply  # noqa: RET504 - the context may have ended what was in it
 
-    def _render_run(self, run: Run) -> wire.CallToolResult:
-        if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
-            self.engine.runs.drop(run)
-        if run.failure is not None:
-            return failure_reply(run.failure)
-        if run.result is not None:
-            pictures = shown_pictures(self.engine.artifacts, run.result.artifacts.files, run.owner)
-            return result_reply(self.engine.policy, run.result, pictures)
-        written = run.live.streams()
-        so_far = Result(
-            run_id=run.id,
-            language=run.language,
-            status="cancelled",
-            stdout=written.get("stdout", Output()),
-            stderr=written.get("stderr", Output()),
-        )
-        if run.is_over:
-            return result_reply(self.engine.policy, so_far)
-        ids = tuple(question.id for question in self.engine.desk.pending(run.id))
-        run.handed_out = True
-        hint = f"call wait_run with run_id {run.id}"
-        if ids and "queue" in self.engine.desk.channels:
-            hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
-        status: Status = "waiting" if ids else "running"
-        return result_reply(
-            self.engine.policy, so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint})
-        )
 
-
-def describe(tools: Tools) -> list[Tool]:
-    """The tools as a client is told of them."""
+def describe(tools: Tools, suffix: str) -> list[Tool]:
+    """The tools as a client is told of them; ``suffix``: what follows the description of ``execute_code``."""
     execute = _describe(tools.execute_code, "Run code in a sandbox", _ACTS)
     artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport, transfer=tools.transfer)
     offered = [
@@ -299,24 +233,7 @@ def describe(tools: Tools) -> list[Tool]:
     ]
     if tools.transfer is not None:
         execute.description += " Over HTTP, `files` takes the ticket that `PUT /uploads` of this server answers, too."
-    policy = tools.engine.policy
-    # The operator's numbers: what is asked above them is lowered to them without a word.
-    execute.description += (
-        f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
-        f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
-    )
-    sessions = tools.engine.sessions.limits
-    execute.description += (
-        f" A session ends {sessions.idle_seconds / 60:g} min after its last call, at latest after"
-        f" {sessions.life_seconds / 3600:g} h; at most {sessions.per_caller} are yours."
-    )
-    if "python" in policy.languages:
-        execute.description += f" {tools.engine.runtimes['python'].packages}."
-    writable = tools.engine.writable
-    if read := [mount.target for mount in policy.mounts if mount != writable]:
-        execute.description += f" Files of the owner to read: {', '.join(read)}."
-    if writable is not None:
-        execute.description += f" To read and write: {writable.target}."
+    execute.description += suffix
     return offered
 
 
@@ -328,25 +245,6 @@ def _describe(function: Callable[..., Any], title: str, annotations: wire.ToolAn
     tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
     tool.description = " ".join(tool.description.split())
     return tool
-
-
-def decode_files(files: Mapping[str, str], transfer: FileTransfer | None = None) -> dict[str, bytes]:
-    """Contents of files by their paths, as they come in a call: text, base64 behind ``base64:``, or a ticket.
-
-    Raises:
-        ValueError: It is no base64, no text, or no ticket that is still good.
-    """
-    decoded: dict[str, bytes] = {}
-    for name, text in files.items():
-        if transfer is not None and (uploaded := transfer.take(text)) is not None:
-            decoded[name] = uploaded
-            continue
-        try:
-            is_encoded = text.startswith(_BASE64)
-            decoded[name] = base64.b64decode(text[len(_BASE64) :], validate=True) if is_encoded else text.encode()
-        except (binascii.Error, UnicodeEncodeError) as error:
-            raise ValueError(f"{name[:80]!a} is no base64, or has characters that are none") from error
-    return decoded
 
 
 def _progress(ctx: Context[Any, Any]) -> Progress | None:
@@ -363,12 +261,9 @@ def _unknown_run(run_id: str) -> wire.CallToolResult:
 @contextlib.asynccontextmanager
 async def _beside(progress: Progress | None, request: object) -> AsyncIterator[None]:
     """What goes on beside a run: its progress is sent, and when its client goes, it ends. Often there is neither."""
-    if progress is None and not isinstance(request, HttpRequest):
-        yield
-        return
-    async with anyio.create_task_group() as tasks:
-        if progress is not None:
-            tasks.start_soon(progress.report)
-        async with ended_with(request, tasks.cancel_scope):
+    async with reporting(progress):
+        if not isinstance(request, HttpRequest):
             yield
-        tasks.cancel_scope.cancel()
+            return
+        async with anyio.create_task_group() as tasks, ended_with(request, tasks.cancel_scope):
+            yield

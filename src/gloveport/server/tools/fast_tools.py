@@ -12,10 +12,10 @@ import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
-from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work
+from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work, without_nulls
 from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.structured import WireReply
 from gloveport.server.rendering.workspace_replies import refusal, reply, unforeseen
-from gloveport.server.tools.argument_check import without_nulls
 from gloveport.server.tools.file_tools import PROGRAM_TOOLS, file_tools
 from gloveport.server.tools.offer import with_error_shape
 from gloveport.server.tools.write_tools import WriteTools
@@ -54,7 +54,7 @@ def _foreseen(name: str, tool: FastTool) -> FastTool:
             return tool(call)
         except Exception as error:  # noqa: BLE001 - as in ``offer``
             _log.exception("%s has failed", name)
-            return FastAnswer(unforeseen(name, error))
+            return FastAnswer(WireReply(unforeseen(name, error)))
 
     return answer
 
@@ -64,7 +64,10 @@ def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> FastToo
 
     def begin(call: FastCall) -> Work | None:
         given = parse(call.arguments)
-        return None if given is None else partial(foreseen, **given)
+        return None if given is None else partial(answer, given)
+
+    async def answer(given: dict[str, Any]) -> WireReply:
+        return WireReply(await foreseen(**given))
 
     return begin
 
@@ -99,8 +102,8 @@ def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastToo
         try:
             fields = service.clean(read_file(tree, **given, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
-            return None if error.code in _ASK_AGAIN else FastAnswer(refusal(error))
-        return FastAnswer(reply(fields, texts.read_file(fields)))
+            return None if error.code in _ASK_AGAIN else FastAnswer(WireReply(refusal(error)))
+        return FastAnswer(WireReply(reply(fields, texts.read_file(fields))))
 
     return read
 

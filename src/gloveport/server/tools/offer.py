@@ -26,12 +26,6 @@ Reply = TypeVar("Reply")
 
 _log = logging.getLogger(__name__)
 
-INSTRUCTIONS: Final = (
-    " A workspace of the owner is open: read and search it, change files with edit_file, apply_patch or"
-    " apply_changes, run commands with exec_command. Paths are relative to it. What is refused with"
-    " PERMISSION_REQUIRED, request_permissions asks for."
-)
-
 _READS: Final = wire.ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )

@@ -20,10 +20,10 @@ from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.decisions.gate_decisions import open_needs
 from gloveport.policy.decisions.modes import stance
 from gloveport.policy.decisions.subjects import permission_subject
+from gloveport.server.fast_path import without_nulls
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of
-from gloveport.server.tools.argument_check import without_nulls
 from gloveport.server.tools.elicitation import Attendance, State
 from gloveport.server.tools.write_tools import ChangesArguments, EditArguments, PatchArguments
 from gloveport.workspace.errors import WorkspaceError

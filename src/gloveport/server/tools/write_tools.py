@@ -16,6 +16,7 @@ from gloveport.errors import Denied
 from gloveport.model.workspace import PathChange, WriteFiles
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.structured import WireReply
 from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
@@ -118,9 +119,9 @@ class WriteTools:
                     outcome = apply()
                     ending.fields["written"] = _written_paths(outcome)
             except (WorkspaceError, Denied) as error:
-                return FastAnswer(clean_refusal(service, error))
+                return FastAnswer(WireReply(clean_refusal(service, error)))
             fields = service.clean(outcome.answer)
-            return FastAnswer(reply(fields, texts.write_result(fields)), stack.pop_all().close)
+            return FastAnswer(WireReply(reply(fields, texts.write_result(fields))), stack.pop_all().close)
 
     async def _write(
         self,

@@ -4,11 +4,14 @@ import json
 from typing import Final
 
 import pydantic_core
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
 MAX_LINE_BYTES: Final = 16 << 20
 MOST_VALUES: Final = 20_000
 """Of one message of a client: to make, check and copy a million takes seconds."""
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+INTERNAL_ERROR: Final = -32603
 
 
 def answer_to(line: bytes) -> bytes | None:
@@ -48,6 +51,11 @@ def too_busy() -> bytes:
 def render_failure(request: str | int) -> bytes:
     """The line that answers a request which met a fault of ours."""
     return _error(request, INTERNAL_ERROR, "the server has met a fault: its log says which")
+
+
+def render_refusal(request: str | int, why: str) -> bytes:
+    """The line that answers what this host can't do."""
+    return _error(request, INTERNAL_ERROR, why)
 
 
 def _is_plain(name: str | int) -> bool:

@@ -8,50 +8,59 @@ error, so that neither a child process nor a stray print gets at the protocol.
 import contextlib
 import logging
 import os
-import select
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import FileIO
 from signal import Signals
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING
 
 import anyio
-import mcp_types as wire
+from anyio import to_thread
 from anyio.abc import TaskGroup
-from mcp.server import MCPServer
-from mcp.shared.message import SessionMessage
 
 from gloveport.fairness import compute
+from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import has_many_values
-from gloveport.server.fast_path import FastPath, FastTool, Work, line_of, nothing
+from gloveport.server.fast_path import ClientMessage, FastPath, LineWork, line_of, nothing
 from gloveport.server.process.signals import on_end_signal
+from gloveport.server.rendering.run_reply import reply_error
+from gloveport.server.startup import Startup
 from gloveport.server.transports import jsonrpc_errors
+from gloveport.server.transports.jsonrpc_messages import parse_message
+from gloveport.server.transports.line_writer import LineWriter
+from gloveport.server.transports.session_beginning import SessionBeginning
 from gloveport.task_group import open_task_group
 
-_CHUNK_BYTES = 1 << 16
+if TYPE_CHECKING:
+    from gloveport.server.transports import sdk_session
+else:
+    sdk_session = late_module("gloveport.server.transports.sdk_session")
 
+_CHUNK_BYTES = 1 << 16
 _log = logging.getLogger(__name__)
 
 
-async def serve_stdio(
-    server: MCPServer[Any], tools: Mapping[str, FastTool] = MappingProxyType({}), structured: Sequence[str] = ()
-) -> list[Signals]:
+async def serve_stdio(startup: Startup, structured: Sequence[str] = ()) -> list[Signals]:
     """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good.
 
+    How a session begins is answered at once, calls when the host is known to be sound, and whatever needs the SDK when
+    that is loaded.
+
     Args:
-        server: Whom it serves.
-        tools: Those that need no SDK.
-        structured: Patterns of the names of clients that get structured content from these.
+        startup: The server, which may still be starting.
+        structured: Patterns of the names of clients that get structured content from what needs no SDK.
     """
     with _take_stream(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _take_stream(1, "w", os.dup(2)) as theirs:
-        answers = _Answers(file=theirs)
+        answers = LineWriter(file=theirs)
         async with open_task_group() as tasks:
-            fast_path = FastPath(tools=tools, structured=structured)
-            requests = _Requests(file=ours, fast_path=fast_path, answers=answers, tasks=tasks)
-            with on_end_signal(requests.end) as came:
-                lowlevel = server._lowlevel_server  # noqa: SLF001 - the only way to streams that are not the SDK's own
-                await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
+            fast_path = FastPath(structured=structured, notify=answers.send_line)
+            beginning = SessionBeginning(fast_path=fast_path, startup=startup)
+            requests = _Requests(
+                file=ours, fast_path=fast_path, answers=answers, tasks=tasks, startup=startup, beginning=beginning
+            )
+            with anyio.CancelScope() as scope, on_end_signal(partial(requests.stop, scope)) as came:
+                await requests.serve()
     return came
 
 
@@ -65,15 +74,18 @@ def _take_stream(number: int, mode: str, instead: int) -> FileIO:
 
 @dataclass(kw_only=True)
 class _Requests:
-    """What the client sends, message by message: a ``ReadStream`` of the SDK. What is no message is answered here."""
+    """What the client sends, line by line. What needs no SDK is answered here."""
 
     file: FileIO
     fast_path: FastPath
-    answers: "_Answers"
+    answers: LineWriter
     tasks: TaskGroup
+    startup: Startup
+    beginning: SessionBeginning
     _working: dict[str | int, anyio.CancelScope] = field(default_factory=dict)
     """Calls at work that the SDK knows nothing of."""
 
+    _is_handed_over: bool = False
     _rest: bytes = b""
     _cut: bool = False
     """Whether the last line was longer than what is read."""
@@ -85,39 +97,96 @@ class _Requests:
         self._ended = True
         anyio.notify_closing(self.file)
 
-    async def receive(self) -> SessionMessage | Exception:
+    def stop(self, scope: anyio.CancelScope) -> None:
+        """Have done with the client, and with what is waited for in ``scope`` as long as the SDK serves nobody."""
+        self.end()
+        if not self._is_handed_over:
+            scope.cancel()
+
+    async def serve(self) -> None:
+        """Serve until the client has gone."""
+        try:
+            line = await self._next_line()
+        except anyio.EndOfStream:
+            return
+        self._is_handed_over = True
+        make = self.startup.make_server
+        if make is None:
+            raise RuntimeError("a server that is sound can be made")
+        server = await to_thread.run_sync(make)
+        requests = sdk_session.Requests(
+            next_line=self._next_line,
+            write=self.answers.send_line,
+            end=self.end,
+            said=[*self.beginning.said, line],
+        )
+        answers = sdk_session.Answers(write=self.answers.send_line, answered=self.beginning.greeted)
+        await sdk_session.serve_by_sdk(server, requests, answers)
+
+    async def _next_line(self) -> bytes:
+        """The next line that is for the SDK.
+
+        Raises:
+            EndOfStream: There is none.
+        """
         while line := await self._line():
             if self._cut:
                 await self._answer(jsonrpc_errors.too_long())
-                continue
-            if await compute(len(line), has_many_values, line, jsonrpc_errors.MOST_VALUES):
+            elif await compute(len(line), has_many_values, line, jsonrpc_errors.MOST_VALUES):
                 await self._answer(jsonrpc_errors.too_many())
-                continue
-            try:
-                message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
-            except ValueError:  # which would say what the line holds
-                _log.warning("a line of the client, of %d bytes, is no message", len(line))
-                await self._answer(jsonrpc_errors.answer_to(line))
-                continue
-            if self._cancels(message):
-                continue
-            answer = self.fast_path.answer(message)
-            if isinstance(answer, tuple):
-                await self._answer(*answer)
-            elif answer is not None and isinstance(message, wire.JSONRPCRequest):
-                self.tasks.start_soon(self._work, message.id, answer)
-            else:
-                return SessionMessage(message)
+            elif not await self._take(parse_message(line), line):
+                return line
         if not self._ended:  # it was the client that has ended: what comes of its requests now is for nobody
             self.answers.end()
         raise anyio.EndOfStream
 
-    async def _work(self, request: str | int, work: Work) -> None:
+    async def _take(self, message: ClientMessage | None, line: bytes) -> bool:
+        """Answer a message, or see to it that it is; whether that was possible here."""
+        if message is not None:
+            if self._cancels(message):
+                return True
+            self.fast_path.hear(message)
+            answer = None if self._is_handed_over else self.beginning.answer(message, line)
+            if answer is not None:
+                await self._give(message, answer)
+                return True
+        await self.startup.wait_settled()
+        if self.startup.refusal:
+            await self._refuse(message, line)
+            return True
+        if message is None:
+            return False
+        self.beginning.has_called |= message.method == "tools/call"
+        self.fast_path.tools = self.startup.tools
+        found = self.fast_path.answer(message)
+        if isinstance(found, tuple):
+            await self._answer(*found)
+        elif found is not None:
+            await self._give(message, found)
+        return found is not None
+
+    async def _give(self, message: ClientMessage, answer: bytes | LineWork) -> None:
+        if isinstance(answer, bytes):
+            await self._answer(answer or None)
+        elif message.id is not None:
+            self.tasks.start_soon(self._work, message.id, answer)
+
+    async def _refuse(self, message: ClientMessage | None, line: bytes) -> None:
+        """Answer what can't be done on this host."""
+        if message is None:
+            await self._answer(jsonrpc_errors.answer_to(line))
+        elif message.id is not None and message.method == "tools/call":
+            reply = reply_error("nothing can be run on this host", self.startup.refusal)
+            await self._answer(line_of(message.id, reply.fields(reads_structured=False)))
+        elif message.id is not None:
+            await self._answer(jsonrpc_errors.render_refusal(message.id, self.startup.refusal))
+
+    async def _work(self, request: str | int, work: Callable[[], Awaitable[bytes]]) -> None:
         """Do it, and answer, unless the client wants it no more."""
         with anyio.CancelScope() as scope:
             self._working[request] = scope
             try:
-                line = line_of(request, await work())
+                line = await work()
             except Exception:  # noqa: BLE001 - whoever waits is told, and the session goes on
                 _log.exception("a call has failed")
                 line = jsonrpc_errors.render_failure(request)
@@ -125,11 +194,11 @@ class _Requests:
                 self._working.pop(request, None)
             await self._answer(line)
 
-    def _cancels(self, message: wire.JSONRPCMessage) -> bool:
+    def _cancels(self, message: ClientMessage) -> bool:
         """Whether it ended such a call: then nobody else need hear of it."""
-        if not isinstance(message, wire.JSONRPCNotification) or message.method != "notifications/cancelled":
+        if message.id is not None or message.method != "notifications/cancelled":
             return False
-        request = (message.params or {}).get("requestId")
+        request = message.params.get("requestId")
         scope = self._working.get(request) if isinstance(request, str | int) else None
         if scope is not None:
             scope.cancel()
@@ -163,94 +232,8 @@ class _Requests:
         return b"".join((*parts, newline)) if self._cut else b"".join((*parts, line, newline))
 
     async def _read(self) -> bytes:
-        with contextlib.suppress(PermissionError):  # a plain file: epoll takes none, and reading it does not wait
+        # A plain file: epoll takes none, and reading it does not wait. Or ``end`` was called meanwhile.
+        with contextlib.suppress(PermissionError, anyio.ClosedResourceError):
             if not self._ended:
                 await anyio.wait_readable(self.file)
         return b"" if self._ended else os.read(self.file.fileno(), _CHUNK_BYTES)
-
-    async def aclose(self) -> None:
-        self.end()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-@dataclass(kw_only=True)
-class _Answers:
-    """What the client is sent, one line a message: a ``WriteStream`` of the SDK."""
-
-    file: FileIO
-    _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    _ended: bool = False
-
-    def end(self) -> None:
-        """Begin no more lines."""
-        self._ended = True
-
-    async def send(self, item: SessionMessage, /) -> None:
-        await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-
-    def write_now(self, line: bytes) -> bool:
-        """Write a short line where there is room for it: whether there was."""
-        if self._ended or self._turn.locked() or len(line) > select.PIPE_BUF or not self._has_room():
-            return False
-        with contextlib.suppress(OSError):  # the client does not read any more
-            self.file.write(line)
-        return True
-
-    async def write(self, line: bytes) -> None:
-        """Write a line, when those before are written.
-
-        Raises:
-            BrokenResourceError: The client does not read any more.
-        """
-        try:
-            async with self._turn:
-                if self._ended:
-                    return
-                await self._room()
-                with anyio.CancelScope(shield=True):  # half a line would spoil the next one
-                    await self._write(memoryview(line))
-        except OSError as error:
-            raise anyio.BrokenResourceError from error
-
-    async def _write(self, data: memoryview) -> None:
-        """Write all of it; there is room for the beginning."""
-        # The pipe is the client's as well, so it is not ours to make it one that does not block. But where there is
-        # room, there is room for this much.
-        while data := data[self.file.write(data[: select.PIPE_BUF]) or 0 :]:
-            await self._room()
-
-    async def _room(self) -> None:
-        if not self._has_room():
-            await anyio.wait_writable(self.file)
-
-    def _has_room(self) -> bool:
-        poll = select.poll()
-        poll.register(self.file, select.POLLOUT)
-        return bool(poll.poll(0))
-
-    async def aclose(self) -> None:
-        """Nothing to do: every line was written when its ``send`` returned."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -1,0 +1,103 @@
+"""Remembers that a host was found sound, so that a server which starts again need not look before its first call.
+
+Nothing becomes weaker by it: each sandbox finds for itself what is in force, and is refused where something is not.
+What is remembered says only that nothing need be looked for first. It is kept for one boot, one kernel, one bubblewrap,
+one version and one configuration, in a file that nobody but its owner can have written.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from gloveport.atomic_file import replace_file
+from gloveport.bootstrap.build import Host
+from gloveport.config import Config, state_directory
+from gloveport.sandbox.detection.probe import Check
+
+_FILE: Final = "host.json"
+_MOST_BYTES: Final = 1 << 16
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_CHECKS: Final = TypeAdapter(tuple[Check, ...])
+
+
+def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Sequence[Check] | None:
+    """What was found of this very host under this very configuration; None where nothing that can be believed was."""
+    try:
+        descriptor = os.open(state_directory(environ) / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with FileIO(descriptor) as file:
+        status = os.fstat(descriptor)
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        data = file.read(_MOST_BYTES) if is_ours and _is_ours(state_directory(environ)) else b""
+    try:
+        known = json.loads(data)
+        if known["key"] != _key(host, config):
+            return None
+        return _CHECKS.validate_python(known["checks"])
+    except (ValueError, TypeError, KeyError, ValidationError):
+        return None
+
+
+def remember_checks(host: Host, config: Config, environ: Mapping[str, str], checks: Sequence[Check]) -> None:
+    """Keep what was found, where nothing is missing. What can't be kept is looked for again."""
+    directory = state_directory(environ)
+    if any(check.state == "missing" for check in checks) or not _is_ours(directory):
+        return
+    known = {"key": _key(host, config), "checks": [check.model_dump(mode="json") for check in checks]}
+    try:
+        replace_file(directory / _FILE, json.dumps(known).encode())
+    except OSError:
+        return
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether nobody but its owner can change what is in a directory."""
+    try:
+        status = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _key(host: Host, config: Config) -> str:
+    """Digest of all that what was found depends on."""
+    facts = [
+        _BOOT.read_text().strip(),
+        *os.uname(),
+        sys.version,
+        os.geteuid(),
+        _identity(Path(__file__)),
+        _identity(host.backend.program),
+        _identity(Path(host.init.executable)),
+        host.backend.tree is not None,
+        host.system.model_dump(),
+        {language: dict(vars(runtime)) for language, runtime in host.runtimes.items()},
+        dict(host.missing),
+        config.model_dump(),
+    ]
+    return hashlib.sha256(json.dumps(facts, default=_spell, sort_keys=True).encode()).hexdigest()
+
+
+def _spell(value: object) -> object:
+    """A value that is no JSON, so that the same is spelled the same in each process."""
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    return value.model_dump() if isinstance(value, BaseModel) else str(value)
+
+
+def _identity(path: Path) -> list[object]:
+    """What tells one version of a file from another."""
+    try:
+        status = path.stat()
+    except OSError:
+        return [str(path)]
+    return [str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_uid, status.st_mode]

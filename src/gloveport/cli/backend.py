@@ -1,0 +1,180 @@
+"""Opens what a server works with. Over stdio its client already talks to it meanwhile.
+
+What it takes is imported in a thread, and no more of it than the configuration needs, while the interpreters of the
+host are asked what they are.
+"""
+
+import contextlib
+import gc
+import os
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from anyio import to_thread
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from gloveport.bootstrap.app import Connected
+    from gloveport.bootstrap.build import Host, Interpreters
+    from gloveport.config import Config, Loaded
+    from gloveport.engine.caller import Transport
+    from gloveport.engine.execution import Engine
+    from gloveport.server.fast_path import FastTool
+    from gloveport.server.server_offer import ServerOffer
+    from gloveport.server.startup import Startup
+    from gloveport.workspace_service.service import WorkspaceService
+
+_MODULES: Final = (
+    "gloveport.bootstrap.app",
+    "gloveport.bootstrap.config_reload",
+    "gloveport.bootstrap.inspection",
+    "gloveport.bootstrap.remembered_checks",
+    "gloveport.server.process.lifetime",
+    "gloveport.server.tools.fast_execute",
+)
+"""What every server works with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """What a server works with.
+
+    Attributes:
+        config: As it counts here.
+        service: The workspace's, where there is one.
+    """
+
+    engine: "Engine"
+    config: "Config"
+    transport: "Transport"
+    service: "WorkspaceService | None"
+
+    def make_server(self) -> "MCPServer[Any]":
+        """The SDK's server. May be called in a thread."""
+        from gloveport.server.protocol import make_server
+
+        return make_server(self.engine, self.config, os.environ, self.transport, self.service)
+
+    def fast_tools(self) -> "Mapping[str, FastTool]":
+        """The tools that need no SDK."""
+        from gloveport.server.tools.fast_execute import fast_execute
+        from gloveport.server.tools.run_calls import RunCalls
+
+        tools: dict[str, FastTool] = {}
+        if self.service is None or "code" in self.config.workspace.toolsets:
+            tools["execute_code"] = fast_execute(RunCalls(engine=self.engine))
+        if self.service is not None:
+            from gloveport.server.tools.fast_tools import fast_tools
+
+            tools |= fast_tools(self.service)
+        return tools
+
+
+@contextlib.asynccontextmanager
+async def open_backend(
+    found: "Loaded", config: "Config", given: Path | None, transport: "Transport", startup: "Startup | None" = None
+) -> AsyncIterator[Backend]:
+    """Find the host, build on it what was configured, and look whether it is sound.
+
+    Args:
+        found: The configuration as it was loaded.
+        config: The same with what the command line says.
+        given: The file that was named on it.
+        transport: How clients are served.
+        startup: Is told what is offered as soon as that is known.
+
+    Raises:
+        ConfigError: Something that is configured can't be had.
+        SandboxError: This host lacks a layer.
+        AuditError: The audit log can't be written.
+    """
+    interpreters = await to_thread.run_sync(_import_and_find, config, transport)
+    # What is imported here was imported by that thread.
+    from gloveport.bootstrap.app import assemble_on
+    from gloveport.bootstrap.build import open_host
+    from gloveport.bootstrap.config_reload import following
+    from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
+    from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
+    from gloveport.server.process.lifetime import record_lifetime
+    from gloveport.server.process.watchdog import watch_loop
+
+    async with contextlib.AsyncExitStack() as stack:
+        host = stack.enter_context(open_host(config, interpreters))
+        config = _with_view(config, host, found)
+        if startup is not None:
+            startup.set_offer(_offer(config, host))
+        engine = await stack.enter_async_context(assemble_on(host, config, os.environ, choose_connect(config)))
+        checks = recall_checks(host, config, os.environ)
+        if checks is None:
+            checks = await inspect_host(host, config, engine.reach.network)
+            require(checks)
+            remember_checks(host, config, os.environ, checks)
+        warn_of_cold_start(checks)
+        service = None
+        if config.workspace.root is not None:
+            from gloveport.bootstrap.workspace import open_workspace
+
+            opened = open_workspace(engine, config, os.environ, transport, found.believed)
+            service = await stack.enter_async_context(opened)
+        # What is there by now stays. To look through it for garbage again would take 50 ms, while a client waits.
+        gc.freeze()
+        gc.enable()
+        stack.enter_context(watch_loop())
+        await stack.enter_async_context(record_lifetime(engine, transport))
+        await stack.enter_async_context(following(engine, found, given, os.environ))
+        yield Backend(engine=engine, config=config, transport=transport, service=service)
+
+
+def choose_connect(config: "Config") -> "Connected":
+    """Who connects to the configuration's servers. Where there are none, nobody waits for the protocol library."""
+    from gloveport.bootstrap.app import open_no_hub
+
+    if not config.servers:
+        return open_no_hub
+    from gloveport.bootstrap.upstreams import connect_servers
+
+    return connect_servers
+
+
+def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters":
+    """Import what will be used, and ask the interpreters of this host meanwhile."""
+    from gloveport.bootstrap.build import find_interpreters
+    from gloveport.late_module import import_now
+
+    with ThreadPoolExecutor(1) as executor:
+        interpreters = executor.submit(find_interpreters, config)
+        import_now(*_MODULES)
+        from gloveport.bootstrap.app import modules_of
+
+        late = modules_of(config)
+        workspace = ("gloveport.bootstrap.workspace",) if config.workspace.root is not None else ()
+        if transport == "http":
+            late += ["gloveport.server.protocol", "gloveport.server.transports.http"]
+        elif late or workspace:  # then calls need the SDK
+            late += ["gloveport.server.protocol", "gloveport.server.transports.sdk_session"]
+        import_now(*late, *workspace)
+        return interpreters.result()
+
+
+def _with_view(config: "Config", host: "Host", found: "Loaded") -> "Config":
+    if config.workspace.root is None:
+        return config
+    from gloveport.bootstrap.workspace import with_view
+
+    return with_view(config, host.system, os.environ, found.believed)
+
+
+def _offer(config: "Config", host: "Host") -> "ServerOffer":
+    from gloveport.server.server_offer import ServerOffer
+
+    writable = ""
+    if config.workspace.root is not None:
+        from gloveport.bootstrap.workspace import writable_view
+
+        view = writable_view(config)
+        writable = view.target if view else ""
+    return ServerOffer(config=config, packages=host.runtimes["python"].packages, writable=writable)

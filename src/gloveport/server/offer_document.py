@@ -1,0 +1,38 @@
+"""Makes ``server_offer.json``: the tools and the templates of resources as the SDK tells of them."""
+
+import json
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool
+from pydantic import BaseModel
+
+from gloveport.server.protocol import add_resources
+from gloveport.server.tools.artifact_tool import ArtifactTool
+from gloveport.server.tools.code import Tools, describe
+from gloveport.server.tools.offer import describe_tools
+
+_NOBODY: Any = None
+"""In place of what the tools work on: none of them is called."""
+
+
+async def render_offer() -> str:
+    """The file."""
+    tools = Tools(engine=_NOBODY, inspect=_NOBODY, transport="stdio")
+    server: MCPServer[Any] = MCPServer("listing")
+    add_resources(server, tools, ArtifactTool(engine=_NOBODY, transport="stdio"))
+    listing = {
+        "code": await _list_tools(describe(tools, "")),
+        "workspace": await _list_tools(describe_tools(_NOBODY, "")),
+        "templates": [_plain(one) for one in await server.list_resource_templates()],
+    }
+    return json.dumps(listing, indent=1, ensure_ascii=False) + "\n"
+
+
+async def _list_tools(tools: list[Tool]) -> list[dict[str, Any]]:
+    server: MCPServer[Any] = MCPServer("listing", tools=tools)
+    return [_plain(one) for one in await server.list_tools()]
+
+
+def _plain(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,29 @@
+"""Writes down when a server starts and stops."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+
+import anyio
+from pydantic import JsonValue
+
+from gloveport.engine.caller import Transport
+from gloveport.engine.execution import Engine
+from gloveport.server.server_offer import version_of_gloveport
+
+
+@contextlib.asynccontextmanager
+async def record_lifetime(engine: Engine, transport: Transport) -> AsyncIterator[None]:
+    """Write down that a server starts, and, when all of its runs have ended, that it stops.
+
+    Raises:
+        AuditError: It can't be written; the server must not start.
+    """
+    facts: dict[str, JsonValue] = {"version": version_of_gloveport(), "transport": transport, "pid": os.getpid()}
+    engine.audit.append("server.start", facts)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await engine.runs.end()
+        engine.audit.append("server.stop", facts)

@@ -1,0 +1,148 @@
+"""What a client is told of a server before anything runs: who it is, and its tools. Needs nothing of the SDK.
+
+The SDK makes schemas of the tools' functions, which takes longer than all that a start has to do before it answers. So
+what it makes is kept in ``server_offer.json``, written anew by ``scripts/generate_docs.py``; a test compares the two.
+"""
+
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from gloveport.config import Config
+from gloveport.model import MIB
+
+NAME: Final = "gloveport"
+TITLE: Final = "Gloveport"
+CODE_INSTRUCTIONS: Final = (
+    "Runs Python, TypeScript, JavaScript and shell programs in sealed sandboxes. Do work in one program rather than in "
+    "many calls, and print little."
+)
+WORKSPACE_INSTRUCTIONS: Final = (
+    " A workspace of the owner is open: read and search it, change files with edit_file, apply_patch or"
+    " apply_changes, run commands with exec_command. Paths are relative to it. What is refused with"
+    " PERMISSION_REQUIRED, request_permissions asks for."
+)
+STATELESS: Final = "2026-07-28"
+"""The version of the protocol whose sessions begin without a handshake."""
+
+PREFIX: Final = "io.modelcontextprotocol/"
+"""What names of the protocol begin with in ``_meta``."""
+
+LISTING: Final = Path(__file__).with_name("server_offer.json")
+
+_CAPABILITIES: Final = {
+    "prompts": {"listChanged": False},
+    "resources": {"listChanged": False, "subscribe": False},
+    "tools": {"listChanged": False},
+}
+_STATELESS_CAPABILITIES: Final = {
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "tools": {"listChanged": True},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOffer:
+    """What a server offers.
+
+    Attributes:
+        config: As it counts here, with the view of the workspace among its mounts.
+        packages: What programs in Python can import, in words; empty where that is not known.
+        writable: Where programs may write to the workspace; empty where they may not.
+    """
+
+    config: Config
+    packages: str = ""
+    writable: str = ""
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether the tools of a workspace are among it."""
+        return self.config.workspace.root is not None and "workspace" in self.config.workspace.toolsets
+
+    @property
+    def has_code(self) -> bool:
+        """Whether ``execute_code`` and what belongs to it are among it."""
+        return "code" in self.config.workspace.toolsets or not self.has_workspace
+
+    def instructions(self) -> str:
+        """What the client may tell its model."""
+        code, workspace = CODE_INSTRUCTIONS * self.has_code, WORKSPACE_INSTRUCTIONS * self.has_workspace
+        return f"{code}{workspace}".strip()
+
+    def initialize_result(self, version: str) -> dict[str, Any]:
+        """The result of ``initialize`` in this version of the protocol."""
+        return {
+            "capabilities": _CAPABILITIES,
+            "instructions": self.instructions(),
+            "protocolVersion": version,
+            "serverInfo": {"name": NAME, "title": TITLE, "version": version_of_gloveport()},
+        }
+
+    def discover_result(self) -> dict[str, Any]:
+        """The result of ``server/discover``, with which sessions without a handshake begin."""
+        return {
+            "cacheScope": "private",
+            "capabilities": _STATELESS_CAPABILITIES,
+            "instructions": self.instructions(),
+            "resultType": "complete",
+            "supportedVersions": [STATELESS],
+            "ttlMs": 0,
+            "_meta": {f"{PREFIX}serverInfo": {"name": NAME, "title": TITLE, "version": version_of_gloveport()}},
+        }
+
+    def execute_suffix(self) -> str:
+        """What follows the description of ``execute_code``: the operator's numbers, packages and mounts.
+
+        What is asked above the numbers is lowered to them without a word.
+        """
+        policy, sessions = self.config.policy, self.config.sessions
+        words = (
+            f" Limits: {policy.limits.wall_seconds:g} s (without timeout_seconds {policy.default_wall_seconds:g} s) and"
+            f" {policy.limits.memory_bytes // MIB} MiB; more can't be had."
+            f" A session ends {sessions.idle_seconds / 60:g} min after its last call, at latest after"
+            f" {sessions.life_seconds / 3600:g} h; at most {sessions.per_caller} are yours."
+        )
+        if self.packages and "python" in policy.languages:
+            words += f" {self.packages}."
+        if read := [mount.target for mount in policy.mounts if mount.target != self.writable]:
+            words += f" Files of the owner to read: {', '.join(read)}."
+        if self.writable:
+            words += f" To read and write: {self.writable}."
+        return words
+
+    def tools(self, *, with_schemas: bool) -> list[dict[str, Any]]:
+        """The tools, in order; ``with_schemas``: with those of their output."""
+        listed = _read_listing()
+        files: Sequence[Mapping[str, Any]] = listed["workspace"] if self.has_workspace else ()
+        named = {tool["name"] for tool in files}
+        code = [tool for tool in listed["code"] if self.has_code and tool["name"] not in named]
+        tools = [dict(tool) for tool in (*code, *files)]
+        for tool in tools:
+            if tool["name"] == "execute_code":
+                tool["description"] += self.execute_suffix()
+            if not with_schemas:
+                tool.pop("outputSchema", None)
+        return tools
+
+
+def resource_templates() -> list[dict[str, Any]]:
+    """The templates of resources."""
+    templates: list[dict[str, Any]] = _read_listing()["templates"]
+    return templates
+
+
+def version_of_gloveport() -> str:
+    """The version of this installation."""
+    return importlib.metadata.version(NAME)
+
+
+@cache
+def _read_listing() -> dict[str, Any]:
+    listing: dict[str, Any] = json.loads(LISTING.read_text())
+    return listing

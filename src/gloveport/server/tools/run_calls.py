@@ -1,0 +1,183 @@
+"""Begins runs for calls of ``execute_code``, waits for them, and tells what came of them. Needs nothing of the SDK."""
+
+import base64
+import binascii
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import anyio
+from pydantic import BaseModel, ByteSize, ConfigDict, Field
+
+from gloveport.engine.caller import Caller
+from gloveport.engine.execution import Engine
+from gloveport.engine.previews import shown_pictures
+from gloveport.engine.run_context import RunContext
+from gloveport.engine.runs import Run
+from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
+from gloveport.model.egress import ApiName
+from gloveport.model.hub import ToolPattern
+from gloveport.policy.decisions.input_files import MOST_FILES
+from gloveport.server.rendering.run_reply import RunReply, reply_error, reply_failure, reply_result
+from gloveport.server.tools.progress import Progress
+
+WAIT_SECONDS: Final = 50.0
+"""How long an answer waits for a run. Clients give up on a call after a minute."""
+
+_BASE64: Final = "base64:"
+
+
+class ExecuteArguments(BaseModel):
+    """What ``execute_code`` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    language: Language
+    code: str
+    timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None
+    ansi: Literal["strip", "keep"] = "strip"
+    apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None
+    tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None
+    session: Annotated[str | None, Field(max_length=64)] = None
+    files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None
+    wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCalls:
+    """What the calls work on."""
+
+    engine: Engine
+
+    def begin(
+        self,
+        given: ExecuteArguments,
+        caller: Caller,
+        *,
+        can_sample: bool = False,
+        take_ticket: Callable[[str], bytes | None] | None = None,
+    ) -> Run | RunReply:
+        """Begin a run; or the answer that says why there is none.
+
+        Args:
+            given: What was asked for.
+            caller: Whose it is.
+            can_sample: Whether the client offers its model.
+            take_ticket: Gives the file that was uploaded under a ticket.
+        """
+        try:
+            files = decode_files(given.files or {}, take_ticket)
+        except ValueError as error:
+            return reply_error("execute_code was not carried out", f"- files: {error}", "hint: send text, or base64")
+        request = Request(
+            language=given.language,
+            code=given.code,
+            limits=Narrowing(
+                wall_seconds=given.timeout_seconds,
+                memory_bytes=None if given.memory_mib is None else ByteSize(given.memory_mib * MIB),
+            ),
+            ansi=given.ansi,
+            apis=None if given.apis is None else tuple(given.apis),
+            tools=None if given.tools is None else tuple(given.tools),
+            session=given.session,
+            files=files,
+        )
+
+        async def execute(run: Run) -> Result:
+            context = RunContext(
+                run_id=run.id,
+                session=caller.session,
+                asker=self.engine.desk.asker(run.notify),
+                ask_client=run.ask_model if can_sample else None,
+                live=run.live,
+                shows_pictures=True,
+            )
+            return await self.engine.execute(
+                request, caller=caller.name, share=caller.share, on_output=run.output, context=context
+            )
+
+        return self.engine.runs.begin(caller.share, given.language, execute)
+
+    async def attend(self, run: Run, seconds: float, progress: Progress | None) -> RunReply:
+        """Wait for a run that asks nobody for anything, for so long, and tell what came of it, or how it stands.
+
+        A run of which nobody else knows ends with this, where it is cancelled.
+        """
+        deadline = time.monotonic() + seconds
+        run.on_output = None if progress is None else progress.add
+        run.expect(math.inf)
+        async with reporting(progress):
+            try:
+                while not run.is_over and await run.wait_changed(deadline - time.monotonic()):
+                    pass
+            except BaseException:
+                if not run.handed_out:
+                    run.cancel()
+                raise
+        return self.render(run)
+
+    def render(self, run: Run) -> RunReply:
+        """What came of a run, or how it stands."""
+        if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
+            self.engine.runs.drop(run)
+        if run.failure is not None:
+            return reply_failure(run.failure)
+        if run.result is not None:
+            pictures = shown_pictures(self.engine.artifacts, run.result.artifacts.files, run.owner)
+            return reply_result(self.engine.policy, run.result, pictures)
+        written = run.live.streams()
+        so_far = Result(
+            run_id=run.id,
+            language=run.language,
+            status="cancelled",
+            stdout=written.get("stdout", Output()),
+            stderr=written.get("stderr", Output()),
+        )
+        if run.is_over:
+            return reply_result(self.engine.policy, so_far)
+        ids = tuple(question.id for question in self.engine.desk.pending(run.id))
+        run.handed_out = True
+        hint = f"call wait_run with run_id {run.id}"
+        if ids and "queue" in self.engine.desk.channels:
+            hint = f"the owner has to allow it: gloveport approvals approve {' '.join(ids)}. Tell them, then {hint}"
+        status: Status = "waiting" if ids else "running"
+        return reply_result(
+            self.engine.policy, so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint})
+        )
+
+
+@contextlib.asynccontextmanager
+async def reporting(progress: Progress | None) -> AsyncIterator[None]:
+    """Progress is sent meanwhile, where it is asked for."""
+    if progress is None:
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(progress.report)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def decode_files(
+    files: Mapping[str, str], take_ticket: Callable[[str], bytes | None] | None = None
+) -> dict[str, bytes]:
+    """Contents of files by their paths, as they come in a call: text, base64 behind ``base64:``, or a ticket.
+
+    Raises:
+        ValueError: It is no base64, no text, or no ticket that is still good.
+    """
+    decoded: dict[str, bytes] = {}
+    for name, text in files.items():
+        if take_ticket is not None and (uploaded := take_ticket(text)) is not None:
+            decoded[name] = uploaded
+            continue
+        try:
+            is_encoded = text.startswith(_BASE64)
+            decoded[name] = base64.b64decode(text[len(_BASE64) :], validate=True) if is_encoded else text.encode()
+        except (binascii.Error, UnicodeEncodeError) as error:
+            raise ValueError(f"{name[:80]!a} is no base64, or has characters that are none") from error
+    return decoded

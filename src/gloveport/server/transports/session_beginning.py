@@ -1,0 +1,101 @@
+"""Answers what a session begins with, while the server still starts: the handshake and what it offers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gloveport.server.fast_path import HANDSHAKES, ClientMessage, FastPath, LineWork, line_of
+from gloveport.server.server_offer import PREFIX, STATELESS, resource_templates
+from gloveport.server.startup import Startup
+
+_MOST_SAID: Final = 8
+"""Messages with which a session begins that are kept for the SDK."""
+
+
+@dataclass(eq=False, kw_only=True)
+class SessionBeginning:
+    """How one session began.
+
+    Attributes:
+        fast_path: Of the session.
+        startup: The server.
+        said: Lines that were answered here, which the SDK has not heard and has to.
+        greeted: Ids of the ``initialize`` among them.
+        has_called: Whether a tool was called: then programs may have left files.
+    """
+
+    fast_path: FastPath
+    startup: Startup
+    said: list[bytes] = field(default_factory=list)
+    greeted: set[str | int] = field(default_factory=set)
+    has_called: bool = False
+
+    def answer(self, message: ClientMessage, line: bytes) -> bytes | LineWork | None:
+        """The line that answers, empty where none does, or the work for it; None: somebody else has to answer."""
+        if self.startup.offer is None:
+            return None
+        if message.id is None:
+            return self._take_initialized(message, line)
+        if message.method == "initialize":
+            return self._greet(message.id, message, line)
+        if message.method == "server/discover":
+            return self._discover(message.id, message)
+        if not self.fast_path.can_answer or message.params.keys() - {"_meta"}:
+            return None
+        make = self._answers().get(message.method)
+        return None if make is None else make(message.id)
+
+    def _take_initialized(self, message: ClientMessage, line: bytes) -> bytes | None:
+        if message.method != "notifications/initialized" or not self.greeted or len(self.said) >= _MOST_SAID:
+            return None
+        self.said.append(line)
+        return b""
+
+    def _greet(self, request: str | int, message: ClientMessage, line: bytes) -> bytes | None:
+        version, offer = message.params.get("protocolVersion"), self.startup.offer
+        if offer is None or self.greeted or not isinstance(version, str) or version not in HANDSHAKES:
+            return None
+        if not _is_plain_client(message.params.get("clientInfo"), message.params.get("capabilities")):
+            return None
+        self.said.append(line)
+        self.greeted.add(request)
+        return line_of(request, offer.initialize_result(version))
+
+    def _discover(self, request: str | int, message: ClientMessage) -> bytes | None:
+        meta = message.params.get("_meta")
+        if message.params.keys() != {"_meta"} or not isinstance(meta, dict) or self.startup.offer is None:
+            return None
+        told = {name.removeprefix(PREFIX): value for name, value in meta.items()}
+        info, capabilities = told.get("clientInfo"), told.get("clientCapabilities")
+        if told.get("protocolVersion") != STATELESS or not _is_plain_client(info, capabilities):
+            return None
+        return line_of(request, self.startup.offer.discover_result())
+
+    def _answers(self) -> dict[str, Callable[[str | int], bytes | LineWork]]:
+        answers: dict[str, Callable[[str | int], bytes | LineWork]] = {
+            "ping": lambda request: line_of(request, {}),
+            "prompts/list": lambda request: line_of(request, {"prompts": []}),
+            "resources/templates/list": lambda request: line_of(request, {"resourceTemplates": resource_templates()}),
+            "tools/list": self._list_tools,
+        }
+        if not self.has_called:
+            answers["resources/list"] = lambda request: line_of(request, {"resources": []})
+        return answers
+
+    def _list_tools(self, request: str | int) -> LineWork:
+        async def list_tools() -> bytes:
+            offer = await self.startup.wait_offer()
+            tools = [] if offer is None else offer.tools(with_schemas=self.fast_path.reads_structured)
+            return line_of(request, {"tools": tools})
+
+        return list_tools
+
+
+def _is_plain_client(info: object, capabilities: object) -> bool:
+    """Whether the SDK would take what a client says of itself as it is."""
+    return (
+        isinstance(info, dict)
+        and all(isinstance(info.get(name), str) for name in ("name", "version"))
+        and isinstance(capabilities, dict)
+        and all(isinstance(one, dict) for one in capabilities.values())
+    )

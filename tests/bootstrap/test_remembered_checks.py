@@ -1,0 +1,81 @@
+"""What is remembered of a host, and by whom it is believed."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gloveport.bootstrap.build import open_host
+from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
+from gloveport.config import Config
+from gloveport.sandbox.detection.probe import Check
+
+SOUND = [Check(name="seccomp", state="enforced", detail="in force"), Check(name="disks", state="weaker", detail="no")]
+MISSING = Check(name="landlock", state="missing", detail="none")
+
+
+@pytest.fixture
+def state(environ):
+    path = Path(environ["GLOVEPORT_STATE"])
+    path.mkdir(mode=0o700)
+    return path
+
+
+@pytest.fixture(scope="module")
+def host():
+    with open_host(Config()) as found:
+        yield found
+
+
+def test_what_was_found_sound_is_recalled_for_the_same_and_for_nothing_else(host, environ, state):
+    """T3: another configuration, kernel or bubblewrap is looked at anew."""
+    assert recall_checks(host, Config(), environ) is None
+    remember_checks(host, Config(), environ, SOUND)
+    assert list(recall_checks(host, Config(), environ)) == SOUND
+    with open_host(Config()) as again:
+        assert list(recall_checks(again, Config(), environ)) == SOUND
+    assert recall_checks(host, Config(sandbox={"landlock_abi": 3}), environ) is None
+
+
+def test_what_is_missing_is_looked_for_each_time(host, environ, state):
+    """T3."""
+    remember_checks(host, Config(), environ, [*SOUND, MISSING])
+    assert recall_checks(host, Config(), environ) is None
+
+
+def test_what_somebody_else_may_have_written_is_not_believed(host, environ, state, tmp_path):
+    """T3: nor what is no file, or not as it was written."""
+    remember_checks(host, Config(), environ, SOUND)
+    (file,) = state.iterdir()
+    whole = file.read_bytes()
+
+    def attempt(spoil):
+        spoil()
+        assert recall_checks(host, Config(), environ) is None
+        file.unlink(missing_ok=True)
+        file.write_bytes(whole)
+        file.chmod(0o600)
+        state.chmod(0o700)
+
+    attempt(lambda: file.chmod(0o620))
+    attempt(lambda: file.chmod(0o604))
+    attempt(lambda: state.chmod(0o777))
+    attempt(lambda: file.write_bytes(whole[:-9]))
+    attempt(lambda: file.write_bytes(b"[1]"))
+    attempt(lambda: file.write_bytes(json.dumps({**json.loads(whole), "checks": [{"name": 1}]}).encode()))
+
+    def link():
+        other = tmp_path / "other"
+        other.write_bytes(whole)
+        other.chmod(0o600)
+        file.unlink()
+        file.symlink_to(other)
+
+    attempt(link)
+    if os.geteuid() == 0:
+        attempt(lambda: os.chown(file, 65_534, 0))
+        os.chown(file, 0, 0)
+        attempt(lambda: os.chown(state, 65_534, 0))
+        os.chown(state, 0, 0)
+    assert list(recall_checks(host, Config(), environ)) == SOUND
