@@ -57,9 +57,10 @@ SUBPACKAGES = {
     "workspace/search": [{"engines", "file_types", "matches"}, {"answer"}],
     "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status"}],
     "workspace/patch": [
-        {"attributes", "likeness", "parsing", "text"},
+        {"parsing"},
+        {"text"},
         {"file_swap", "matching"},
-        {"journal", "replacement"},
+        {"journal"},
         {"staging"},
         {"operations", "commit"},
         {"undo"},

@@ -15,7 +15,7 @@ from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language
 from gloveport.policy.decisions.tools import toolbox_of
-from gloveport.runtimes import RUNTIMES, Runtime, python, typescript
+from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share
 from gloveport.sandbox.detection import host
@@ -218,7 +218,7 @@ def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Run
     # A session has all languages, and begins in a sandbox for Python.
     deno = found.get("typescript")
     can_run = config.policy.languages & {"typescript", "javascript"}
-    beside = deno.binds if isinstance(deno, typescript.Deno) and can_run else ()
+    beside = deno.binds if deno is not None and can_run else ()
     return {"python": init.model_copy(update={"beside": beside}), **found}, missing
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from gloveport.model import Grant, Language, Program
+from gloveport.model import Grant, Language, Mount, Program
 from gloveport.runtimes import shell, typescript
 
 
@@ -16,6 +16,10 @@ class Runtime(Protocol):
     @property
     def packages(self) -> str:
         """What its programs can import, in words; empty where there is nothing to say."""
+
+    @property
+    def binds(self) -> tuple[Mount, ...]:
+        """What of the host its interpreter needs to be shown, besides the directories of the system."""
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
         """The program that runs ``source`` under ``grant``; with the ``types`` of APIs, where its language has such.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
-from gloveport.model import GUEST, SCRATCH, Grant, Program, Symlink, Value
+from gloveport.model import GUEST, SCRATCH, Grant, Mount, Program, Symlink, Value
 
 _DESCRIPTOR = 3
 _NAME = "/program.sh"
@@ -17,6 +17,7 @@ class Bash(Value):
 
     executable: str
     packages: str = ""
+    binds: tuple[Mount, ...] = ()
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
         """The program that runs ``source``. Pure.

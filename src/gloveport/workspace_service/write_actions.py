@@ -13,8 +13,7 @@ from gloveport.workspace.files.gitignore import find_ignored
 from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import parsing
-from gloveport.workspace.patch.parsing import Change
-from gloveport.workspace.patch.replacement import Replacement
+from gloveport.workspace.patch.parsing import Change, Replacement
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.approval_text import measure
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.file_swap import MAX_BYTES
-from gloveport.workspace.patch.replacement import MAX_PLACES, Replacement, replace_text
+from gloveport.workspace.patch.operations import MAX_PLACES, replace_text
+from gloveport.workspace.patch.parsing import Replacement
 from gloveport.workspace.patch.text import FileText, ranges
 
 TEXTS = st.text(alphabet="ab\n", max_size=12)

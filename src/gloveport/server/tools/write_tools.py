@@ -22,8 +22,7 @@ from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch import parsing
-from gloveport.workspace.patch.parsing import MAX_CHANGES, Change
-from gloveport.workspace.patch.replacement import Replacement
+from gloveport.workspace.patch.parsing import MAX_CHANGES, Change, Replacement
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
 from gloveport.workspace.tool_types import Text
 from gloveport.workspace_service.hooks import run_hooks

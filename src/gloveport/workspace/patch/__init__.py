@@ -1,12 +1,9 @@
 """Changes to files of the workspace: understood, staged in memory, then written all or not at all.
 
 parsing     what is asked: a patch in the V4A dialect, or changes of lines by number
-text        a file as lines, and what replaces some of them
-likeness    when a line of a patch counts as one of a file
+text        a file as lines, when one counts as one of a patch, and what replaces some of them
 matching    where the hunks of a patch belong
-replacement one text in place of another
-attributes  what a file has besides its content
-file_swap   one file takes another's place
+file_swap   one file takes another's place, with mode, owner and attributes
 journal     what is being written at this moment
 staging     files as they would be, and what is told of them
 operations  what is asked, staged

@@ -22,8 +22,7 @@ from gloveport.workspace.files.descriptors import LIST
 from gloveport.workspace.files.spelling import native_name, parent_of
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap
-from gloveport.workspace.patch.attributes import Attributes
-from gloveport.workspace.patch.file_swap import Changed, FileStep
+from gloveport.workspace.patch.file_swap import Attributes, Changed, FileStep
 from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal
 from gloveport.workspace.patch.staging import StagedFile, conflict
 

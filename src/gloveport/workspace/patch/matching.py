@@ -1,6 +1,6 @@
 """Finds the place of each hunk of an update among the lines of a file. Pure, and in bounded time.
 
-A hunk's place must be the only one, by the strictest grade of likeness by which it has any (``likeness``). Hunks come
+A hunk's place must be the only one, by the strictest grade of likeness by which it has any (``text``). Hunks come
 in the order of the file: each is looked for behind the one before.
 
 Each line becomes one character, alike lines the same one, so that a search is one of a text in a text, which the
@@ -17,19 +17,19 @@ from typing import Final
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.likeness import (
+from gloveport.workspace.patch.parsing import Hunk, Mark
+from gloveport.workspace.patch.text import (
     BLANKS,
     GRADES,
     Grade,
     LineIndex,
     Shift,
+    Splice,
     find_shift,
     index_lines,
     normalize,
     shift_line,
 )
-from gloveport.workspace.patch.parsing import Hunk, Mark
-from gloveport.workspace.patch.text import Splice
 
 EFFORT: Final = 300_000_000
 """How many lines are passed by all searches of one file: about a second."""

@@ -1,18 +1,37 @@
-"""Stages the operations of a patch, the changes of ``apply_changes``, and the replacement of a text."""
+"""Stages the operations of a patch, the changes of ``apply_changes``, and one text in place of another.
 
-from collections.abc import Sequence
-from itertools import pairwise
+A text that is replaced is found as it stands in the file, wherever in its lines. Lines that hold nothing of it stay as
+they were, byte for byte. Its line breaks are those of the file.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
+from typing import Final
 
 from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import count_lines
-from gloveport.workspace.patch.likeness import Grade
-from gloveport.workspace.patch.matching import place_hunks
-from gloveport.workspace.patch.parsing import Add, Change, Delete, Edit, Operation, Update
-from gloveport.workspace.patch.replacement import Replacement, replace_text
+from gloveport.workspace.patch.file_swap import MAX_BYTES
+from gloveport.workspace.patch.matching import describe_nearest, describe_place, place_hunks
+from gloveport.workspace.patch.parsing import Add, Change, Delete, Operation, Replacement, Update
 from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch
-from gloveport.workspace.patch.text import FileText, Range, Splice, count_ranges, difference, ranges
+from gloveport.workspace.patch.text import (
+    FileText,
+    Grade,
+    Range,
+    Splice,
+    count_ranges,
+    difference,
+    find_splices,
+    ranges,
+)
+
+MAX_PLACES: Final = 100_000
+_CANDIDATES: Final = 8
 
 
 def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
@@ -175,39 +194,117 @@ def _carry(
     staging.report.tell(operation, destination, changed, counts=counts, source=target.path, grade=grade)
 
 
-def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:
-    """What edits, which are checked, do to a file of ``total`` lines; in the order of its lines.
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a replacement comes to.
+
+    Attributes:
+        text: The file as it was, but that its last line may have an ending now, or none any more.
+        splices: In order, not overlapping.
+        count: Places at which the text stood.
+    """
+
+    text: FileText
+    splices: tuple[Splice, ...]
+    count: int
+
+
+def replace_text(text: FileText, asked: Replacement, path: str) -> Replaced:
+    """Replace the text in a file; ``path`` is its name in errors.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT where a line is behind the end, PATCH_HUNKS_OVERLAP.
+        WorkspaceError: INVALID_ARGUMENT where the texts are the same; PATCH_CONTEXT_NOT_FOUND;
+            PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where the file would become too large.
     """
-    numbered = sorted(
-        ((_splice(edit), number) for number, edit in enumerate(edits)), key=lambda each: (each[0].start, each[0].end)
+    old, new = (each.replace("\r\n", "\n") for each in (asked.old_string, asked.new_string))
+    if old == new:
+        raise WorkspaceError("INVALID_ARGUMENT", "old_string and new_string are the same")
+    lines = text.lines()
+    whole = "\n".join(lines) + ("\n" if lines and text.ended else "")
+    count = whole.count(old)
+    if not count:
+        raise _not_found(lines, old, path)
+    offsets = [0, *accumulate(len(line) + 1 for line in lines)]
+    if count > 1 and not asked.replace_all:
+        few = islice(_find(whole, old), _CANDIDATES)
+        raise _ambiguous(lines, [bisect_right(offsets, start) - 1 for start in few], count, path)
+    if count > MAX_PLACES or len(whole) + count * (len(new) - len(old)) > MAX_BYTES:  # before it is made
+        raise WorkspaceError(
+            "PATCH_FAILED",
+            f"{path} would be larger than {MAX_BYTES >> 20} MiB, or changed in more than {MAX_PLACES} places",
+            hint="change it with a command",
+            details={"path": path, "match_count": count},
+        )
+    offsets[-1] = len(whole)
+    starts = deque(_find(whole, old))
+    splices = []
+    while starts:
+        first, last, changed = _span(whole, offsets, starts, (len(old), new))
+        if last == len(lines):
+            text = replace(text, ended=changed.endswith("\n") or not changed)
+        splices.append(Splice(first, last, _split(changed)))
+    return Replaced(text, tuple(splices), count)
+
+
+def _find(whole: str, old: str) -> Iterator[int]:
+    at = whole.find(old)
+    while at >= 0:
+        yield at
+        at = whole.find(old, at + len(old))
+
+
+def _span(whole: str, offsets: Sequence[int], starts: deque[int], change: tuple[int, str]) -> tuple[int, int, str]:
+    """The lines that hold the next places, up to the first end of a line that stays one; and what they become.
+
+    Args:
+        whole: The file.
+        offsets: Where each line begins, and where the file ends.
+        starts: The places that are left; those of the span are taken out.
+        change: How many characters a place has, and what comes there.
+    """
+    length, new = change
+    first = bisect_right(offsets, starts[0]) - 1
+    end, cursor, final = first, offsets[first], ""
+    pieces: list[str] = []
+    while True:
+        end += 1
+        while starts and starts[0] < offsets[end]:
+            for piece in (whole[cursor : starts[0]], new):
+                pieces.append(piece)
+                final = piece[-1:] or final
+            cursor = starts.popleft() + length
+            end = max(end, bisect_left(offsets, cursor))
+        pieces.append(whole[cursor : offsets[end]])
+        cursor = max(cursor, offsets[end])
+        final = pieces[-1][-1:] or final
+        if final in {"", "\n"} or end == len(offsets) - 1:
+            return first, end, "".join(pieces)
+
+
+def _split(changed: str) -> tuple[str, ...]:
+    lines = changed.split("\n")
+    return tuple(lines if lines[-1] else lines[:-1])
+
+
+def _not_found(lines: Sequence[str], old: str, path: str) -> WorkspaceError:
+    return WorkspaceError(
+        "PATCH_CONTEXT_NOT_FOUND",
+        f"old_string does not stand in {path}",
+        hint="read the file as it is now; each blank counts, and the numbers of lines are no part of them",
+        details={"path": path, "match_count": 0, "total_lines": len(lines), **describe_nearest(lines, old.split("\n"))},
     )
-    for splice, number in numbered:
-        if splice.end > total or splice.start < 0:
-            raise WorkspaceError(
-                "INVALID_ARGUMENT",
-                f"edit {number} names a line that {path}, which has {total} lines, does not have",
-                hint="read the file and take the numbers from there",
-                retryable=True,
-                details={"path": path, "total_lines": total, "edit_index": number, "operation": edits[number].op},
-            )
-    for (first, one), (second, other) in pairwise(numbered):
-        if first.end > second.start or (first.start, first.end) == (second.start, second.end):
-            indexes: list[JsonValue] = [*sorted((one, other))]
-            raise WorkspaceError(
-                "PATCH_HUNKS_OVERLAP",
-                f"edits {indexes[0]} and {indexes[1]} are about the same lines of {path}",
-                hint="make one edit of them",
-                details={"path": path, "edit_indexes": indexes},
-            )
-    return tuple(splice for splice, _ in numbered)
 
 
-def _splice(edit: Edit) -> Splice:
-    lines = tuple(edit.content.replace("\r\n", "\n").split("\n")) if edit.content else ()
-    if edit.start_line is not None:
-        return Splice(edit.start_line - 1, edit.end_line or edit.start_line, lines)
-    start = (edit.line or 0) - (edit.op == "insert_before")
-    return Splice(start, start, lines)
+def _ambiguous(lines: Sequence[str], few: Sequence[int], count: int, path: str) -> WorkspaceError:
+    candidates: list[JsonValue] = [{"line": line + 1, "text": describe_place(lines, line)} for line in few]
+    return WorkspaceError(
+        "PATCH_CONTEXT_AMBIGUOUS",
+        f"old_string stands in {count} places of {path}",
+        hint="give it more of the text around, or say replace_all with the file's revision",
+        details={
+            "path": path,
+            "match_count": count,
+            "candidate_lines": [line + 1 for line in few],
+            "candidates": candidates,
+        },
+    )

@@ -234,6 +234,26 @@ _DELETE: Final[Mapping[type[BaseModel], tuple[AbstractSet[str], AbstractSet[str]
 }
 
 
+class Replacement(BaseModel):
+    """One text in place of another in a file.
+
+    Attributes:
+        path: The file, which is there.
+        old_string: What is replaced. It stands in the file once, unless all places are meant.
+        new_string: What comes in its place.
+        replace_all: Whether it is replaced wherever it stands.
+        revision: Of the file, as ``read_file`` tells it; needed where all places are meant.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Text
+    old_string: Text
+    new_string: str
+    replace_all: bool = False
+    revision: Text | None = None
+
+
 def check_changes(changes: Sequence[Change]) -> None:
     """See that each change, and each edit, has what its action needs and nothing else.
 

@@ -1,17 +1,25 @@
-"""Splits the text of a file into lines, and replaces some of them. Pure.
+"""Splits the text of a file into lines, compares them with those of a patch, and replaces some of them. Pure.
 
 Every line that is not replaced stays as it was, byte for byte, with the ending it had. Lines that come anew end as most
 lines of the file do. A byte order mark stays, and a file whose last line has no ending keeps having none.
+
+Lines are alike in three grades, the strictest first: ``exact``; ``trailing_ws``, blanks at the ends of lines do not
+count; ``indent``, the lines of the patch are all indented by something else than the file's.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Final, TypeAlias
+from itertools import pairwise
+from os.path import commonprefix
+from typing import Final, Literal, TypeAlias
+
+from pydantic import JsonValue
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.patch.parsing import Edit
 
 MAX_LINES: Final = 1_000_000
 _MARK: Final = b"\xef\xbb\xbf"
@@ -140,3 +148,98 @@ def difference(before: bytes, after: bytes) -> list[Range]:
 def revision(content: bytes) -> str:
     """SHA-256 of a whole file in hexadecimal, as ``read_file`` tells it."""
     return hashlib.sha256(content).hexdigest()
+
+
+def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:
+    """What edits, which are checked, do to a file of ``total`` lines; in the order of its lines.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT where a line is behind the end, PATCH_HUNKS_OVERLAP.
+    """
+    numbered = sorted(
+        ((_splice(edit), number) for number, edit in enumerate(edits)), key=lambda each: (each[0].start, each[0].end)
+    )
+    for splice, number in numbered:
+        if splice.end > total or splice.start < 0:
+            raise WorkspaceError(
+                "INVALID_ARGUMENT",
+                f"edit {number} names a line that {path}, which has {total} lines, does not have",
+                hint="read the file and take the numbers from there",
+                retryable=True,
+                details={"path": path, "total_lines": total, "edit_index": number, "operation": edits[number].op},
+            )
+    for (first, one), (second, other) in pairwise(numbered):
+        if first.end > second.start or (first.start, first.end) == (second.start, second.end):
+            indexes: list[JsonValue] = [*sorted((one, other))]
+            raise WorkspaceError(
+                "PATCH_HUNKS_OVERLAP",
+                f"edits {indexes[0]} and {indexes[1]} are about the same lines of {path}",
+                hint="make one edit of them",
+                details={"path": path, "edit_indexes": indexes},
+            )
+    return tuple(splice for splice, _ in numbered)
+
+
+def _splice(edit: Edit) -> Splice:
+    lines = tuple(edit.content.replace("\r\n", "\n").split("\n")) if edit.content else ()
+    if edit.start_line is not None:
+        return Splice(edit.start_line - 1, edit.end_line or edit.start_line, lines)
+    start = (edit.line or 0) - (edit.op == "insert_before")
+    return Splice(start, start, lines)
+
+
+Grade: TypeAlias = Literal["exact", "trailing_ws", "indent"]
+GRADES: Final[Mapping[Grade, str]] = {
+    "exact": "",
+    "trailing_ws": "blanks at the ends of lines differ",
+    "indent": "the indentation differs, and was adapted",
+}
+Shift: TypeAlias = tuple[str, str]
+"""What the indentation of the patch has in front, and what the file's has there instead."""
+LineIndex: TypeAlias = tuple[dict[str, str], str]
+"""The character that stands for each line, alike ones for the same, and a file's lines as a text of these."""
+
+BLANKS: Final = " \t"
+_DEEPEST: Final = 1000
+"""Blanks that are compared one by one: nobody indents deeper, and a hostile line has millions."""
+
+
+def index_lines(lines: Sequence[str], grade: Grade) -> LineIndex:
+    """The index of a file's lines, at most ``MAX_LINES``: there are as many characters as that."""
+    characters: dict[str, str] = {}
+    text = "".join([characters.setdefault(normalize(line, grade), chr(len(characters))) for line in lines])
+    return characters, text
+
+
+def normalize(line: str, grade: Grade) -> str:
+    """What of a line counts."""
+    match grade:
+        case "exact":
+            return line
+        case "trailing_ws":
+            return line.rstrip(BLANKS)
+        case "indent":
+            return line.strip(BLANKS)
+
+
+def find_shift(block: Sequence[str], lines: Sequence[str]) -> Shift | None:
+    """By what the indentation differs, if it is the same for all lines; of two spellings what they end with alike."""
+    pairs = [(_indent(ours), _indent(theirs)) for ours, theirs in zip(block, lines, strict=True) if ours.strip(BLANKS)]
+    shifts = set()
+    for ours, theirs in pairs:
+        ends = [indent[: -_DEEPEST - 1 : -1] for indent in (ours, theirs)]
+        alike = len(commonprefix(ends))  # noqa: RUF071 - characters are meant
+        shifts.add((ours[: len(ours) - alike], theirs[: len(theirs) - alike]))
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(BLANKS))]
+
+
+def shift_line(line: str, shift: Shift) -> str:
+    """A line that is added, indented as the file is. One that is indented less than all others is left alone."""
+    ours, theirs = shift
+    if not line.strip(BLANKS) or not line.startswith(ours):
+        return line
+    return theirs + line.removeprefix(ours)

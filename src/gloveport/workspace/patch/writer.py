@@ -22,8 +22,7 @@ from gloveport.workspace.patch import undo
 from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, last_undoable, plan_commit, recover
 from gloveport.workspace.patch.journal import Journal
 from gloveport.workspace.patch.operations import stage_changes, stage_patch, stage_replacement
-from gloveport.workspace.patch.parsing import Change, Operation, check_changes, parse_patch
-from gloveport.workspace.patch.replacement import Replacement
+from gloveport.workspace.patch.parsing import Change, Operation, Replacement, check_changes, parse_patch
 from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.patch.undo import UndoOperation
 from gloveport.workspace.tool_types import demand_unicode
