@@ -144,7 +144,7 @@ SUBPACKAGES = {
     ],
     "hub/connection": [
         {"breaker", "server_command", "server_launch", "standard_error", "unreadable"},
-        {"server_process", "wire"},
+        {"bounded_http", "server_process", "wire"},
         {"listing", "http_connection", "stdio_connection"},
         {"link"},
         {"upstream"},

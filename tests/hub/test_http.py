@@ -13,7 +13,7 @@ from tests.far_side.listening import listening as listening_at
 from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, result, usual
 from tests.hub.upstreams import failure, listening, noting, until, using, words
 
-from gloveport.hub.connection.http_connection import _Events
+from gloveport.hub.connection.bounded_http import _Events
 from gloveport.model.hub import Server
 
 pytestmark = pytest.mark.anyio

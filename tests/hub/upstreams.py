@@ -55,7 +55,7 @@ async def using(
         given = {"environ": environ, "secrets": secrets or {}, "clean": clean}
         ways = (functools.partial(stdio_connection.connect, "far", server, **given),)
     else:
-        ways = http_connection.connects("far", server, auth=auth, verify=verify)
+        ways = http_connection.ways_to_connect("far", server, auth=auth, verify=verify)
     async with anyio.create_task_group() as tasks:
         told = {"on_tools": ignore, "clean": clean} | told
         upstream = Upstream("far", server, ways, tasks=tasks, **told)

@@ -27,7 +27,7 @@ _ID_BYTES: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactBounds:
-    """How much is kept, and for how long.
+    """Bounds of what is kept, and for how long.
 
     Attributes:
         seconds: After so long it is forgotten.
@@ -74,7 +74,7 @@ class Bundle:
     _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
 
     def begin(self) -> None:
-        """Begin the next file: what is written from now on is its."""
+        """Begin the next file: what is written from now on is its content."""
         self._offsets.append(self.size)
         self._digest = hashlib.sha256()
 
@@ -121,7 +121,7 @@ class Bundle:
         return made
 
     def read(self, number: int, offset: int, most: int) -> bytes:
-        """So many bytes of a file, from an offset in it on. ``number``: from 1 on."""
+        """Read so many bytes of a file, from an offset in it on. ``number``: from 1 on."""
         left = max(0, self.files[number - 1].bytes - offset)
         return self._read(self._offsets[number - 1] + offset, min(most, left))
 
@@ -153,12 +153,12 @@ class Found:
 
     @property
     def artifact(self) -> Artifact:
-        """What is known of it."""
+        """What is known of the file."""
         return self.bundle.files[self.number - 1]
 
     @property
     def preview(self) -> Preview | None:
-        """What is shown in its place, where it is too large."""
+        """The picture that is shown in its place, where it is too large."""
         return self.bundle.previews.get(self.number)
 
     def read(self, offset: int, most: int) -> bytes:
@@ -201,12 +201,12 @@ class ArtifactStore:
         return Found(bundle, int(match[2]))
 
     def list_files(self, owner: str) -> list[Artifact]:
-        """This owner's files that are kept: what the newest run has left comes first."""
+        """List this owner's files that are kept: what the newest run has left comes first."""
         self._forget_old()
         return [file for bundle in reversed(self._of(owner)) for file in bundle.files]
 
     def end_of(self, owner: str) -> None:
-        """Forget all of this owner's, who is gone for good."""
+        """Forget all files of this owner, who is gone for good."""
         for bundle in self._of(owner):
             self._forget(bundle)
 

@@ -47,7 +47,7 @@ _TEXTS: Final = {
 
 
 def find_type(path: str, head: bytes) -> str:
-    """The media type of a file.
+    """Detect the media type of a file.
 
     Args:
         path: Its name.
@@ -67,7 +67,7 @@ def find_type(path: str, head: bytes) -> str:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether what begins so is UTF-8 text; its last character may be cut off."""
+    """Tell whether what begins so is UTF-8 text; its last character may be cut off."""
     if b"\0" in head:
         return False
     try:

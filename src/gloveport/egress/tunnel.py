@@ -16,7 +16,7 @@ from gloveport.model.egress import Api, Connect
 
 @dataclass(kw_only=True)
 class Count:
-    """Bytes that went out, and that came in."""
+    """Counts the bytes that went out, and that came in."""
 
     sent: int = 0
     received: int = 0
@@ -67,7 +67,7 @@ async def admit_connection(session: EgressSession, name: str, action: Connect) -
 
 
 async def join(near: SocketStream, far: SocketStream, count: Count) -> None:
-    """Pass on what each end sends, until both have ended, or one has broken and what it had sent before is passed on.
+    """Relay what each end sends, until both have ended, or one has broken and what it had sent before is passed on.
 
     Args:
         near: The program's end.

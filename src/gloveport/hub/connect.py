@@ -83,7 +83,7 @@ class Connector:
         self.record("server.connecting", {"server": name, "transport": server.transport})
         tls = await to_thread.run_sync(_context, name, server)
         auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls)
-        (way,) = http_connection.connects(name, server, auth=auth, verify=tls)
+        (way,) = http_connection.ways_to_connect(name, server, auth=auth, verify=tls)
         async with way() as streams:
             yield streams
 

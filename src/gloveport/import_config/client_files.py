@@ -58,7 +58,7 @@ def project_places(client: Client, *, cwd: Path) -> list[ClientFile]:
 
 
 def named_place(path: Path) -> ClientFile:
-    """A file that a person has named. The directories that clients make in a project are not the project."""
+    """Make the file that a person has named. The directories that clients make in a project are not the project."""
     directory = path.parent
     inner = {".cursor", ".vscode", ".codex", ".gemini", ".opencode"}
     workspace = directory.parent if directory.name in inner else directory

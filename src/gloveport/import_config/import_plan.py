@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Here:
-    """What is here.
+    """What the configuration here has already.
 
     Attributes:
         servers: The tables of the present file.

@@ -25,14 +25,14 @@ class VariableReference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """The content of a file."""
+    """A reference to the content of a file."""
 
     path: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unknown:
-    """What nobody but the client can say, such as what it asks a person for."""
+    """A reference that nobody but the client can resolve, such as to what it asks a person for."""
 
     text: str
 
@@ -42,7 +42,7 @@ Piece: TypeAlias = str | VariableReference | Stored | Unknown
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What references lead to.
+    """The environment, directories and files that references lead to.
 
     Attributes:
         environ: The environment of the importing process.
@@ -68,7 +68,7 @@ class Surroundings:
         return _join_pieces([*found, text[end:]])
 
     def resolve(self, text: str) -> str:
-        """The text with what its references lead to now.
+        """Resolve the references of a text as they are now.
 
         Raises:
             ConfigError: One leads nowhere. The message names the reference alone.
@@ -76,7 +76,7 @@ class Surroundings:
         return "".join(self._resolve_piece(piece) for piece in self.pieces(text))
 
     def variables(self, text: str) -> dict[str, str]:
-        """The variables of the environment that a text refers to and that are set, with their values."""
+        """List the variables that a text refers to and that are set, with their values."""
         names = [piece.name for piece in self.pieces(text) if isinstance(piece, VariableReference)]
         return {name: self.environ[name] for name in names if name in self.environ}
 

@@ -56,7 +56,7 @@ class AdmissionQueue:
 
     @contextlib.asynccontextmanager
     async def place(self, caller: str) -> AsyncIterator[None]:
-        """A place for one run.
+        """Wait for a place for one run.
 
         Args:
             caller: Whose share it comes from. It must not be the caller's own choice: more names are more shares.

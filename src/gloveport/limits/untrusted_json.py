@@ -18,12 +18,12 @@ _MOST_LISTED: Final = 1000
 
 
 def has_many_values(text: bytes, most: int = MOST_VALUES) -> bool:
-    """Whether there are more values in it."""
+    """Tell whether there are more values in a text of JSON than are read."""
     return _marks(text) > most and count_values(text, most) > most
 
 
 def count_values(text: bytes, most: int = MOST_VALUES) -> int:
-    """How many there are, about, in linear time; when it is more than ``most``, any number above that.
+    """Count the values, about, in linear time; above ``most``, any larger number.
 
     Text may hold any number of commas. What is not JSON is counted right up to where a parser gives up.
     """
@@ -40,7 +40,7 @@ def count_values(text: bytes, most: int = MOST_VALUES) -> int:
 
 
 def first_faults(error: ValidationError, most: int = 1) -> list[ErrorDetails]:
-    """The first of them, at least one; where there are thousands, only how many."""
+    """Give the first faults, at least one; where there are thousands, only how many."""
     count = error.error_count()
     if count > _MOST_LISTED:
         return [{"type": "too_many", "loc": ("…",), "msg": f"{count} values are not as they should be", "input": "…"}]

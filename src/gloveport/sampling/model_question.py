@@ -39,7 +39,7 @@ class Message(Value):
 
 
 class ModelQuestion(Value):
-    """What is asked."""
+    """A question to a language model."""
 
     messages: Annotated[tuple[Message, ...], Field(min_length=1, max_length=_MAX_MESSAGES)]
     system: str = ""
@@ -72,7 +72,7 @@ class Answer(Value):
 
 
 def question_of(asked: Asked) -> ModelQuestion:
-    """The question that a program's request holds.
+    """Parse the question that a program's request holds.
 
     Raises:
         Denied: It has another shape, or is too large.

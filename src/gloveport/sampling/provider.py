@@ -41,7 +41,7 @@ _HEADERS: _Headers = {
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """An endpoint.
+    """A client of one model provider's endpoint.
 
     Attributes:
         settings: Has a provider and its URL.

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class Sampler:
-    """Asks for one execution.
+    """Asks a language model for one execution, within its budget.
 
     Attributes:
         guard: Its grant says what may be asked.
@@ -63,7 +63,7 @@ class Sampler:
         self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
 
     async def sample(self, asked: Asked) -> JsonValue:
-        """Do what an operation ``sample`` asks for.
+        """Handle the operation ``sample`` of a program.
 
         Returns:
             ``text``, ``model``, ``stop_reason`` and ``tokens`` of the answer.

@@ -131,7 +131,7 @@ def spellings(text: str) -> Iterator[bytes]:
 
 
 def echoes(value: str) -> Iterator[bytes]:
-    """Every form of a value, but its base64 in the standard alphabet, which may be folded. Some come twice."""
+    """List every form of a value, but its standard base64, which may be folded. Some come twice."""
     raw = _raw(value)
     yield from spellings(value)
     yield from spellings(value[::-1])
@@ -166,7 +166,7 @@ def echoes(value: str) -> Iterator[bytes]:
 
 
 def base64_cores(value: str) -> Iterator[bytes]:
-    """The value's base64 among other bytes, as after ``user:``, without the characters that also hold those."""
+    """Give the value's base64 among other bytes, as after ``user:``, without the characters that also hold those."""
     return _cores(_raw(value), 3, base64.b64encode)
 
 

@@ -21,7 +21,7 @@ class _Scrubbing(logging.Formatter):
 
 @contextlib.contextmanager
 def scrubbed_logs(clean: Callable[[str], str]) -> Iterator[None]:
-    """Inside the context nothing is logged that ``clean`` has not seen."""
+    """Pass all that is logged inside the context through ``clean``."""
     handlers = [(handler, handler.formatter) for handler in logging.getLogger().handlers]
     for handler, formatter in handlers:
         handler.setFormatter(_Scrubbing(formatter or _PLAIN, clean))

@@ -38,7 +38,7 @@ Hit: TypeAlias = tuple[int, int, Needle]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Needles:
-    """What is to be found. Made rarely, used by any number of scrubbers at once; empty, it is false.
+    """The forms of secrets to be found. Made rarely, used by any number of scrubbers at once; empty, it is false.
 
     Attributes:
         hold: Bytes, no fewer than any form has: a power of two, so that it tells little of how long a secret is.
@@ -206,7 +206,7 @@ class Scrubber:
 
 @dataclass(slots=True, repr=False, eq=False)
 class Finder:
-    """Tells what secrets one stream holds, as soon as the last byte of one has come.
+    """Finds the secrets in one stream, as soon as the last byte of one has come.
 
     Attributes:
         found: Their names.
@@ -224,12 +224,12 @@ class Finder:
 
 
 def names_in(needles: Needles, data: bytes) -> frozenset[str]:
-    """Names of the secrets of which any form is in the data."""
+    """List the names of the secrets of which any form is in the data."""
     return frozenset(needle.name for _, _, needle in needles.search(data))
 
 
 def scrub(needles: Needles, data: bytes, own: Collection[str] = ()) -> bytes:
-    """The data without any form of any of the secrets; the same object where there is none.
+    """Replace any form of any of the secrets in the data; the same object where there is none.
 
     Args:
         needles: The secrets.
@@ -240,7 +240,7 @@ def scrub(needles: Needles, data: bytes, own: Collection[str] = ()) -> bytes:
 
 
 def scrub_text(needles: Needles, text: str, own: Collection[str] = ()) -> str:
-    """As :func:`scrub`, for text, which may hold lone surrogates."""
+    """Scrub a text, as :func:`scrub`; it may hold lone surrogates."""
     data = text.encode("utf-8", "surrogatepass")
     clean = scrub(needles, data, own)
     if clean is data:
@@ -252,7 +252,7 @@ def scrub_text(needles: Needles, text: str, own: Collection[str] = ()) -> str:
 
 
 def scrub_value(value: JsonValue, clean: Callable[[str], str]) -> JsonValue:
-    """The value, each text in it without secrets, be it a name; the same value where nothing was in it.
+    """Scrub each text in a value, be it a name; the same value where nothing was in it.
 
     All texts are looked at in one go first: there may be hundreds of thousands, and hardly ever a secret in one.
 

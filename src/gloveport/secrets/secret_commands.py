@@ -19,7 +19,7 @@ _CHUNK_BYTES = 4096
 
 
 async def run_line(line: str, environ: Mapping[str, str]) -> str:
-    """What a command line prints, without the newline at its end. No shell reads the line.
+    """Run a command line and give what it prints, without the newline at its end. No shell reads the line.
 
     Raises:
         ConfigError: It is no command line, can't be started, fails, or prints too much or no text.
@@ -34,7 +34,7 @@ async def run_line(line: str, environ: Mapping[str, str]) -> str:
 
 
 async def ask_keyring(service: str, user: str, environ: Mapping[str, str]) -> str:
-    """What the keyring of the system keeps. As a process of its own: a backend may hang, or ask a person.
+    """Ask the keyring of the system. As a process of its own: a backend may hang, or ask a person.
 
     Raises:
         ConfigError: As ``run_line``; also where there is no such entry.

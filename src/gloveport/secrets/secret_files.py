@@ -37,7 +37,7 @@ def open_safe(path: str) -> BinaryIO:
 
 
 def read_text(path: str) -> str:
-    """The text of a file without the newline that editors put at its end.
+    """Read the text of a file, without the newline that editors put at its end.
 
     Raises:
         ConfigError: It can't be read, is no regular file, is larger than ``MOST_BYTES``, may be changed by somebody
@@ -47,7 +47,7 @@ def read_text(path: str) -> str:
 
 
 def read_member(path: str, pointer: str) -> str:
-    """The string that a JSON pointer (RFC 6901) finds in a JSON file.
+    """Read the string that a JSON pointer (RFC 6901) finds in a JSON file.
 
     Raises:
         ConfigError: As ``read_text``; or the file is no JSON, or there is no string.
@@ -82,7 +82,7 @@ def replace(path: str, text: str) -> None:
 
 
 def decode_secret(data: bytes) -> str:
-    """Text, without one newline at its end.
+    """Decode a text, without one newline at its end.
 
     Raises:
         ConfigError: It is not UTF-8.

@@ -43,7 +43,7 @@ class _Kept:
 
 
 class Sources:
-    """Where secrets come from."""
+    """Fetches secrets from where the operator keeps them."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Take the environment in which ``env:`` looks, and of which commands get the few variables they need."""

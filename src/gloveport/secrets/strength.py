@@ -24,12 +24,12 @@ _OTHERS = 33
 
 
 def is_guessable(value: str) -> bool:
-    """Whether it has fewer than ``LEAST_BITS`` to be guessed."""
+    """Tell whether it has fewer than ``LEAST_BITS`` to be guessed."""
     return guess_bits(value) < LEAST_BITS
 
 
 def guess_bits(value: str) -> float:
-    """How many bits somebody has to guess who knows how people make passwords."""
+    """Estimate how many bits somebody has to guess who knows how people make passwords."""
     in_words = sum(len(run) for run in _LETTERS.findall(value) if _is_word(run))
     bits = _bits_of_one(value)
     by_letter = in_words * _BITS_OF_A_LETTER + (len(value) - in_words) * bits

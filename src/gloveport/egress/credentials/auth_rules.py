@@ -53,7 +53,7 @@ class AuthRules:
 
     @classmethod
     def of(cls, api: Api) -> Self:
-        """Those of an API."""
+        """Make the rules of an API."""
         headers, parameters = _list_stripped(api)
         places = [place for auth in api.auth if isinstance(auth, Placeholder) for place in auth.places]
         filled = {place[len("header:") :].lower().encode() for place in places if place.startswith("header:")}

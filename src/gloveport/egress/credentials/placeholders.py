@@ -37,12 +37,12 @@ class DraftRequest:
 
 
 def parameter_name(parameter: str) -> str:
-    """The name that a server reads in one parameter of a query or form, however it is encoded."""
+    """Decode the name of one parameter of a query or form as a server reads it."""
     return unquote_plus(parameter.partition("=")[0])
 
 
 def find_placeholder(placeholder: str, draft: DraftRequest) -> list[str]:
-    """In which parts of a request it is: ``header:NAME``, ``path``, ``query``, ``body``."""
+    """List the parts of a request that a placeholder is in: ``header:NAME``, ``path``, ``query``, ``body``."""
     path, _, query = draft.out.target.partition("?")
     found = [
         f"header:{name.decode('latin-1')}" for name, value in draft.out.headers if placeholder in _decode_value(value)

@@ -52,7 +52,7 @@ def sign(out: Outbound, host: str, payload_hash: str, key: SigningKey, now: date
 
 
 def authorization(request: Outbound, payload_hash: str, key: SigningKey, now: datetime) -> str:
-    """The value of ``Authorization`` for a request of which every header is signed, ``host`` among them."""
+    """Write the value of ``Authorization`` for a request of which every header is signed, ``host`` among them."""
     stamp = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}"
     scope = f"{stamp[:8]}/{key.region}/{key.service}/aws4_request"
     names, canonical = canonical_request(request, payload_hash, key.service)

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoginRejectedError(UpstreamError):
-    """The server lets nobody in.
+    """The database has refused the login.
 
     Attributes:
         answer: What it said, in its protocol's own form, without secrets and bounded. For the program alone.
@@ -43,7 +43,7 @@ class LoginRejectedError(UpstreamError):
 
 
 def route_to(name: str, api: Api, auth: DatabaseAuth, host: str, port: int) -> Route:
-    """Where a database is, as the operator names it."""
+    """Make the route to a database, as the operator names it."""
     return Route.to(name, api, "https" if auth.tls else "http", host, port)
 
 
@@ -63,7 +63,7 @@ async def fetch_password(session: EgressSession, name: str, auth: DatabaseAuth, 
 
 
 def quote(session: EgressSession, text: bytes) -> str:
-    """What a server says, to be told to the program: without secrets, printable and bounded."""
+    """Quote what a server says, to be told to the program: without secrets, printable and bounded."""
     return printable(session.clean(text.decode(errors="replace")))[:_MOST_OF_A_MESSAGE]
 
 
@@ -83,7 +83,7 @@ async def read_exactly(wire: SocketStream, size: int) -> bytes:
 
 
 async def hang_up(wire: SocketStream, answer: bytes) -> None:
-    """Say a program why it has no session, and end it; what it still sends is taken for a while.
+    """Tell a program why it has no session, and end it; what it still sends is taken for a while.
 
     To close at once would take back the answer: programs send their first command without waiting.
 

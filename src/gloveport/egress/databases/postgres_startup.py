@@ -57,7 +57,7 @@ def malformed_start(what: str) -> Denied:
 
 
 def choose_database(auth: Postgres, asked: Mapping[str, str]) -> str:
-    """The database that is meant. Where a program names none, clients name the one of the user's name."""
+    """Choose the database that is meant. Where a program names none, clients name the one of the user's name."""
     database = asked.get("database", "")
     if auth.databases and database not in auth.databases and database in {"", asked.get("user")}:
         return auth.databases[0]
@@ -65,7 +65,7 @@ def choose_database(auth: Postgres, asked: Mapping[str, str]) -> str:
 
 
 def allow_parameters(asked: Mapping[str, str]) -> dict[str, str]:
-    """What of a start is passed on, besides the database.
+    """Select the parameters of a start that are passed on, besides the database.
 
     Raises:
         Denied: There is more than is allowed.

@@ -14,7 +14,7 @@ _END_OF_TRAILERS = b"\r\n\r\n"
 
 @dataclass(kw_only=True, slots=True)
 class BodyReader:
-    """One body that comes.
+    """Reads one body as it comes.
 
     Attributes:
         framing: Where it ends; without a length and chunks, where the connection ends.
@@ -109,7 +109,7 @@ class BodyReader:
 
 
 def encode_chunk(data: bytes) -> bytes:
-    """A piece of a body as a chunk. Not of nothing, which would be the last one."""
+    """Encode a piece of a body as a chunk. Not of nothing, which would be the last one."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

@@ -87,7 +87,7 @@ class ClientConnection:
         return response
 
     def is_ready(self) -> bool:
-        """Whether it can carry one more, as far as can be told."""
+        """Whether it can carry one more request, as far as can be told."""
         return self._wire.is_quiet()
 
     def close(self) -> None:
@@ -300,7 +300,7 @@ class _Upload:
 
 
 async def split(body: bytes) -> AsyncIterator[bytes]:
-    """Give it in pieces of at most 64 KiB."""
+    """Split data into pieces of at most 64 KiB."""
     view = memoryview(body)
     for start in range(0, len(view), CHUNK_BYTES):
         yield bytes(view[start : start + CHUNK_BYTES])

@@ -60,7 +60,7 @@ class Decoder:
 
 
 def make_decoder(codings: bytes) -> Decoder:
-    """A decoder for the value of a ``Content-Encoding`` header; several headers are joined by commas.
+    """Make a decoder for the value of a ``Content-Encoding`` header; several headers are joined by commas.
 
     Raises:
         UpstreamError: ``unknown_encoding``: a coding that is not accepted, or more than three.

@@ -85,7 +85,7 @@ class ResponseHead(NamedTuple):
 
 
 def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
-    """Where the head that ``data`` begins with ends; 0 where it is not whole yet.
+    """Find where the head that ``data`` begins with ends; 0 where it is not whole yet.
 
     Args:
         data: What has come.
@@ -107,7 +107,7 @@ def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
 
 
 def may_be_request(data: bytearray) -> bool:
-    """Whether a head that is not whole can still become that of a request."""
+    """Tell whether a head that is not whole can still become that of a request."""
     return b"\r\n" not in data or _REQUEST_LINE.match(data) is not None
 
 
@@ -134,22 +134,22 @@ def read_trailers(lines: bytes) -> Headers:
 
 
 def hyphenate(name: bytes) -> bytes:
-    """The name of a header as many servers read it: what turns names into variables takes ``_`` and ``-`` for one."""
+    """Spell a header's name as many servers read it: what turns names into variables takes ``_`` and ``-`` for one."""
     return name.replace(b"_", b"-")
 
 
 def join_values(headers: Headers, name: bytes) -> bytes:
-    """All values of a header, joined by commas."""
+    """Join all values of a header by commas."""
     return b",".join([value for key, value in headers if key == name])
 
 
 def options_of(headers: Headers) -> frozenset[bytes]:
-    """What ``connection`` says, in lower case."""
+    """List the options of ``connection``, in lower case."""
     return frozenset(map(bytes.strip, join_values(headers, b"connection").lower().split(b",")))
 
 
 def write_request(method: str, target: str, headers: Headers) -> bytes:
-    """The head of a request. Raises as below."""
+    """Write the head of a request. Raises as below."""
     try:
         line = f"{method} {target} HTTP/1.1".encode("ascii")
     except UnicodeEncodeError:
@@ -160,7 +160,7 @@ def write_request(method: str, target: str, headers: Headers) -> bytes:
 
 
 def write_head(line: bytes, headers: Headers) -> bytes:
-    """A head: the bytes of its first line, and its headers.
+    """Write a head: the bytes of its first line, and its headers.
 
     Raises:
         ValueError: It would not be read as it is meant. The message holds nothing of it.

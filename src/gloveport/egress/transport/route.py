@@ -30,7 +30,7 @@ class Route:
 
     @classmethod
     def to(cls, name: str, api: Api, scheme: Scheme, host: str, port: int) -> Self:
-        """The route to a place of an API, by the API's own terms."""
+        """Make the route to a place of an API, by the API's own terms."""
         return cls(
             api=name,
             scheme=scheme,

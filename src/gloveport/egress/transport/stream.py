@@ -53,7 +53,7 @@ class SocketStream:
         self._closed = False
 
     async def receive(self, size: int = CHUNK_BYTES) -> bytes:
-        """What has come, at most ``size`` bytes; waits for the first. ``b""`` when nothing more will come.
+        """Receive at most ``size`` bytes; waits for the first. ``b""`` when nothing more will come.
 
         Raises:
             OSError: The connection broke, or what comes is no TLS.
@@ -68,7 +68,7 @@ class SocketStream:
             return b""
 
     async def peek(self) -> bytes:
-        """The first byte of what has come, which stays there; waits for it. Not under TLS."""
+        """Look at the first byte of what has come, which stays there; waits for it. Not under TLS."""
         return await self._retry(anyio.wait_readable, self._socket.recv, 1, socket.MSG_PEEK)
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
@@ -118,7 +118,7 @@ class SocketStream:
         return str(host), int(port)
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come and nobody has hung up, as with a connection that can be used once more."""
+        """Whether nothing has come and nobody has hung up: the connection can be used once more."""
         try:
             self._socket.recv(1)
         except (BlockingIOError, ssl.SSLWantReadError):

@@ -1,0 +1,222 @@
+"""Bounds the HTTP answers of a server: sizes of bodies and events, numbers of values, deadlines.
+
+There is no compression, for a small body may unfold to a huge one; no cookie; and no broken answer is taken up again,
+which a server could have us do without end, long after the call.
+"""
+
+import math
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Literal, NoReturn, TypeAlias
+
+import anyio
+import httpx2
+from mcp.shared.message import SessionMessage
+
+from gloveport.errors import UpstreamError
+from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
+from gloveport.limits.untrusted_json import MOST_VALUES, count_values, has_many_values
+from gloveport.policy.wording import quote_sent
+
+AfterFailure: TypeAlias = Literal["goes on", "is stuck"]
+"""What the SDK's transport does when a message could not be sent."""
+
+_CONNECT_SECONDS = 10.0
+_GONE_ON_WITH = (*range(HTTPStatus.BAD_REQUEST), HTTPStatus.UNAUTHORIZED)
+"""Status of an answer to a message, by the older transport. A second try may be authorized."""
+
+_OF_RESUMPTION = (b"id", b"retry")
+"""Fields of events by which a broken stream is taken up again."""
+
+
+@dataclass(kw_only=True, eq=False)
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests, and holds their answers to the bounds. The class above is httpx2's interface.
+
+    Attributes:
+        most: Bytes of a body, or of an event.
+        seconds: From a request to the end of its answer, unless that has no end.
+        after_failure: What the SDK's transport does when a message could not be sent.
+        fail: Ends the connection.
+        status: Of the last answer.
+    """
+
+    inner: httpx2.AsyncHTTPTransport
+    name: str
+    most: int
+    seconds: float
+    after_failure: AfterFailure
+    fail: Callable[[UpstreamError], None]
+    status: int = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. What comes too late is as if it had failed at the server: only its own call is concerned."""
+        endless = request.method == "GET" or request.headers.get("mcp-method") == "subscriptions/listen"
+        deadline = math.inf if endless else anyio.current_time() + self.seconds
+        # A timeout of httpx2's would be the end of the connection, and so of all other calls.
+        patience = {"connect": _CONNECT_SECONDS, "read": None, "write": None, "pool": None}
+        request.extensions = {**request.extensions, "timeout": patience}
+        with anyio.CancelScope(deadline=deadline):
+            response = await self._answer(request)
+            self.status = response.status_code
+            if fault := self._fault(request, response):
+                await response.aclose()
+                await self.end(*fault)
+            return self._bound_size(response, deadline)
+        return httpx2.Response(HTTPStatus.GATEWAY_TIMEOUT, request=request)
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await self.inner.handle_async_request(request)
+        except httpx2.TransportError as error:
+            if request.method == "POST" and self.after_failure == "is stuck":
+                await self.end("server_gone", f"can't be reached any more ({type(error).__name__})", "")
+            raise
+
+    def _fault(self, request: httpx2.Request, response: httpx2.Response) -> tuple[str, str, str] | None:
+        """Code, sentence and hint, where there is nothing to be gone on with."""
+        status, coding = response.status_code, response.headers.get("content-encoding", "identity")
+        if coding != "identity":
+            return "bad_answer", "has sent a body in a coding that it was not asked for", ""
+        if request.method != "POST":
+            return None
+        if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
+            return "server_gone", "knows the session no more", "Try again: that begins another."
+        if self.after_failure == "is stuck" and status not in _GONE_ON_WITH:
+            return "server_gone", f"has answered a message with {status}", ""
+        return None
+
+    def _bound_size(self, response: httpx2.Response, deadline: float) -> httpx2.Response:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        headers = response.headers.copy()
+        headers.pop("set-cookie", None)  # a jar would grow without bounds
+        headers["content-type"] = kind  # in another character set, what was counted and left out would be other text
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it comes from such a transport
+        events = _Events(answers_all=self.after_failure == "is stuck") if kind == "text/event-stream" else None
+        stream = _Body(self, response.stream, deadline, events)
+        return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
+
+    async def end(self, code: str, what: str, hint: str) -> NoReturn:
+        """End the connection, and wait for that: nobody must take a part for the whole meanwhile."""
+        self.fail(
+            UpstreamError(code, f"The server {quote_sent(self.name)} {what}; the connection has ended.", hint=hint)
+        )
+        await anyio.sleep_forever()
+        raise AssertionError  # sleeping ends by being cancelled
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.inner.aclose()
+
+
+@dataclass(eq=False)
+class _Body(httpx2.AsyncByteStream):
+    """What comes of one body within the bounds. The class above is httpx2's interface."""
+
+    transport: BoundedTransport
+    stream: httpx2.AsyncByteStream
+    deadline: float
+    events: "_Events | None"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        body = self._whole() if self.events is None else self._lines(self.events)
+        async for piece in body:
+            yield piece
+
+    async def _whole(self) -> AsyncIterator[bytes]:
+        """Let it out when its values have been counted: whoever reads JSON waits for the end anyhow."""
+        pieces, body = aiter(self.stream), bytearray()
+        while (piece := await self._next(pieces)) is not None:
+            body += piece
+            if len(body) > self.transport.most:
+                await self._refuse(f"{self.transport.most} bytes")
+        whole = bytes(body)
+        if has_many_values(whole):
+            await self._refuse(f"{MOST_VALUES} values")
+        yield mend(whole)
+
+    async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
+        pieces = aiter(self.stream)
+        while (piece := await self._next(pieces)) is not None:
+            yield await self._bound_size(events, piece)
+        yield await self._bound_size(events, b"\n")  # the last line may have no end
+
+    async def _bound_size(self, events: "_Events", piece: bytes) -> bytes:
+        lines = events.feed(piece)
+        if events.size > self.transport.most:
+            await self._refuse(f"{self.transport.most} bytes")
+        if events.values > MOST_VALUES:
+            await self._refuse(f"{MOST_VALUES} values")
+        return lines
+
+    async def _refuse(self, most: str) -> NoReturn:
+        what = f"has sent a message of more than {most}"
+        await self.transport.end("answer_too_large", what, "Ask it for less: a page, a filter, fewer fields.")
+
+    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
+        with anyio.CancelScope(deadline=self.deadline):
+            try:
+                return await anext(pieces, None)
+            except httpx2.TransportError as error:
+                if self.deadline == math.inf:
+                    raise  # a stream of notifications, which the SDK opens anew
+                what = f"has broken off its answer ({type(error).__name__})"
+                await self.transport.end("server_gone", what, "It is not known whether the call has had an effect.")
+        return None
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+@dataclass(kw_only=True, eq=False)
+class _Events:
+    """Leaves the fields out by which a stream is taken up again, mends what is no text, and counts.
+
+    Attributes:
+        answers_all: Whether an answer that can't be read becomes an error here. The SDK's older transport drops it.
+        size: Bytes of the event that is coming, so far.
+        values: Values in the largest event, in its complete lines. In each anew: no string in JSON goes over a line's
+            end, and what looks like one must not hide the lines behind it.
+        rest: A line that is not complete.
+    """
+
+    answers_all: bool = False
+    size: int = 0
+    values: int = 0
+    rest: bytes = b""
+    _before: int = 0
+    """Bytes of the complete lines of the event that is coming."""
+    _values: int = 0
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take a chunk, and give what can be let out now."""
+        # A CR at the end may be half of a line's end.
+        cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1
+        if not cut:
+            self.rest += piece
+            self.size = self._before + len(self.rest)
+            return b""
+        lines = (self.rest + piece[:cut]).splitlines(keepends=True)
+        self.rest = piece[cut:]
+        largest = 0
+        for line in lines:
+            text = line.rstrip(b"\r\n")
+            self._before = self._before + len(text) if text else 0
+            largest = max(largest, self._before)
+            self._values = self._values + count_values(text) if text else 0
+            self.values = max(self.values, self._values)
+        self.size = max(largest, self._before + len(self.rest))
+        return b"".join(
+            self._readable(line) for line in lines if line.rstrip(b"\r\n").partition(b":")[0] not in _OF_RESUMPTION
+        )
+
+    def _readable(self, line: bytes) -> bytes:
+        line = mend(line)
+        name, _, data = line.partition(b":")
+        if not self.answers_all or name != b"data" or not data.lstrip().startswith(b"{"):
+            return line
+        read = read_message(data.strip())
+        if not isinstance(read, SessionMessage) or not is_bad_answer(read):
+            return line
+        return b"data: " + read.message.model_dump_json(by_alias=True).encode() + line[len(line.rstrip(b"\r\n")) :]
