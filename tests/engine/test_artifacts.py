@@ -29,15 +29,32 @@ IN_EVERY_LANGUAGE = {
 }
 
 
+@contextlib.asynccontextmanager
+async def assemble(state, temperature, **tables):
+    ahead = 1 if temperature == "warm" else 0
+    config = Config(pool=PoolSettings(forked=ahead, booted=ahead), **tables)
+    async with app.assemble(config, {"GLOVEPORT_STATE": str(state)}) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+async def engines(tmp_path_factory):
+    """An engine for all whom the default configuration does, of each temperature."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield {
+            kind: await stack.enter_async_context(assemble(tmp_path_factory.mktemp(kind), kind))
+            for kind in ("cold", "warm")
+        }
+
+
 @pytest.fixture(params=["cold", "warm"])
-def opened(request, environ):
+def opened(request, engines, tmp_path):
     """``async with opened() as run``: ``await run(code)`` executes a program, ``run.engine`` has done it."""
-    ahead = 1 if request.param == "warm" else 0
 
     @contextlib.asynccontextmanager
     async def make(**tables):
-        config = Config(pool=PoolSettings(forked=ahead, booted=ahead), **tables)
-        async with app.assemble(config, environ) as engine:
+        own = assemble(tmp_path / "state", request.param, **tables)
+        async with own if tables else contextlib.nullcontext(engines[request.param]) as engine:
 
             async def run(code, language="python", *, shows=False, **rest):
                 asked = Request(language=language, code=code, **rest)
@@ -274,6 +291,7 @@ async def test_a_picture_that_is_too_large_is_made_smaller_in_a_sandbox(opened):
         assert [struct.unpack_from(">II", picture.data, 16) for picture in shown] == [(LONG_EDGE, 392)] * 2
 
 
+@pytest.mark.parametrize("opened", ["warm"], indirect=True)  # pictures have a sandbox of their own
 async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
     """A header of 60,000 by 60,000: it is decoded in a sandbox alone, which does not survive it."""
     bomb = png(60_000, 60_000, bytes(7_500), depth=1)
@@ -290,6 +308,7 @@ async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
         assert (await run("6 * 7")).value == 42
 
 
+@pytest.mark.parametrize("opened", ["warm"], indirect=True)  # pictures have a sandbox of their own
 async def test_no_more_pictures_are_shown_than_an_answer_holds(opened):
     """E3: at most four, and all of them within the bytes that clients take."""
     code = """\

@@ -33,10 +33,17 @@ class Caller:
         return result
 
 
-@pytest.fixture
-async def caller(environ):
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory):
+    environ = {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
     async with app.assemble(Config(pool=PoolSettings(forked=1, booted=0)), environ) as engine:
-        yield Caller(engine)
+        yield engine
+
+
+@pytest.fixture
+async def caller(shared):
+    yield Caller(shared)
+    await shared.sessions.end_of("me", "the test is over")
 
 
 async def test_languages_share_files_and_loopback(caller):

@@ -31,11 +31,28 @@ class Caller:
         return result
 
 
+POOL = PoolSettings(forked=1, booted=0)
+
+
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory):
+    """An engine for all whom the default configuration does."""
+    async with app.assemble(Config(pool=POOL), {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}) as engine:
+        yield engine
+
+
 @pytest.fixture
-def opened(environ):
+def opened(shared, environ):
+    """``async with opened() as engine``; of an engine with tables of its own nobody else has a session."""
+
     @contextlib.asynccontextmanager
     async def make(**tables):
-        async with app.assemble(Config(pool=PoolSettings(forked=1, booted=0), **tables), environ) as engine:
+        if not tables:
+            yield shared
+            for owner in {session.owner for session in shared.sessions.alive()}:
+                await shared.sessions.end_of(owner, "the test is over")
+            return
+        async with app.assemble(Config(pool=POOL, **tables), environ) as engine:
             yield engine
 
     return make
@@ -299,7 +316,7 @@ async def test_a_fork_bomb_in_a_branch_ends_with_its_sandbox_at_the_latest(opene
 
 
 async def test_every_call_is_written_down(opened, records):
-    async with opened() as engine:
+    async with opened(policy=Policy()) as engine:
         caller = Caller(engine)
         await caller.call("x = 1")
         await caller.call("x")
