@@ -394,7 +394,7 @@ async def test_what_is_still_open_when_nobody_waits_any_more_is_cleared_away():
                 await asked.stream.receive()
         over.append(asked)
 
-    async with raw(conduct) as far, using(server(far, startup_seconds=1, call_seconds=0.5)) as upstream:
+    async with raw(conduct) as far, using(server(far, startup_seconds=20, call_seconds=0.5)) as upstream:
         await upstream.tools()
         for tool in ("trickle", "silent"):
             assert (await failure(upstream.call(tool, {}))).code == "tool_timeout"

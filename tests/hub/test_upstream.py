@@ -94,7 +94,7 @@ async def test_all_pages_are_listed():
 
 async def test_a_call_that_takes_too_long_ends_in_time_and_is_told_to_stop():
     """H1, T5: call_seconds. To wait for a place counts: the second has no time left when the first is over."""
-    async with using(plain(concurrent_calls=1, call_seconds=0.5)) as far:
+    async with using(plain(concurrent_calls=1, call_seconds=2)) as far:
         await far.tools()
         errors = []
 
@@ -105,9 +105,9 @@ async def test_a_call_that_takes_too_long_ends_in_time_and_is_told_to_stop():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, "one")
             tasks.start_soon(call, "two")
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 3.5
         assert [error.code for error in errors] == ["tool_timeout"] * 2
-        assert "0.5 s" in str(errors[0])
+        assert "2 s" in str(errors[0])
         stopped = (await far.call("stopped", {})).structured_content["result"]
         assert stopped in (["one"], ["one", "two"])  # their times end at the same moment: the place may be free first
 
