@@ -39,7 +39,8 @@ SUBPACKAGES = {
         {"errors", "program"},
         {"tool_types"},
         {"files"},
-        {"protected", "images", "search", "git", "patch", "commands"},
+        {"protected", "images", "git", "patch", "commands"},
+        {"search"},
     ],
     "workspace/files": [
         {"descriptors", "globs", "spelling"},
@@ -55,7 +56,7 @@ SUBPACKAGES = {
         {"protected_state"},
     ],
     "workspace/search": [{"engines", "file_types", "matches"}, {"answer"}],
-    "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status"}],
+    "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status", "tracked"}],
     "workspace/patch": [
         {"parsing"},
         {"text"},
@@ -81,7 +82,7 @@ SUBPACKAGES = {
     "config/validation": [{"key_types", "misplaced_secrets"}, {"type_descriptions"}, {"faults"}, {"sound_parts"}],
     "config/api_files": [{"codeforge"}, {"api_directory"}],
     "config/checks": [
-        {"accounts", "mounts", "rule_order", "tool_rules"},
+        {"accounts", "mounts", "rule_order", "secret_places", "tool_rules"},
         {"apis"},
         {"upstream_servers"},
         {"cross_checks"},
@@ -150,10 +151,11 @@ SUBPACKAGES = {
         {"upstream"},
     ],
     "hub/credentials": [
-        {"login_storage", "loopback", "oauth_endpoint", "references"},
+        {"login_storage", "loopback", "oauth_endpoint"},
         {"stored_login"},
         {"auth"},
         {"login_flow"},
+        {"login_desk"},
     ],
     "hub/stubs": [{"shapes"}, {"schema_reader"}, {"interface"}, {"python_stubs", "typescript_stubs"}],
     "policy": [{"wildcards", "wording"}, {"hosts", "shell_text"}, {"decisions"}],
@@ -166,11 +168,10 @@ SUBPACKAGES = {
     ],
     "policy/shell_text": [
         {"rulebook", "words"},
-        {"directory", "scan"},
-        {"facts"},
-        {"syntax"},
+        {"directory", "word_scan"},
         {"programs"},
-        {"rules"},
+        {"reader"},
+        {"rule_hits"},
     ],
     "skills": [
         {"hidden_text", "search_replace"},

@@ -29,12 +29,11 @@ def test_what_runs_one_program_does_not_wait_for_the_protocol_library(module):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_wrong_configuration_is_one_message_and_exit_code_2(tmp_path):
+def test_a_wrong_configuration_is_one_message_and_exit_code_2(gloveport, tmp_path):
     path = tmp_path / "gloveport.toml"
     path.write_text("[policy]\nlanguage = ['python']\n")
     for arguments in (["serve"], ["run", "-c", "1"], ["doctor"]):
-        command = [*GLOVEPORT, *arguments, "--config", str(path)]
-        ended = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        ended = gloveport.run(*arguments, "--config", str(path))
         assert (ended.returncode, ended.stdout) == (2, "")
         assert "policy.language" in ended.stderr
         assert "hint: " in ended.stderr
@@ -58,13 +57,7 @@ def test_serve_on_a_terminal_says_what_it_waits_for(gloveport, environ):
 
 @pytest.mark.parametrize(
     ("command", "closed"),
-    [
-        ("run -c 'print(1)'", "<&- >&- 2>&-"),
-        ("run", "<&-"),
-        ("serve", "<&-"),
-        ("serve", "<&- >&- 2>&-"),
-        ("doctor", "<&- >&- 2>&-"),
-    ],
+    [("run", "<&-"), ("serve", "<&- >&- 2>&-"), ("doctor", "<&- >&- 2>&-")],
 )
 def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, tmp_path, command, closed):
     """Their numbers would be given to the next files: a program could write into the audit log."""

@@ -1,11 +1,13 @@
 """The command: what it shows of other servers, escaped, and what it does only when it is told to. H1, H5."""
 
+import functools
 import json
 import os
 import re
 import sys
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.streams.text import TextReceiveStream
 from tests.far_side.mcp_oauth import browse, protected
@@ -168,7 +170,7 @@ def test_a_logout_without_a_login_says_so(servers):
     assert servers("logout", "mail").stdout == "nobody was logged in to mail\n"
 
 
-async def test_a_person_logs_in_and_out_on_the_command_line(config, state, tmp_path):
+async def test_a_person_logs_in_and_out_on_the_command_line(config, state, gloveport):
     """H1: the page is shown; no browser is opened where there is no screen."""
     async with protected() as far:
         path = config(f'[servers.far]\nurl = "{far.url}"\n[[servers.far.auth]]\nkind = "oauth"\n')
@@ -191,8 +193,9 @@ async def test_a_person_logs_in_and_out_on_the_command_line(config, state, tmp_p
         token = json.loads(login.read_text())["access_token"]
         assert token in far.books.access
         assert token not in shown + rest.decode()
-        listed = await anyio.run_process([*words, "list", "--config", str(path)], env=environ)
-        assert b"logged in" in listed.stdout
-        out = await anyio.run_process([*words, "logout", *options], env=environ)
-        assert out.stdout == b"logged out of far\n"
+        run = functools.partial(anyio.to_thread.run_sync, functools.partial(gloveport.run, env=environ))
+        listed = await run("servers", "list", "--config", str(path))
+        assert "logged in" in listed.stdout
+        out = await run("servers", "logout", *options)
+        assert out.stdout == "logged out of far\n"
         assert not far.books.access

@@ -8,9 +8,10 @@ from gloveport.config.checks.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
 from gloveport.config.reference.docstrings import read_field_docstrings
 from gloveport.config.reference.document import reference
 from gloveport.config.toml_text import spell_key
-from gloveport.config.validation.key_types import members, shape_of
+from gloveport.config.validation.key_types import members, shape_of, shape_of_field
+from gloveport.config.validation.type_descriptions import is_secret
 from gloveport.model import Value
-from gloveport.model.egress import Api, Auth, Bearer, Rule
+from gloveport.model.egress import Api, Auth, Bearer, Rule, secrets_of
 from gloveport.model.hub import Condition, Server, ServerAuth, ToolRule
 
 REPOSITORY = Path(__file__).parents[2]
@@ -85,3 +86,12 @@ def test_each_way_to_name_a_secret_is_explained_by_one_that_is_valid():
     assert [example.partition(":")[0] for example in examples] == ["env", "file", "json", "command", "keyring"]
     for example in examples:
         Bearer(kind="bearer", secret=example)
+
+
+def test_every_secret_of_a_credential_is_known_as_one():
+    """N5: what ``doctor`` tries, and what is fetched anew; a new kind of credential needs no line for it."""
+    for kind, table in KINDS.items():
+        written = {name: f"env:{name.upper()}" for name in table.model_fields}
+        names = [name for name, field in table.model_fields.items() if is_secret(shape_of_field(field))]
+        assert secrets_of(table.model_construct(**written)) == [written[name] for name in names], kind
+        assert names, kind

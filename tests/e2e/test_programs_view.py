@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
+from gloveport.bootstrap import app
+from gloveport.bootstrap.build import open_host
+from gloveport.bootstrap.upstreams import connect_servers
+from gloveport.bootstrap.workspace import open_workspace, with_view
+from gloveport.config import Config
+from gloveport.server.protocol import make_server
+
 pytestmark = pytest.mark.anyio
 
+NOTHING_WAITS = {"forked": 0, "booted": 0}
 OWNER = 54_321
 """For root, whose the workspace is: an ordinary user's."""
 
@@ -35,31 +43,50 @@ tried
 """
 
 
+def make_workspace(directory):
+    root = directory / "project"
+    root.mkdir()
+    (root / "kept.txt").write_text("kept")
+    (root / "secret.txt").write_text("for its owner")
+    (root / "secret.txt").chmod(0o600)
+    if os.geteuid() == 0:
+        for path in (root, *root.iterdir()):
+            os.chown(path, OWNER, OWNER)
+    return root
+
+
 @pytest.fixture
 def serve(tmp_path, environ):
-    """``async with serve(…) as (client, root)``: a client of a server with a workspace that is another user's."""
+    """``async with serve(…) as (client, root)``: a client of a server with a workspace that is another user's.
+
+    The keys are those of ``[workspace]``. It is put together as ``gloveport serve`` does, in this process.
+    """
 
     @contextlib.asynccontextmanager
-    async def make(*arguments, settings=""):
-        root = tmp_path / "project"
-        root.mkdir()
-        (root / "kept.txt").write_text("kept")
-        (root / "secret.txt").write_text("for its owner")
-        (root / "secret.txt").chmod(0o600)
-        if os.geteuid() == 0:
-            for path in (root, *root.iterdir()):
-                os.chown(path, OWNER, OWNER)
-        config = Path(tmp_path, "gloveport.toml")
-        config.write_text(f"[pool]\nforked = 1\nbooted = 0\n[workspace]\n{settings}\n")
-        config.chmod(0o600)
-        command = [str(Path(sys.executable).with_name("gloveport")), "serve", "--config", str(config)]
-        server = StdioServerParameters(
-            command=command[0], args=[*command[1:], "--workspace", str(root), *arguments], env=dict(environ)
-        )
-        async with Client(server) as client:
-            yield client, root
+    async def make(**settings):
+        root = make_workspace(tmp_path)
+        config = Config.model_validate({"pool": NOTHING_WAITS, "workspace": {"root": str(root), **settings}})
+        async with contextlib.AsyncExitStack() as stack:
+            host = stack.enter_context(open_host(config))
+            config = with_view(config, host.system, environ)
+            engine = await stack.enter_async_context(app.assemble_on(host, config, environ, connect_servers))
+            service = await stack.enter_async_context(open_workspace(engine, config, environ, "stdio"))
+            server = make_server(engine, config, environ, "stdio", service)
+            yield await stack.enter_async_context(Client(server)), root
 
     return make
+
+
+@contextlib.asynccontextmanager
+async def serve_as_process(directory, environ):
+    """The same of the command, for which a sandbox waits."""
+    root, config = make_workspace(directory), directory / "gloveport.toml"
+    config.write_text("[pool]\nforked = 1\nbooted = 0\n")
+    config.chmod(0o600)
+    command, *arguments = [str(Path(sys.executable).with_name("gloveport")), "serve", "--config", str(config)]
+    arguments += ["--workspace", str(root)]
+    async with Client(StdioServerParameters(command=command, args=arguments, env=dict(environ))) as client:
+        yield client, root
 
 
 async def execute(client, language, code):
@@ -73,8 +100,8 @@ async def place_of(client):
     return answer.structured_content["stdout"].strip()
 
 
-async def test_programs_in_every_language_read_it_where_commands_see_it_and_write_nothing(serve):
-    async with serve() as (client, root):
+async def test_programs_in_every_language_read_it_where_commands_see_it_and_write_nothing(tmp_path, environ):
+    async with serve_as_process(tmp_path, environ) as (client, root):
         place = await place_of(client)
         described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
         assert place in described
@@ -99,18 +126,18 @@ async def test_programs_see_what_commands_have_written(serve):
 
 async def test_the_operator_keeps_it_from_programs(serve):
     """T5: ``workspace.programs``."""
-    async with serve(settings='programs = "none"') as (client, _):
+    async with serve(programs="none") as (client, _):
         place = await place_of(client)
         seen = await execute(client, "python", f"import os; os.path.exists({place!r})")
         assert seen["value"] is False
 
 
-WRITES = 'programs = "write"'
+WRITES = {"programs": "write"}
 
 
 async def test_where_the_operator_lets_them_programs_in_every_language_write_as_its_owner(serve):
     """T5: ``workspace.programs``."""
-    async with serve(settings=WRITES) as (client, root):
+    async with serve(**WRITES) as (client, root):
         place = await place_of(client)
         described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
         assert f"To read and write: {place}." in described
@@ -127,7 +154,7 @@ async def test_where_the_operator_lets_them_programs_in_every_language_write_as_
 
 
 async def test_programs_that_may_write_change_nothing_that_runs_later_outside(serve):
-    async with serve(settings=WRITES) as (client, root):
+    async with serve(**WRITES) as (client, root):
         place = await place_of(client)
         await client.call_tool("exec_command", {"cmd": "git init -q .", "yield_time_ms": 30_000})
         before = (root / ".git/config").read_text()
@@ -144,7 +171,7 @@ async def test_programs_that_may_write_change_nothing_that_runs_later_outside(se
 
 
 async def test_a_session_that_may_write_ends_when_anything_else_is_protected(serve):
-    async with serve(settings=WRITES) as (client, root):
+    async with serve(**WRITES) as (client, root):
         place = await place_of(client)
 
         async def call(code, session):
@@ -165,7 +192,7 @@ async def test_a_session_that_may_write_ends_when_anything_else_is_protected(ser
 
 
 async def test_programs_that_may_write_do_so_also_where_its_own_tools_are_not_offered(serve):
-    async with serve("--toolsets", "code", settings=WRITES) as (client, root):
+    async with serve(toolsets=["code"], **WRITES) as (client, root):
         code = f"import os; os.chdir({str(root)!r} if os.path.exists({str(root)!r}) else '/workspace')\n"
         answer = await execute(client, "python", code + "open('a.txt', 'w').write('a')")
         assert answer["status"] == "ok", answer
@@ -173,6 +200,6 @@ async def test_programs_that_may_write_do_so_also_where_its_own_tools_are_not_of
 
 
 async def test_programs_see_it_also_where_its_own_tools_are_not_offered(serve):
-    async with serve("--toolsets", "code") as (client, root):
+    async with serve(toolsets=["code"]) as (client, root):
         code = f"import os; [path for path in ({str(root)!r}, '/workspace') if os.path.exists(path + '/kept.txt')]"
         assert len((await execute(client, "python", code))["value"]) == 1

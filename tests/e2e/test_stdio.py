@@ -41,7 +41,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_of_either_era_runs_programs(mode, environ, as_installed):
     """O4. In one of them as it is installed, where sandboxes wait: it is all the same to these."""
     environ = as_installed if mode == "auto" else environ

@@ -4,11 +4,22 @@ import struct
 
 import pytest
 
+from gloveport.bootstrap import app
+from gloveport.config import Config
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
 
 PLOT = "import matplotlib.pyplot as plt\n"
+
+
+@pytest.fixture(scope="module")
+async def engine(tmp_path_factory):
+    """An engine whose sandboxes wait with what programs draw with imported."""
+    environ = {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
+    config = Config.model_validate({"pool": {"forked": 1, "booted": 0}})
+    async with app.assemble(config, environ) as assembled:
+        yield assembled
 
 
 @pytest.fixture
@@ -197,6 +208,8 @@ Image('a.png')
     assert result.status == "ok", result.error
     assert result.stdout.text == "# title\n<HTML>\n[text/html: /out/display-1.html]\n"
     assert result.value == "<Image>\n[image/png: /out/picture-1.png]"
+    drawn = await run(f"from IPython.display import display\n{PLOT}plt.plot([1, 2])\ndisplay(plt.gcf())")
+    assert (drawn.status, list(named(drawn))) == ("ok", ["/out/figure-1.png"]), drawn.error
     missing = await run("import IPython.kernel")
     assert missing.error.type == "ModuleNotFoundError"
 
@@ -224,7 +237,15 @@ os.getcwd()
 
 
 @pytest.mark.parametrize(
-    "line", ["%pip install requests", "%conda install x", "!pip install -q requests", "!python3 -m pip install x"]
+    "line",
+    [
+        "%pip install requests",
+        "%conda install x",
+        "!pip install -q requests",
+        "!python3 -m pip install x",
+        "!apt-get install -y jq",
+        "!npm i left-pad",
+    ],
 )
 async def test_who_wants_to_install_is_told_how_packages_are_had(run, line):
     result = await run(f"x = 1\n{line}")

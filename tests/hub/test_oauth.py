@@ -19,7 +19,7 @@ from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.connect import Connector
 from gloveport.hub.connection.upstream import Upstream
 from gloveport.hub.credentials.auth import auth_of
-from gloveport.hub.credentials.login_flow import LoginDesk
+from gloveport.hub.credentials.login_desk import LoginDesk
 from gloveport.hub.credentials.login_storage import Logins
 from gloveport.model.hub import OAuthLogin, Server
 from gloveport.secrets.scrub import scrub_text

@@ -1,7 +1,8 @@
-"""A client of our server in the same process, once for each protocol era."""
+"""A client of our server in the same process."""
 
 import pytest
 from mcp import Client
+from tests.server.eras import MODERN
 from tests.server.shop import opened
 
 from gloveport.approvals import desk
@@ -10,9 +11,10 @@ from gloveport.model.hub import Sampling
 from gloveport.server.protocol import make_server
 
 
-@pytest.fixture(params=["legacy", "2026-07-28"])
-def era(request) -> str:
-    return request.param
+@pytest.fixture
+def era() -> str:
+    """See ``eras.both_eras``."""
+    return MODERN
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from mcp_types import Implementation
+from tests.server.eras import both_eras
 
 AGENT = Implementation(name="claude-code", version="1")
 PIXELS = """\
@@ -144,6 +145,7 @@ async def test_what_is_no_text_and_no_picture_says_how_it_can_be_had(agent, exec
     assert base64.b64decode(resource.contents[0].blob) == bytes(1000)
 
 
+@both_eras
 async def test_the_files_of_the_newest_run_are_listed_first_among_the_resources(agent, execute):
     assert (await agent.list_resources()).resources == []
     first = await execute("open('/out/a.csv', 'w').write('a,b\\n'); None")

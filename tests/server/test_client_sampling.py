@@ -4,6 +4,7 @@ import anyio
 import mcp_types as wire
 import pytest
 from tests.far_side.models import KEY, models
+from tests.server.eras import both_eras
 from tests.server.shop import YES, Dialogs, execute, said
 
 from gloveport.engine.reach import Reach
@@ -34,6 +35,7 @@ def under(shop, **settings):
     return shop.but(reach=Reach(reach.egress, certificate, reach.servers, Sampling(**{"enabled": True, **settings})))
 
 
+@both_eras
 async def test_a_client_that_has_a_model_answers(shop, era):
     """H7, T6: what was asked and answered is in the log by size and digest alone."""
     model = Dialogs([answer("because")])
@@ -51,6 +53,7 @@ async def test_a_client_that_has_a_model_answers(shop, era):
     assert "because" not in str([admitted.fields, ended.fields])
 
 
+@both_eras
 async def test_many_questions_at_once_are_all_answered(shop, era):
     """H7: each gets its own answer."""
     model = Dialogs([lambda params: answer(params.messages[0].content.text.upper())])
@@ -60,6 +63,7 @@ async def test_many_questions_at_once_are_all_answered(shop, era):
     assert len(model.read) == 3
 
 
+@both_eras
 async def test_a_model_and_a_person_are_asked_by_the_same_client(shop, era):
     """H7, H8."""
     code = """
@@ -135,6 +139,7 @@ async def test_without_any_model_the_program_hears_so(shop, era):
         assert said(await execute(client, f"{ASK}\nattempt('why?')"))["value"] == "no_model"
 
 
+@both_eras
 async def test_where_only_the_provider_may_answer_the_client_is_not_asked(shop, era):
     """T5: sampling.channel."""
     model = Dialogs([answer("because")])
@@ -188,6 +193,7 @@ async def test_a_cancelled_request_ends_a_run_that_waits_for_a_model(shop):
     assert shop.records(shop.last_run(), "sample.ended")[0].fields["status"] == "cancelled"
 
 
+@both_eras
 async def test_a_run_that_nobody_attends_to_asks_the_model_of_whoever_comes(shop, era):
     """E6, H7."""
     async with shop.client(era, sampling_callback=Dialogs([answer("here")])) as client:

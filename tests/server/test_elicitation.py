@@ -12,6 +12,7 @@ import mcp_types as wire
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
+from tests.server.eras import both_eras
 from tests.server.shop import DECLINE, DISMISS, FAR_SIDE, NO, YES, Dialogs, accept, execute, said, serving
 
 from gloveport.approvals.store import Store
@@ -74,6 +75,7 @@ def answers(asked, *given):
     return dict(zip(asked.input_requests, given, strict=True))
 
 
+@both_eras
 async def test_a_destructive_tool_asks_and_a_person_allows_it(shop, era):
     """H8, T6: asked, admitted and ended are three records, with who has said so."""
     dialogs = Dialogs([YES])
@@ -97,6 +99,7 @@ async def test_what_only_reads_asks_nobody(shop, era):
     assert dialogs.read == []
 
 
+@both_eras
 @pytest.mark.parametrize("answer", [NO, DECLINE])
 async def test_a_person_who_does_not_allow_it_is_obeyed(shop, era, answer, patient):
     """H8: the program hears of it and goes on."""
@@ -108,6 +111,7 @@ async def test_a_person_who_does_not_allow_it_is_obeyed(shop, era, answer, patie
     assert shop.records(result["run_id"], "call.denied")[0].fields["by"] == "client"
 
 
+@both_eras
 @pytest.mark.parametrize(
     "answer",
     [DECLINE, DISMISS, accept(), accept(allow="true"), accept(allow=1)],
@@ -139,6 +143,7 @@ async def test_a_client_whose_dialog_fails_leaves_the_question_to_the_queue(shop
         assert said(await client.call_tool("wait_run", {"run_id": result["run_id"]}))["value"] == "approval_denied"
 
 
+@both_eras
 async def test_a_client_that_declines_by_itself_denies_nothing_however_late_it_was_asked(shop, era, monkeypatch):
     """H8: what counts is how long the dialog was open, not for how long the question has waited."""
     monkeypatch.setattr(elicitation, "_TOO_FAST_SECONDS", 0.2)
@@ -151,6 +156,7 @@ async def test_a_client_that_declines_by_itself_denies_nothing_however_late_it_w
         assert said(await client.call_tool("wait_run", {"run_id": run_id}))["value"] == "destroyed rug"
 
 
+@both_eras
 async def test_a_client_without_dialogs_is_told_at_once(shop, era):
     """H8: with the id of the approval, and no grant that it does not have."""
     async with shop.client(era) as client:
@@ -179,6 +185,7 @@ async def test_an_approval_holds_for_as_long_as_was_said(shop, era, scope, of_on
         assert shop.records(result["run_id"], "call.admitted")[-1].fields["by"].startswith("remembered")
 
 
+@both_eras
 async def test_two_calls_at_once_are_two_questions(shop, era):
     """H8."""
     dialogs = Dialogs([lambda params: YES if '"one"' in params.message else NO])
@@ -215,6 +222,7 @@ async def test_the_queue_may_be_faster_than_the_client(shop):
     assert shop.records(results[0]["run_id"], "call.admitted")[0].fields["by"] == "queue"
 
 
+@both_eras
 async def test_the_client_may_be_faster_than_the_queue(shop, era):
     """H8: the queue learns that it comes too late."""
     async with shop.client(era, elicitation_callback=Dialogs([NO])) as client:
@@ -345,6 +353,7 @@ async def test_a_run_whose_client_never_comes_back_ends(shop, monkeypatch):
     assert shop.destroyed("door") == 0
 
 
+@both_eras
 @pytest.mark.parametrize("when", ["at the first question", "at the second question"])
 async def test_a_connection_that_closes_ends_a_run_that_waits_on_it(shop, era, when, monkeypatch):
     """E5: over HTTP, where the request just vanishes; on 2026-07-28 between two requests too."""
@@ -447,6 +456,7 @@ async def test_an_answer_that_is_no_message_leaves_the_question_to_the_queue(sho
     assert shop.destroyed("wall") == 0
 
 
+@both_eras
 async def test_a_run_whose_id_was_handed_out_outlives_its_request(shop, era):
     """E5, E6: a client that waits for it and goes away ends nothing."""
     async with shop.client(era) as client:
@@ -495,6 +505,7 @@ async def test_where_only_the_queue_may_answer_no_dialog_is_opened(shop, era):
     assert (result["status"], over["value"], dialogs.read) == ("waiting", "approval_denied", [])
 
 
+@both_eras
 @pytest.mark.parametrize("options", [{}, {"elicitation_callback": Dialogs([DISMISS])}], ids=["can't", "dismisses"])
 async def test_where_only_the_client_may_answer_one_that_does_not_means_no_at_once(shop, era, options):
     """T5: approvals.channels. Nobody else would ever answer."""
@@ -514,6 +525,7 @@ async def test_where_nobody_may_answer_the_answer_is_no(shop):
     assert shop.records(result["run_id"], "call.denied")[0].fields["by"] == "nobody to ask"
 
 
+@both_eras
 async def test_no_answer_in_time_is_a_no(shop, era):
     """H8, T5: approvals.timeout_seconds. A dialog that is still open is withdrawn."""
     shop = shop.but(desk={"timeout_seconds": 0.2})
@@ -534,6 +546,7 @@ async def test_no_answer_in_time_is_a_no(shop, era):
     assert shop.records(result["run_id"], "call.denied")[0].fields["by"] == "timeout"
 
 
+@both_eras
 async def test_the_wall_clock_of_a_run_that_waits_for_a_person_stands(shop, era):
     """H8, E4: it waits for longer than it may run."""
     async with shop.client(era) as client:

@@ -4,6 +4,7 @@ import re
 
 import anyio
 import pytest
+from tests.server.eras import both_eras
 
 from gloveport.model import Request
 from gloveport.server.transports import session_end
@@ -35,6 +36,7 @@ async def begin(execute, code):
     return ID.search(text)[1], text
 
 
+@both_eras
 async def test_an_answer_says_the_id_the_state_and_what_changed(execute):
     session_id, text = await begin(execute, "x = [1, 2]\ny = 'a'")
     assert "changed: x: list[2]" in text

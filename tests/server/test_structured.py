@@ -5,6 +5,7 @@ import json
 import mcp_types as wire
 import pytest
 from mcp import Client
+from tests.server.eras import both_eras
 
 from gloveport.config import Config
 from gloveport.config.schema import Clients
@@ -41,6 +42,7 @@ async def test_a_program_gets_what_its_schema_promises_without_constants(connect
     assert tools["health"].output_schema["additionalProperties"] is False
 
 
+@both_eras
 async def test_a_call_asks_for_it(connect):
     async with connect(client_info=named("agent")) as client:
         asked = await client.call_tool("execute_code", PROGRAM, meta={"gloveport/structured": True})
@@ -49,6 +51,7 @@ async def test_a_call_asks_for_it(connect):
     assert other.structured_content is None
 
 
+@both_eras
 async def test_the_operator_says_who_gets_it(engine, environ, era):
     for patterns, name, gets in ((("*",), "x", True), ((), "mcp", False), (("my-*",), "my-app", True)):
         config = Config(clients=Clients(structured=patterns))

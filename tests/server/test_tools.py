@@ -13,6 +13,7 @@ import mcp_types as wire
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from tests.server.eras import both_eras
 
 from gloveport.config import Config, Sandboxing
 from gloveport.limits.admission import AdmissionQueue
@@ -66,6 +67,7 @@ async def test_the_answer_says_which_limits_were_not_the_usual_ones_and_a_reques
     assert "grant" not in (await execute("python", "1", timeout_seconds=30)).structured_content
 
 
+@both_eras
 async def test_a_program_that_fails_is_a_result_with_its_own_lines_in_the_traceback(execute):
     """E2."""
     result = await execute("python", "def f():\n    1 / 0\nf()")
@@ -100,6 +102,7 @@ async def test_a_timeout_keeps_the_output_so_far_and_names_the_limit(execute):
     assert "hint: " in text_of(result)
 
 
+@both_eras
 async def test_a_refused_program_is_an_error_that_says_why(execute):
     result = await execute("python", "#" * (Config().policy.limits.code_bytes + 1))
     assert result.is_error
@@ -107,31 +110,32 @@ async def test_a_refused_program_is_an_error_that_says_why(execute):
     assert "hint: " in text_of(result)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (
-            {"language": "python", "code": "1", "timeout": 3},
-            "- timeout: there is no such argument; did you mean timeout_",
-        ),
-        ({"language": "ruby", "code": "1"}, "- language: should be 'python', 'typescript', 'javascript' or 'shell'"),
-        ({"language": "python"}, "- code: is missing"),
-        ({"language": "python", "code": 7}, "- code: should be a valid string; it was 7"),
-        ({"language": "python", "code": "1", "timeout_seconds": 0}, "- timeout_seconds: should be greater than 0"),
-        ({"language": "python", "code": "1", "memory_mib": 1.5}, "- memory_mib: should be a valid integer"),
-        ({}, "- language: is missing\n- code: is missing"),
-    ],
-)
-async def test_a_wrong_argument_is_named_and_runs_nothing(client, records, arguments, expected):
-    result = await client.call_tool("execute_code", arguments)
-    assert result.is_error
-    assert expected in text_of(result)
-    assert text_of(result).endswith(
-        "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, session, files, "
-        "wait_seconds"
-    )
-    assert "pydantic" not in text_of(result)
-    assert records() == []
+WRONG_ARGUMENTS = [
+    (
+        {"language": "python", "code": "1", "timeout": 3},
+        "- timeout: there is no such argument; did you mean timeout_",
+    ),
+    ({"language": "ruby", "code": "1"}, "- language: should be 'python', 'typescript', 'javascript' or 'shell'"),
+    ({"language": "python"}, "- code: is missing"),
+    ({"language": "python", "code": 7}, "- code: should be a valid string; it was 7"),
+    ({"language": "python", "code": "1", "timeout_seconds": 0}, "- timeout_seconds: should be greater than 0"),
+    ({"language": "python", "code": "1", "memory_mib": 1.5}, "- memory_mib: should be a valid integer"),
+    ({}, "- language: is missing\n- code: is missing"),
+]
+
+
+@both_eras
+async def test_a_wrong_argument_is_named_and_runs_nothing(client, records):
+    for arguments, expected in WRONG_ARGUMENTS:
+        result = await client.call_tool("execute_code", arguments)
+        assert result.is_error
+        assert expected in text_of(result)
+        assert text_of(result).endswith(
+            "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, session, files, "
+            "wait_seconds"
+        )
+        assert "pydantic" not in text_of(result)
+        assert records() == []
 
 
 async def test_null_for_an_optional_argument_is_not_given(client):
@@ -200,6 +204,7 @@ async def test_health_counts_the_runs_that_go_on(client, engine):
     assert all(holder.done() for holder in holders)
 
 
+@both_eras
 async def test_the_audit_log_names_the_client_as_it_names_itself(connect, records):
     """A1: bounded, and marked as a claim."""
     info = wire.Implementation(name="evil\n" * 100, version="9")
@@ -210,6 +215,7 @@ async def test_the_audit_log_names_the_client_as_it_names_itself(connect, record
     assert len(caller) < 100
 
 
+@both_eras
 async def test_a_name_that_a_client_claims_gives_it_no_share_of_its_own(engine, environ, era, eventually):
     """E4: else each new name would drive another's run out of a full queue."""
     door = AdmissionQueue(concurrent_runs=1, queue_length=2, queue_seconds=30)
@@ -237,6 +243,7 @@ async def test_the_whole_surface_costs_less_than_1700_tokens(client):
     assert sum(json.loads(counted.stdout)) <= 1700
 
 
+@both_eras
 async def test_schemas_are_strict_and_tools_say_what_they_do(client):
     execute, session, wait, cancel, pages, artifact, search, apis, health = tools = (await client.list_tools()).tools
     names = ["execute_code", "session", "wait_run", "cancel_run", "read_output", "read_artifact", "search_tools"]
@@ -256,6 +263,7 @@ async def test_schemas_are_strict_and_tools_say_what_they_do(client):
     assert health.annotations.read_only_hint is True
 
 
+@both_eras
 async def test_output_that_an_answer_can_not_show_is_read_by_pages(client, execute):
     """E2: nothing is lost and no character is cut in two."""
     result = await execute("python", "print('aé€😀' * 20_000)")
@@ -299,6 +307,7 @@ async def test_output_that_is_not_kept_is_not_found(client, uri):
     assert caught.value.error.code == wire.INVALID_PARAMS
 
 
+@both_eras
 async def test_lines_are_sent_as_progress_while_the_program_runs(execute):
     """E6: a line comes while the program that wrote it still waits."""
     came = []
@@ -331,6 +340,7 @@ async def test_a_flood_of_output_is_little_progress(execute):
     assert max(map(len, came)) < 2100
 
 
+@both_eras
 async def test_a_cancelled_call_kills_every_process_of_the_run(client, records, is_running, eventually):
     """E5."""
     word = f"70{time.time_ns()}"

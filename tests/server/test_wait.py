@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp import Client
+from tests.server.eras import both_eras
 from tests.server.shop import YES, Dialogs, execute, said, serving
 
 from gloveport.audit.log import AuditLog
@@ -49,6 +50,7 @@ async def test_a_wait_ends_in_time_and_the_run_goes_on(shop, era):
         await client.call_tool("cancel_run", {"run_id": run_id})
 
 
+@both_eras
 async def test_whoever_waits_is_asked(shop, era):
     """H8: a question that nobody attended to is put to the client that comes later."""
     dialogs = Dialogs([YES])
@@ -59,6 +61,7 @@ async def test_whoever_waits_is_asked(shop, era):
     assert len(dialogs.read) == 1
 
 
+@both_eras
 async def test_an_approval_on_the_command_line_lets_a_run_go_on(shop, era):
     """H8, T6: `gloveport approvals` is another process; the log says who it was."""
     async with shop.client(era) as client:
@@ -120,6 +123,7 @@ async def test_another_session_learns_nothing_of_a_run(shop):
     assert over["status"] == "cancelled"
 
 
+@both_eras
 async def test_a_run_that_is_cancelled_dies_with_its_processes(shop, era, is_running, eventually):
     """E5, T6."""
     word = f"77{time.time_ns()}"
@@ -135,6 +139,7 @@ async def test_a_run_that_is_cancelled_dies_with_its_processes(shop, era, is_run
     assert shop.records(run_id, "execute.ended")[0].fields["status"] == "cancelled"
 
 
+@both_eras
 async def test_a_run_that_is_cancelled_asks_no_more(shop, era):
     """E5, H8: its question leaves the queue."""
     async with shop.client(era) as client:
@@ -145,6 +150,7 @@ async def test_a_run_that_is_cancelled_asks_no_more(shop, era):
     assert [one.kind for one in shop.records(result["run_id"], "call")] == ["call.asked", "call.ended"]
 
 
+@both_eras
 async def test_who_waits_hears_that_the_run_lives_and_what_it_prints(shop, era, monkeypatch):
     """E6."""
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.05)

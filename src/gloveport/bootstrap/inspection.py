@@ -13,13 +13,11 @@ import anyio.to_thread
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, bubblewrap, cgroups, find_interpreters, reach_of, system_of, whole_grant
 from gloveport.config import Config, audit_directory
-from gloveport.egress.credentials.auth_rules import references_of
 from gloveport.egress.outbound_session import Gateway
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
 from gloveport.hub.connection.server_command import environment, program
-from gloveport.hub.credentials.references import secrets_of
 from gloveport.model import LANGUAGES, Language, Program
-from gloveport.model.egress import Secret
+from gloveport.model.egress import Secret, secrets_of
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import can_limit_disks
 from gloveport.sandbox.detection import probe
@@ -104,11 +102,13 @@ async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Ch
     wanted: dict[str, set[tuple[Secret, _Resolve]]] = {}
     for name, api in config.api.items():
         if api.active:
-            wanted[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in references_of(auth)}
+            wanted[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in secrets_of(auth)}
     for name, server in config.servers.items():
         if server.active:
             variables = {(ref, sources.resolve_text) for ref in server.secret_env.values()}
-            wanted[f"servers.{name}"] = variables | {(ref, sources.resolve) for ref in secrets_of(server)}
+            wanted[f"servers.{name}"] = variables | {
+                (ref, sources.resolve) for auth in server.auth for ref in secrets_of(auth)
+            }
     if config.sampling.enabled and config.sampling.secret:
         wanted["sampling"] = {(config.sampling.secret, sources.resolve)}
     return [await _check_secrets(name, secrets) for name, secrets in wanted.items() if secrets]

@@ -19,7 +19,7 @@ from gloveport.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from gloveport.hub.credentials.login_flow import LoginDesk
+    from gloveport.hub.credentials.login_desk import LoginDesk
     from gloveport.hub.credentials.login_storage import Login, Logins
     from gloveport.hub.pins import Offer, Pins
     from gloveport.model.hub import Server
@@ -139,7 +139,7 @@ def _server(name: str, config: ConfigOption) -> "Server":
 def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
     import ssl
 
-    from gloveport.hub.credentials.login_flow import LoginDesk
+    from gloveport.hub.credentials.login_desk import LoginDesk
     from gloveport.secrets.sources import Sources
 
     try:

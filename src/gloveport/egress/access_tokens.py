@@ -11,8 +11,8 @@ import anyio
 from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.egress.transport.route import Route
 from gloveport.errors import ConfigError
-from gloveport.model.egress import Api, ClientCredentials, RefreshToken
-from gloveport.oauth.grant_requests import Grant, client_of, fields_of, secrets_of_grant
+from gloveport.model.egress import Api, ClientCredentials, RefreshToken, secrets_of
+from gloveport.oauth.grant_requests import Grant, client_of, fields_of
 from gloveport.oauth.renewal import RenewedToken
 from gloveport.oauth.token_endpoint import Refusal, Token, request_token, require_access, require_scrubbable
 from gloveport.policy.hosts.authorities import canonical_host
@@ -118,7 +118,7 @@ class AccessTokens:
         client, fields = client_of(grant, secret), fields_of(grant, refresh_token)
         answer = await request_token(name, client, fields, post, anyio.current_time)
         if isinstance(answer, Refusal):
-            for ref in secrets_of_grant(grant):
+            for ref in secrets_of(grant):
                 self._vault.forget(ref)  # the owner may put another there
         return answer
 
@@ -138,13 +138,5 @@ def _endpoint(name: str, api: Api, grant: Grant) -> tuple[Route, str]:
         host, port = canonical_host(url.hostname or ""), url.port or 443
     except ValueError as error:
         raise ConfigError(f"token_url of {name} names no server: {error}", hint="write https://host/path") from None
-    route = Route(
-        api=name.partition(".")[0],
-        scheme="https",
-        host=host,
-        port=port,
-        networks=api.networks,
-        addresses=api.addresses,
-        ca_file=api.ca_file,
-    )
-    return route, f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+    target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+    return Route.to(name.partition(".")[0], api, "https", host, port), target

@@ -1,7 +1,8 @@
 """Values of outbound HTTP: APIs of the operator, their rules and credentials, and the requests of programs."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeAlias
+from functools import cache
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, IPvAnyAddress, IPvAnyNetwork, JsonValue
 
@@ -239,6 +240,21 @@ class Redis(Value):
 HttpAuth: TypeAlias = Bearer | Basic | Header | Query | Placeholder | ClientCredentials | RefreshToken | SigV4
 DatabaseAuth: TypeAlias = Postgres | Redis
 Auth: TypeAlias = Annotated[HttpAuth | DatabaseAuth, Field(discriminator="kind")]
+
+
+def secrets_of(credential: Value) -> list[Secret]:
+    """List the references to secrets in a credential: the values of those fields whose type is ``Secret``."""
+    found = (getattr(credential, name) for name in _secret_fields(type(credential)))
+    return [reference for reference in found if reference is not None]
+
+
+@cache
+def _secret_fields(kind: type[Value]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, field in kind.model_fields.items()
+        if SECRET_PLACE in field.metadata or any(SECRET_PLACE in get_args(one) for one in get_args(field.annotation))
+    )
 
 
 class Rule(Value):

@@ -1,9 +1,9 @@
 """Writes the grants of the configuration as requests: client credentials and refresh tokens."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
-from gloveport.model.egress import ClientCredentials, RefreshToken, Secret
+from gloveport.model.egress import ClientCredentials, RefreshToken
 from gloveport.oauth.token_endpoint import Client
 
 Grant: TypeAlias = ClientCredentials | RefreshToken
@@ -15,14 +15,6 @@ def client_of(grant: Grant, secret: str) -> Client:
         return Client(id=grant.client_id)
     is_basic = grant.client_auth == "basic"
     return Client(id=grant.client_id, secret=secret, auth="client_secret_basic" if is_basic else "client_secret_post")
-
-
-def secrets_of_grant(grant: Grant) -> Iterator[Secret]:
-    """List the references to its secrets."""
-    if grant.client_secret is not None:
-        yield grant.client_secret
-    if isinstance(grant, RefreshToken):
-        yield grant.refresh_token
 
 
 def fields_of(grant: Grant, refresh_token: str = "") -> Mapping[str, str]:

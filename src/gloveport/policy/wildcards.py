@@ -3,6 +3,8 @@
 For paths of requests, where a segment counts, see ``policy.hosts.url_paths``.
 """
 
+from collections.abc import Set as AbstractSet
+
 
 def matches(pattern: str, text: str) -> bool:
     """Tell whether a pattern means a text. The time is linear in the length of the text for each piece."""
@@ -19,3 +21,8 @@ def matches(pattern: str, text: str) -> bool:
             return False
         place = found + len(piece)
     return True
+
+
+def has_match(patterns: AbstractSet[str], text: str) -> bool:
+    """Tell whether a text is like one of some patterns."""
+    return text in patterns or any("*" in pattern and matches(pattern, text) for pattern in patterns)

@@ -11,7 +11,7 @@ from gloveport.model.workspace import WorkspacePolicy
 from gloveport.policy.decisions.command_gates import CommandRequest, command_action
 from gloveport.policy.decisions.gate_decisions import decide_command
 from gloveport.policy.shell_text.directory import Directory
-from gloveport.policy.shell_text.programs import read_programs
+from gloveport.policy.shell_text.reader import read_programs
 
 SAFE = WorkspacePolicy()
 
@@ -59,8 +59,6 @@ def test_a_program_on_standard_input_is_looked_at_like_one_in_the_command(comman
     [
         ("cat", "rm -rf src"),
         ("bash x.sh", "rm -rf src"),
-        ("bash < x.sh", "rm -rf src"),
-        ("{ bash; } < x.sh", "rm -rf src"),
         ("python3 x.py", "import shutil; shutil.rmtree('src')"),
         ("bash", "pytest -q\n"),
     ],
@@ -259,6 +257,8 @@ HOSTILE = {
     "shells": "a='for x in " + "b " * 200 + ";do " + "rm $x;" * 60 + "done';" + 'sh -c "$a";' * 40,
     "arrays": "a=(" + "b " * 700 + ");" + 'rm "${a[@]}";' * 45,
     "globs": "rm " + "a* " * 600,
+    "interpreters": "python3;" * 250,
+    "directories": "( cd x;" * 280 + ")" * 280,
 }
 
 
@@ -267,7 +267,7 @@ def test_the_worst_two_kibibytes_hold_the_server_for_a_moment_only(kind):
     """W5, CT-R6: a list in a loop took 9 s."""
     text = HOSTILE[kind][:2048]
     began = time.process_time()
-    gates(text, stdin="rm -rf x;" * 200)
+    gates(text, stdin="rm -rf x;" * 5_000)
     assert time.process_time() - began < 2  # 0.05, and what the collector of a process full of tests takes
 
 
@@ -280,10 +280,10 @@ def test_what_comes_after_a_long_list_is_read_all_the_same():
 
 READS = """
 from gloveport.policy.shell_text.directory import Directory
-from gloveport.policy.shell_text.programs import read_programs
+from gloveport.policy.shell_text.reader import read_programs
 for text in ("{\\U000cbcde~", "{\\U0010e31ah\\x19c", "{\\U0010c43dz"):
     for _ in range(300):
-        read_programs(text, Directory("/", ".", set()))
+        read_programs(text, Directory("/", ".", frozenset()))
 """
 
 
@@ -294,5 +294,5 @@ def test_characters_beyond_the_grammars_table_do_not_end_the_server():
 
 def test_characters_that_the_grammar_is_not_shown_are_in_the_words():
     """W5, CT-G2."""
-    (run,) = read_programs("rm -rf 'ä b€' \U0001f600/x", Directory("/", ".", set())).runs
+    (run,) = read_programs("rm -rf 'ä b€' \U0001f600/x", Directory("/", ".", frozenset())).runs
     assert [word.text for word in run.arguments] == ["-rf", "ä b€", "\U0001f600/x"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gloveport.policy.decisions.command_variables import find_secret
-from gloveport.policy.shell_text.rulebook import RuleError, SecretRule, rulebook
-from gloveport.policy.shell_text.rules import load_rules
+from gloveport.policy.decisions.command_variables import SecretRule, find_secret
+from gloveport.policy.shell_text.rule_hits import load_rules
+from gloveport.policy.shell_text.rulebook import RuleError, rulebook
 
 
 def test_every_rule_does_what_its_examples_say():
@@ -19,7 +19,7 @@ def test_a_rule_that_contradicts_its_examples_does_not_load(change, monkeypatch)
     rule = rulebook().rules[0]
     examples = {"match": ("ls",)} if change == "match" else {"not_match": (rule.match[0],), "match": (rule.match[1],)}
     broken = rulebook().model_copy(update={"rules": (rule.model_copy(update=examples),)})
-    monkeypatch.setattr("gloveport.policy.shell_text.rules.rulebook", lambda: broken)
+    monkeypatch.setattr("gloveport.policy.shell_text.rule_hits.rulebook", lambda: broken)
     with pytest.raises(RuleError, match="wrong about its example"):
         load_rules.__wrapped__()
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gloveport.policy.shell_text.directory import Directory
-from gloveport.policy.shell_text.facts import Facts, ShellState, SimpleCommand
-from gloveport.policy.shell_text.programs import MOST_PROGRAMS, read_programs
-from gloveport.policy.shell_text.syntax import DEEPEST, MOST_BYTES, read_commands
+from gloveport.policy.shell_text.programs import ProgramRun
+from gloveport.policy.shell_text.reader import MOST_BYTES, Facts, read_programs
 
 MIB = 1 << 20
 
@@ -21,18 +20,20 @@ def facts_of(text: str) -> Facts:
     return read_programs(text, PLACE)
 
 
-def commands(text: str) -> list[SimpleCommand]:
-    found: list[SimpleCommand] = []
-    read_commands(text, Facts(), ShellState(PLACE), found.append)
-    return found
+def commands(text: str) -> list[ProgramRun]:
+    return [run for run in facts_of(text).runs if run.source is None]
+
+
+def scripts(text: str) -> list[tuple[str, str | None]]:
+    return [(run.program, run.source) for run in facts_of(text).runs if run.source is not None]
 
 
 def words(text: str) -> list[list[str]]:
-    return [[word.text for word in command.words] for command in commands(text)]
+    return [[run.program, *(word.text for word in run.arguments)] for run in commands(text)]
 
 
 def programs(text: str) -> list[str]:
-    return [" ".join([run.program, *(word.text for word in run.arguments)]) for run in facts_of(text).runs]
+    return [" ".join(each) for each in words(text)]
 
 
 @pytest.mark.parametrize(
@@ -86,15 +87,15 @@ def test_every_simple_command_is_found(text, meant):
     ],
 )
 def test_a_variable_that_the_text_sets_is_known(text, arguments):
-    (command,) = [command for command in commands(text) if command.words[0].text == "rm"]
-    assert [word.text for word in command.words[1:]] == arguments
-    assert all(word.known for word in command.words)
+    (command,) = [command for command in commands(text) if command.program == "rm"]
+    assert [word.text for word in command.arguments] == arguments
+    assert all(word.known for word in command.arguments)
 
 
 @pytest.mark.parametrize("word", ["$x", "${x}", '"$x"', "$(x)", "`x`", "a$x", "$((1+1))", "${x%y}"])
 def test_a_word_that_depends_on_something_is_not_known(word):
-    (command,) = [command for command in commands(f"rm {word}") if command.words[0].text == "rm"]
-    assert not command.words[1].known
+    (command,) = [command for command in commands(f"rm {word}") if command.program == "rm"]
+    assert not command.arguments[0].known
 
 
 @pytest.mark.parametrize("text", ["echo $((1+2))", "echo ${i}", "echo $i", "echo '$(x)'", "x=1", "[[ $a == b* ]]"])
@@ -173,34 +174,35 @@ def test_a_word_that_is_no_command_starts_nothing(text):
 )
 def test_a_program_text_in_a_command_is_found(text, interpreter, source):
     """W5 CT-G6: the gate `inline_script`, on standard input too."""
-    assert [(script.interpreter, script.source) for script in facts_of(text).scripts] == [(interpreter, source)]
+    assert scripts(text) == [(interpreter, source)]
 
 
 @pytest.mark.parametrize(
     "text", ["python3 x.py -c y", "python3 -m pytest -c x", "node x.js -e", "perl x.pl", "bash x.sh"]
 )
 def test_arguments_of_a_script_file_are_no_program_texts(text):
-    assert facts_of(text).scripts == []
+    assert scripts(text) == []
 
 
 def test_what_a_long_here_document_hides_is_found():
     text = "cat > x <<'EOF'\n" + "line\n" * 10_000 + "EOF\nrm -rf src"
     facts = facts_of(text)
     assert [run.program for run in facts.runs] == ["cat", "rm"]
-    assert facts.unread == ""
+    assert not facts.unread
 
 
 def test_a_long_here_document_for_a_program_is_whole():
-    (script,) = facts_of("python3 - <<'EOF'\n" + "x = 1\n" * 1000 + "EOF\n").scripts
-    assert script.interpreter == "python"
-    assert "x = 1\n" * 1000 in script.source
+    ((interpreter, source),) = scripts("python3 - <<'EOF'\n" + "x = 1\n" * 1000 + "EOF\n")
+    assert interpreter == "python"
+    assert source is not None
+    assert "x = 1\n" * 1000 in source
 
 
 def test_a_loop_is_read_once_for_each_of_its_first_values():
     assert programs("for d in a 'b c'; do rm -r \"$d\"; done") == ["rm -r a", "rm -r b c"]
     facts = facts_of(f"for d in {' '.join('abcdefghijk')}; do ls $d; done")
     assert len(facts.runs) == 8
-    assert len(facts.scanned) == 1
+    assert "values of a loop" in facts.unread
 
 
 @pytest.mark.parametrize(
@@ -217,11 +219,11 @@ def test_a_loop_is_read_once_for_each_of_its_first_values():
         "echo rm -r a | xargs env",
         "true;" * 1000,
         "echo 'x",
+        "sh < x.sh",
     ],
 )
 def test_a_text_that_is_not_read_plainly_is_scanned(text):
     """W5: its words count, wherever they stand."""
-    assert facts_of(text).scanned != []
     assert facts_of(text).unread
 
 
@@ -235,7 +237,6 @@ def test_a_text_that_is_not_read_plainly_is_scanned(text):
         "cat > x.py <<X\nrm\nX",
         "git commit -m 'rm -r a'",
         "ps aux | grep x",
-        "sh < x.sh",
         "bash x.sh <<< y",
         "find . -name x | xargs ls",
         "bash --version | head -1",
@@ -244,13 +245,13 @@ def test_a_text_that_is_not_read_plainly_is_scanned(text):
 )
 def test_a_text_that_is_read_plainly_is_not_scanned(text):
     """CT-G2."""
-    assert facts_of(text).scanned == []
+    assert not facts_of(text).unread
 
 
 @pytest.mark.parametrize("text", ["echo 'x", "if a", ")", "a | | b", "$(", "<<X"])
 def test_what_is_no_command_is_said_to_be_unread(text):
     facts_of(text)  # raises nothing
-    assert commands("a && " + text)[0].words[0].text == "a"
+    assert commands("a && " + text)[0].program == "a"
 
 
 def test_what_is_too_long_is_said_to_be_unread():
@@ -259,18 +260,20 @@ def test_what_is_too_long_is_said_to_be_unread():
     assert str(MOST_BYTES) in facts.unread
 
 
-def test_what_is_nested_too_deeply_is_said_to_be_unread():
+def test_what_is_nested_deeply_is_read():
     """Where, Python's own recursion would end the reading."""
-    assert "too deeply" in facts_of("(" * DEEPEST + "a" + ")" * DEEPEST).unread
+    assert programs("( " * 900 + "rm -r a" + ")" * 900) == ["rm -r a"]
     nested = "rm -r a"
     for _ in range(6):
         nested = "sh -c '" + nested.replace("'", "'\\''") + "'"
-    assert "shells" in facts_of(nested).unread
+    assert "rm -r a" in programs(nested)
 
 
-def test_what_has_too_many_programs_is_said_to_be_unread():
-    text = "find ." + " -exec a" * 300
-    assert len(facts_of(";".join([text] * 8)).runs) <= MOST_PROGRAMS
+@pytest.mark.parametrize("text", ["find ." + " -exec a" * 200 + ";find ." + " -exec a" * 50, "time " * 400])
+def test_what_starts_programs_without_end_is_said_to_be_unread(text):
+    facts = facts_of(";".join([text] * 8))
+    assert len(facts.runs) <= 512
+    assert facts.unread
 
 
 HOSTILE = [

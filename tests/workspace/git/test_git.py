@@ -342,12 +342,12 @@ async def test_a_path_is_a_name_and_no_pattern(repository, run):
     assert caught.value.code == "INVALID_ARGUMENT"
 
 
-async def test_a_hundred_thousand_changes_are_bounded(repository, run):
+async def test_thousands_of_changes_are_bounded(repository, run):
     """W1"""
     folder = repository / "many"
     folder.mkdir()
     (repository / "new").write_text("x")
-    for number in range(20_000):
+    for number in range(5_000):
         (repository / f"{number}").touch()
     status = await git_status(run, max_entries=50)
     assert (len(status["entries"]), status["truncated"], status["clean"]) == (50, True, False)

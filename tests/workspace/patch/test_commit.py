@@ -484,7 +484,7 @@ def test_a_program_that_meddles_with_what_is_hidden_leads_nothing_outside(root, 
     with subprocess.Popen(command, stdout=subprocess.PIPE) as meddler:
         try:
             meddler.stdout.readline()
-            for number in range(600):
+            for number in range(300):
                 try:
                     writer.apply_patch(
                         patch(

@@ -3,6 +3,7 @@
 import functools
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -356,9 +357,10 @@ async def test_engines_that_are_not_there_are_told_apart_from_bad_queries(tree, 
 
 @pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not there")
 async def test_both_engines_say_the_same_of_a_real_tree(tree, run, root):
-    """W1: this very source."""
+    """W1: of this very source."""
     source = Path(gloveport.__file__).parent
-    shutil.copytree(source, root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("cli", "guest", "hub", "workspace"):
+        shutil.copytree(source / name, root / "src" / name, ignore=shutil.ignore_patterns("__pycache__"))
     (root / ".gitignore").write_text("*.css\nsrc/gloveport/cli/\n!main.py\n")
     questions = [
         {"query": "sandbox"},
@@ -406,3 +408,43 @@ async def test_a_match_may_go_over_several_lines_where_that_is_asked_for(search,
     assert [(m["line"], m["preview"]) for m in beside] == [(1, "x\nx"), (4, "x")]
     with pytest.raises(WorkspaceError, match="end of a line"):
         await search("a\nb")
+
+
+@pytest.fixture
+def git(root):
+    """Run git in the workspace."""
+
+    def run_it(*arguments):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        environ = {"PATH": "/usr/bin:/bin", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+        subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True, env=environ)
+
+    return run_it
+
+
+async def test_what_git_keeps_is_found_wherever_it_lies(search, root, git):
+    """W1: `src/build/gen.py`, `.github` and an ignored file that is tracked all the same; not what nobody tracks."""
+    for name in ("a.py", "src/build/gen.py", ".github/w.yml", "forced.txt", "sub/forced.txt", "build/new.py", ".new"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("foo\n")
+    (root / ".github" / "link").symlink_to("/etc/os-release")
+    git("init", "-q")
+    git("add", "-f", "a.py", "src", ".github", "forced.txt", "sub")
+    (root / ".gitignore").write_text("forced.txt\n")
+    found = ["a.py", ".github/w.yml", "forced.txt", "src/build/gen.py", "sub/forced.txt"]
+    assert files(await search("foo")) == found
+    told = await search("foo", files_only=True)
+    assert [file["path"] for file in told["files"]] == found
+    assert files(await search("foo", "src")) == ["src/build/gen.py"]
+    assert files(await search("foo", include_globs=("*.py",))) == ["a.py", "src/build/gen.py"]
+    assert files(await search("foo", file_type="yml")) == [".github/w.yml"]
+    assert files(await search("foo", exclude_globs=("build", "*.txt"))) == ["a.py", ".github/w.yml"]
+    page = await search("foo", offset=3, max_results=1)
+    assert (files(page), page["next_offset"], page["total_matches"]) == (["src/build/gen.py"], 4, 5)
+    everything = await search("foo", include_hidden=True, include_ignored=True)
+    assert sorted(files(everything)) == sorted([*found, "build/new.py", ".new"])
+    assert sorted(files(await search("foo", include_ignored=True))) == sorted([*found, "build/new.py"])
+    assert files(await search("NAME")) == []
+    (root / "forced.txt").unlink()
+    git("rm", "-q", "-f", "--cached", "src/build/gen.py")
+    assert files(await search("foo")) == ["a.py", ".github/w.yml", "sub/forced.txt"]

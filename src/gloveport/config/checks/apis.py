@@ -7,7 +7,6 @@ import re
 import ssl
 from collections.abc import Iterator
 from ipaddress import ip_address
-from pathlib import Path
 
 from gloveport.config.checks.accounts import account_faults
 from gloveport.config.checks.rule_order import order_faults
@@ -75,37 +74,6 @@ def api_faults(data: Table) -> Iterator[Fault]:
         yield from _placeholder_faults(base, parts, variables)
         yield from _address_faults(base, parts)
         yield from authority_faults((*base, "ca_file"), parts.ca_file)
-
-
-def secret_files(data: Table) -> Iterator[Path]:
-    """Yield the files that secrets are read from, wherever the data of APIs, servers or sampling names one."""
-    for text in _texts_of_secrets(data):
-        if found := re.fullmatch(r"(?:file:(/[^\x00]+)|json:(/[^\x00#]+)#/.+)", text):
-            yield Path(found[1] or found[2])
-
-
-def secret_commands(data: Table) -> Iterator[str]:
-    """Yield the command lines that print secrets, from the same data."""
-    return (text.removeprefix("command:") for text in _texts_of_secrets(data) if text.startswith("command:"))
-
-
-def _texts_of_secrets(data: Table) -> Iterator[str]:
-    """Yield the texts among which the places of all secrets are."""
-    pending: list[object] = [data.get("api"), data.get("sampling")]
-    servers = data.get("servers")
-    for server in servers.values() if isinstance(servers, dict) else ():
-        # Other texts of a server may look like the place of a secret and be none, as SQLite's file:/path.
-        pending += [server.get("secret_env"), server.get("auth")] if isinstance(server, dict) else []
-    while pending:
-        match pending.pop():
-            case dict() as table:
-                pending += table.values()
-            case list() as array:
-                pending += array
-            case str() as text:
-                yield text
-            case _:
-                pass
 
 
 def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) -> Iterator[Fault]:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gloveport.config.checks.apis import api_faults, secret_files
+from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.mounts import mount_faults, toolchain_faults
+from gloveport.config.checks.secret_places import secret_files
 from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
 from gloveport.config.schema import Config, KeyPath, is_canonical
 from gloveport.config.sources.layers import Table

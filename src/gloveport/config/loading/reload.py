@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gloveport.config.checks.apis import secret_files
 from gloveport.config.checks.mounts import find_exposed
+from gloveport.config.checks.secret_places import secret_files
 from gloveport.config.host_paths.toolchains import find_toolchains
 from gloveport.config.loading.load import Loaded, load
 from gloveport.config.schema import Config, KeyPath, leaves

@@ -68,20 +68,6 @@ class AuthRules:
         )
 
 
-def references_of(auth: Auth) -> list[str]:
-    """Where its secrets are."""
-    match auth:
-        case SigV4():
-            refs = [auth.access_key_id, auth.secret_access_key, auth.session_token]
-        case ClientCredentials():
-            refs = [auth.client_secret]
-        case RefreshToken():
-            refs = [auth.refresh_token, auth.client_secret]
-        case _:
-            refs = [auth.secret]
-    return [ref for ref in refs if ref is not None]
-
-
 def _name_credentials(api: Api) -> Iterator[tuple[str, Auth]]:
     seen: Counter[str] = Counter()
     for auth in sorted(api.auth, key=lambda auth: isinstance(auth, SigV4)):

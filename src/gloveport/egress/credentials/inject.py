@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from gloveport.egress.access_tokens import AccessTokens
 from gloveport.egress.credentials import sigv4
-from gloveport.egress.credentials.auth_rules import AuthRules, references_of
+from gloveport.egress.credentials.auth_rules import AuthRules
 from gloveport.egress.credentials.placeholders import DraftRequest, fill_place, find_placeholder, parameter_name
 from gloveport.egress.http.heads import Headers, Outbound, hyphenate
 from gloveport.egress.transport.route import Route
@@ -32,6 +32,7 @@ from gloveport.model.egress import (
     Redis,
     RefreshToken,
     SigV4,
+    secrets_of,
 )
 from gloveport.secrets.vault import Vault
 
@@ -159,7 +160,7 @@ class Injector:
         """Fetch the secrets of an API again when they are needed next: it has answered 401."""
         for kind, auth in self._rules(api).named:
             name = f"{api_name}.{kind}"
-            for ref in references_of(auth):
+            for ref in secrets_of(auth):
                 self._vault.forget(ref)
             self._tokens.invalidate(name)
 

@@ -6,42 +6,32 @@ than at the login before, or than the owner has registered with, gets no further
 process.
 """
 
-import contextlib
-import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-import anyio
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.credentials.login_storage import Login, Logins
-from gloveport.hub.credentials.loopback import Callback, callback
-from gloveport.hub.credentials.oauth_endpoint import OAuthEndpoint
-from gloveport.hub.credentials.stored_login import client_of_login, is_issuer
+from gloveport.errors import UpstreamError
+from gloveport.hub.credentials.login_storage import Login
+from gloveport.hub.credentials.loopback import Callback
+from gloveport.hub.credentials.stored_login import is_issuer
 from gloveport.model.hub import OAuthLogin, Server
-from gloveport.oauth.token_endpoint import ClientAuth, lifetime, post_fields
+from gloveport.oauth.token_endpoint import ClientAuth, lifetime
 from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
-from gloveport.secrets.sources import Sources
 from gloveport.untrusted_text import one_line
-
-Outcome: TypeAlias = Literal["nobody", "forgotten", "revoked"]
-"""Of a logout: nobody was logged in; the tokens are no longer kept; the authorization server has ended them too."""
 
 _PROTOCOL = "2025-11-25"
 _MOST_BYTES = 1 << 20
 _MOST_WORDS = 200
 _REQUEST_SECONDS = 30.0
-_SDK = "mcp.client.auth.oauth2"
 _METHODS: tuple[ClientAuth, ...] = ("client_secret_basic", "client_secret_post")
 _THEIRS = "ask whoever runs the server"
 _KNOCK = {
@@ -52,100 +42,8 @@ _KNOCK = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoginDesk:
-    """Logs a person in to servers, and out.
-
-    Attributes:
-        logins: Where tokens are kept.
-        sources: Where the secrets of clients come from.
-        tls: Whom to believe.
-        show: Shows the person the URL to open.
-        seconds: How long they may take.
-    """
-
-    logins: Logins
-    sources: Sources
-    tls: ssl.SSLContext
-    show: Callable[[str], None]
-    seconds: float = 300.0
-
-    async def login(self, name: str, server: Server) -> Login:
-        """Log in to a server, and keep what comes of it.
-
-        Raises:
-            ConfigError: The configuration has no such login for it; or the tokens can't be kept.
-            UpstreamError: It came to nothing: ``login_failed``, ``login_refused``, ``login_timeout``,
-                ``issuer_changed``, ``issuer_refused``.
-        """
-        auth = oauth_of(name, server)
-        storage = self.logins.of(name, server.url, auth.tokens)
-        former = await storage.load()
-        secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
-        try:
-            with anyio.fail_after(self.seconds), _quiet():
-                async with callback() as waiting:
-                    flow = _Flow(name=name, server=server, auth=auth, secret=secret, waiting=waiting, desk=self)
-                    made = await flow.go("" if former is None else former.issuer)
-        except TimeoutError:
-            raise UpstreamError(
-                "login_timeout", f"Nobody has logged in within {self.seconds:g} s.", hint="start it again"
-            ) from None
-        async with storage.hold_lock():
-            await storage.save(made)
-        return made
-
-    async def logout(self, name: str, server: Server) -> Outcome:
-        """Keep the tokens of a server no longer, and have them ended where the authorization server offers that.
-
-        Raises:
-            ConfigError: The configuration has no such login for it; or the tokens can't be removed.
-        """
-        auth = oauth_of(name, server)
-        storage = self.logins.of(name, server.url, auth.tokens)
-        async with storage.hold_lock():
-            try:
-                login = await storage.load()
-            except ConfigError:  # whatever it is: it goes
-                login = None
-                await storage.forget()
-                return "forgotten"
-            await storage.forget()
-        if login is None:
-            return "nobody"
-        return "revoked" if await self._revoke(name, auth, login) else "forgotten"
-
-    async def _revoke(self, name: str, auth: OAuthLogin, login: Login) -> bool:
-        if not login.revocation_endpoint or not is_issuer(auth, login.issuer):
-            return False
-        try:
-            secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
-            endpoint = OAuthEndpoint(owner=name, url=login.revocation_endpoint, tls=self.tls)
-            kind = "refresh_token" if login.refresh_token else "access_token"
-            token = login.refresh_token or login.access_token
-            fields = {"token": token, "token_type_hint": kind}
-            status, _ = await post_fields(name, client_of_login(login, secret), fields, endpoint.post)
-        except (ConfigError, UpstreamError):
-            return False
-        return status == 200
-
-
-def oauth_of(name: str, server: Server) -> OAuthLogin:
-    """Find how a person logs in to a server.
-
-    Raises:
-        ConfigError: They don't.
-    """
-    for auth in server.auth:
-        if isinstance(auth, OAuthLogin):
-            return auth
-    raise ConfigError(
-        f"the server {name} has no login", hint=f'write [[servers.{name}.auth]] with kind = "oauth", if it needs one'
-    )
-
-
 @dataclass(eq=False, kw_only=True)
-class _Flow:
+class LoginFlow:
     """One login: what the SDK's provider asks for on its way. To it, this is an empty storage."""
 
     name: str
@@ -153,10 +51,12 @@ class _Flow:
     auth: OAuthLogin
     secret: str
     waiting: Callback
-    desk: LoginDesk
+    tls: ssl.SSLContext
+    show: Callable[[str], None]
     tokens: OAuthToken | None = None
 
     async def go(self, former_issuer: str) -> Login:
+        """Log in; ``former_issuer`` is the authorization server of the login before. Raises as ``LoginDesk.login``."""
         url = httpx2.URL(self.server.url)
         if not is_confidential(url.scheme, url.host):
             raise _login_error("is reached without encryption", hint="write https in its url")
@@ -165,7 +65,7 @@ class _Flow:
             self._check(provider.context.oauth_metadata, former_issuer)
             self._name_client(provider.context)
             self.waiting.state = parse_qs(urlsplit(target).query)["state"][0]
-            self.desk.show(target)
+            self.show(target)
 
         provider = OAuthClientProvider(
             server_url=self.server.url,
@@ -200,25 +100,28 @@ class _Flow:
         return scrub_text(Needles.of({f"servers.{self.name}": known}), text) if known else text
 
     async def get_tokens(self) -> OAuthToken | None:
+        """No tokens: each login is a new one."""
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Take the tokens of the login."""
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """The client that the owner has registered, if any."""
         if not self.auth.client_id:
             return None  # then it registers, each time anew: who comes back does so to another port
         return OAuthClientInformationFull(client_id=self.auth.client_id, client_secret=self.secret or None)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        pass
+        """Nothing to keep: a client that registers itself does so for one login."""
 
     async def _knock(self, provider: OAuthClientProvider) -> int:
         """Ask the server for something, so that it asks for a login; the status of its last answer."""
         status = 0
         client = httpx2.AsyncClient(
             auth=provider,
-            verify=self.desk.tls,
+            verify=self.tls,
             trust_env=False,
             follow_redirects=False,
             timeout=_REQUEST_SECONDS,
@@ -331,17 +234,6 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the SDK's log to itself meanwhile: it quotes what servers send, as it is."""
-    logger = logging.getLogger(_SDK)
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def _login_error(problem: str, *, hint: str) -> UpstreamError:

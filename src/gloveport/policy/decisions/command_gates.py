@@ -9,10 +9,9 @@ from typing import Final
 from gloveport.model.workspace import GATES, Gate, GateHit, RunCommand, WorkspacePolicy
 from gloveport.policy.decisions.command_variables import refused_variables
 from gloveport.policy.shell_text.directory import Directory
-from gloveport.policy.shell_text.facts import Facts
-from gloveport.policy.shell_text.programs import read_programs
+from gloveport.policy.shell_text.reader import Facts, read_programs
+from gloveport.policy.shell_text.rule_hits import UNNAMED_HOST, RuleHit, find_hits, load_rules
 from gloveport.policy.shell_text.rulebook import rulebook
-from gloveport.policy.shell_text.rules import UNNAMED_HOST, RuleHit, find_hits, load_rules
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import join_listed, quote_sent
 from gloveport.untrusted_text import printable
@@ -85,9 +84,10 @@ def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> It
     for piece in facts.expansions:
         instead = "Write out what the expansion stands for."
         yield make_need("shell_expansion", piece, "The shell puts together what is run.", instead)
-    for script in facts.scripts:
-        why = f"A {script.interpreter} program is given in the command."
-        yield make_need("inline_script", script.text, why, "Put the program into a file, and run that.")
+    for run in facts.runs:
+        if run.source is not None:
+            why = f"A {run.program} program is given in the command."
+            yield make_need("inline_script", run.text, why, "Put the program into a file, and run that.")
     if facts.unread:
         why = f"Not all of the command is known: {facts.unread}."
         yield make_need("inline_script", "", why, "Put it into a file, or run shorter commands.")

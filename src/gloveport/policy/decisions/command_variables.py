@@ -13,12 +13,14 @@ PYTHONPATH, NODE_OPTIONS for memory, GIT_AUTHOR_NAME and the like are daily work
 """
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.shell_text.rulebook import Rulebook, VariableRule, rulebook
+from gloveport.policy.shell_text.rulebook import Examples, Pattern, RuleTable
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import quote_sent
 
@@ -27,6 +29,36 @@ _MOST_SEARCHED: Final = 65_536
 _LONGEST_NAME: Final = 256
 _MOST_CHARACTERS: Final = 131_072
 """Of all values together: each is searched for several kinds of secrets."""
+
+
+class VariableRule(Examples):
+    """What brings a variable to its gate."""
+
+    names: tuple[str, ...]
+    value: Pattern = re.compile("")
+    reason: Literal["sandbox", "programs"]
+
+
+class SecretRule(Examples):
+    """What a secret looks like."""
+
+    kind: str
+    value: Pattern
+
+
+class SecretNames(Examples):
+    """Names of secrets, and values that are none."""
+
+    name: Pattern
+    plain_value: Pattern
+
+
+class VariableRules(RuleTable):
+    """The tables of ``variables.toml``. What each field means is said there."""
+
+    variables: tuple[VariableRule, ...]
+    secrets: tuple[SecretRule, ...]
+    secret_names: SecretNames
 
 
 def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -72,23 +104,23 @@ def _is_inherited(policy: WorkspacePolicy, name: str, value: str) -> bool:
     return by_pattern and not named and not any(refused_variables({name: value}))
 
 
-def _find_rule(book: Rulebook, name: str, value: str) -> VariableRule | None:
+def _find_rule(book: VariableRules, name: str, value: str) -> VariableRule | None:
     compared = name.lower() if name.lower().startswith("npm_config_") else name
     rules = (rule for rule in book.variables if any(matches(pattern, compared) for pattern in rule.names))
     rule = next(rules, None)  # the first that names it decides
     return rule if rule and rule.value.search(value) else None
 
 
-def _find_secret(book: Rulebook, name: str, value: str) -> str:
+def _find_secret(book: VariableRules, name: str, value: str) -> str:
     kinds = (rule.kind for rule in book.secrets if rule.value.search(value, 0, _MOST_SEARCHED))
     named = name not in {"PWD", "OLDPWD"} and book.secret_names.name.fullmatch(name)
     return next(kinds, "a secret" if named and not book.secret_names.plain_value.fullmatch(value[:256]) else "")
 
 
 @cache
-def _rules() -> Rulebook:
+def _rules() -> VariableRules:
     """The rules for variables. Raises ``RuleError`` where one of them contradicts its examples."""
-    book = rulebook()
+    book = VariableRules.model_validate(tomllib.loads(Path(__file__).with_name("variables.toml").read_text("utf-8")))
     for rule in book.variables:
         rule.check(each for each in rule.examples if _find_rule(book, *each.split("=", 1)) is rule)
     for kind in book.secrets:

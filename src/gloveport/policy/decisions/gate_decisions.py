@@ -14,7 +14,7 @@ from gloveport.model.workspace import GateHit, PathChange, RunCommand, Workspace
 from gloveport.policy.decisions.command_gates import make_need, order_needs
 from gloveport.policy.decisions.modes import stance
 from gloveport.policy.shell_text.rulebook import rulebook
-from gloveport.policy.shell_text.rules import has_match
+from gloveport.policy.wildcards import has_match
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.untrusted_text import printable
 

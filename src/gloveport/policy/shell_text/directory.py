@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from posixpath import join, normpath
 
 from gloveport.policy.shell_text.words import Word
@@ -22,19 +22,15 @@ class Directory:
         root: Absolute path of the workspace, as the command sees it.
         path: Where it is now: relative to the root, or absolute; None where the text does not tell.
         disposable: Patterns of names that may be deleted.
-        before: Where it was before.
     """
 
     root: str
     path: str | None
-    disposable: AbstractSet[str]
-    before: str | None = None
-    _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
-    """Of names, whether they are disposable: a text may name one many times, and each time costs all patterns."""
+    disposable: frozenset[str]
 
     def is_disposable(self, path: str) -> bool:
         """Tell whether a part of a path is a name of what is made anew."""
-        return any(self._is_made_anew(part) for part in path.split("/") if part not in {"", "."})
+        return any(_has_match(self.disposable, part) for part in path.split("/") if part not in {"", "."})
 
     def resolve(self, word: Word) -> str | None:
         """The absolute path that a word names, ``..`` resolved as text; None where it is not known."""
@@ -60,20 +56,13 @@ class Directory:
             return ".." not in word.text.split("/") and word.text[:1] != "~" and self.is_disposable(word.text)
         return self.is_disposable(path[len(root) :]) if path.startswith(f"{root}/") else self.is_outside(path)
 
-    def change(self, target: Word | None) -> "Directory":
-        """Where a command is after ``cd``."""
-        if target is not None and target.text == "-":
-            return replace(self, path=self.before, before=self.path)
-        if target is None or is_home(target):
-            return replace(self, path="/home", before=self.path)
+    def change(self, target: Word) -> "Directory":
+        """Where a command is after ``cd``; not known after ``cd -``."""
+        if is_home(target):
+            return replace(self, path="/home")
         path = self.resolve(target)
-        known = path is not None and (target.known or self.is_outside(path))
-        return replace(self, path=path if known else None, before=self.path)
-
-    def _is_made_anew(self, name: str) -> bool:
-        if name not in self._known:
-            self._known[name] = any(matches(pattern, name) for pattern in self.disposable)
-        return self._known[name]
+        known = path is not None and (target.known or self.is_outside(path)) and target.text != "-"
+        return replace(self, path=path if known else None)
 
 
 def is_home(word: Word) -> bool:
@@ -86,6 +75,11 @@ def list_words(words: Sequence[Word]) -> str:
     """The first of some words, and how many more there are."""
     more = f" and {len(words) - 1} more" if len(words) > 1 else ""
     return f"{'' if words[0].known else 'what is meant by '}{words[0].text[:80]!a}{more}"
+
+
+@lru_cache(maxsize=1024)  # a text may name one many times, and each time costs all patterns
+def _has_match(patterns: frozenset[str], name: str) -> bool:
+    return any(matches(pattern, name) for pattern in patterns)
 
 
 def _absolute(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The rules for commands and variables: the tables of ``rules.toml``, as types. What each field means is said there."""
+"""The rules for commands: the tables of ``rules.toml``, as types. What each field means is said there."""
 
 import re
 import tomllib
@@ -19,6 +19,10 @@ def _parse_options(text: str) -> Iterator[str]:
         yield from (name[:length] for length in range(int(least or len(name)), len(name) + 1))
 
 
+def _split_names(runners: dict[str, object]) -> dict[str, object]:
+    return {name: runner for names, runner in runners.items() for name in names.split("|")}
+
+
 Pattern: TypeAlias = re.Pattern[str]
 Options: TypeAlias = Annotated[frozenset[str], BeforeValidator(_parse_options)]
 Words: TypeAlias = Annotated[
@@ -28,18 +32,19 @@ Lost: TypeAlias = Literal[
     "operands", "last operand", "operands or all", "operands that are many", "of=", "pathspecs", "more than one file",
     "what find finds", "what leaves the workspace",
 ]  # fmt: skip
-Hosts: TypeAlias = Literal["URLs", "first operand", "remote paths", "git's remote", "an index"]
 
 
 class RuleError(ValueError):
     """A rule does not do what its examples say."""
 
 
-class _Table(BaseModel):
+class RuleTable(BaseModel):
+    """What a table of rules has, and nothing else."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Examples(_Table):
+class Examples(RuleTable):
     """What a rule is for, and what it must leave alone."""
 
     match: tuple[str, ...] = Field(min_length=1)
@@ -53,7 +58,7 @@ class Examples(_Table):
     def check(self, hits: Iterable[str]) -> None:
         """Raise ``RuleError`` where the examples that come to the rule are not those that should."""
         for example in set(hits) ^ set(self.match):
-            raise RuleError(f"a rule in rules.toml is wrong about its example {example!r}")
+            raise RuleError(f"a rule is wrong about its example {example!r}")
 
 
 class CommandRule(Examples):
@@ -68,56 +73,32 @@ class CommandRule(Examples):
     operand: Pattern | None = None
     ignore: Pattern | None = None
     lost: Lost | None = None
-    hosts: Hosts | None = None
+    hosts: Pattern | None = None
+    hosts_in: Literal["arguments", "operands", "first operand"] = "first operand"
     anywhere: bool = False
     effect: str = ""
 
 
-class VariableRule(Examples):
-    """What brings a variable to its gate."""
+class Runner(RuleTable):
+    """A program that starts another (``operands`` are before the name of that), or reads a program."""
 
-    names: tuple[str, ...]
-    value: Pattern = re.compile("")
-    reason: Literal["sandbox", "programs"]
-
-
-class SecretRule(Examples):
-    """What a secret looks like."""
-
-    kind: str
-    value: Pattern
+    values: Pattern = re.compile("(?!)")
+    operands: int | None = None
+    text: Pattern | None = None
+    anywhere: bool = False
+    language: str = "sh"
 
 
-class SecretNames(Examples):
-    """Names of secrets, and values that are none."""
-
-    name: Pattern
-    plain_value: Pattern
-
-
-class LauncherRule(_Table):
-    """A program that starts another."""
-
-    values: frozenset[str] = frozenset()
-    operands: int = 0
-
-
-class Rulebook(_Table):
+class Rulebook(RuleTable):
     """The whole file."""
 
     disposable: frozenset[str]
     generated: frozenset[str]
     generated_trees: frozenset[str]
-    shells: frozenset[str]
-    git_values: frozenset[str]
     offline: frozenset[str]
-    interpreters: dict[str, Pattern]
-    script_options: dict[str, Pattern]
-    launchers: dict[str, LauncherRule]
+    git_values: Pattern
+    runners: Annotated[dict[str, Runner], BeforeValidator(_split_names)]
     rules: tuple[CommandRule, ...]
-    variables: tuple[VariableRule, ...]
-    secrets: tuple[SecretRule, ...]
-    secret_names: SecretNames
 
 
 @cache

@@ -2,12 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
-_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
-_ESCAPED_IN_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 
 
@@ -43,33 +40,24 @@ def operands(arguments: Sequence[Word]) -> tuple[Word, ...]:
     return (*before, *arguments[end + 1 :])
 
 
-def after_options(arguments: Sequence[Word], valued: AbstractSet[str] | re.Pattern[str]) -> Sequence[Word]:
+def after_options(arguments: Sequence[Word], valued: re.Pattern[str]) -> Sequence[Word]:
     """The arguments from the first that is neither an option nor the value of one."""
     at = 0
     while at < len(arguments) and (text := arguments[at].text).startswith(("-", "+")):
         if text == "--":
             return arguments[at + 1 :]
-        at += 2 if (valued.fullmatch(text) if isinstance(valued, re.Pattern) else text in valued) else 1
+        at += 2 if valued.fullmatch(text) else 1
     return arguments[at:]
 
 
-def unescape(text: str) -> str:
-    """What a text means outside of quotes."""
-    return _ESCAPED.sub(_without_backslash, text)
-
-
-def unescape_quoted(text: str) -> str:
-    """What a text means between double quotes."""
-    return _ESCAPED_IN_QUOTES.sub(_without_backslash, text)
+def unescape(text: str, escaped: str = ".") -> str:
+    """What a text means outside of quotes; ``escaped``: what a backslash may stand before, as an expression."""
+    return re.sub(rf"(?s)\\(\n|{escaped})", lambda found: found[1].strip("\n"), text)
 
 
 def unescape_ansi(text: str) -> str:
     """What a text means in ``$'…'``."""
-    return _ESCAPED_IN_ANSI.sub(_ansi_character, text)
-
-
-def _without_backslash(found: re.Match[str]) -> str:
-    return "" if found[1] == "\n" else found[1]
+    return _ESCAPE.sub(_ansi_character, text)
 
 
 def _ansi_character(found: re.Match[str]) -> str:

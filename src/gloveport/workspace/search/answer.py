@@ -1,6 +1,7 @@
 """The tool ``search_text``: one search, from its arguments to its answer."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Final, NotRequired
 
@@ -9,15 +10,29 @@ from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import IgnoreIndex
+from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.git.tracked import find_hidden_files
 from gloveport.workspace.program import ProgramOutput, RunProgram
-from gloveport.workspace.search.engines import MAX_GLOB, MAX_GLOBS, SECONDS, Engine, SearchQuery, run_engine
+from gloveport.workspace.search.engines import (
+    MAX_GLOB,
+    MAX_GLOBS,
+    SECONDS,
+    Engine,
+    SearchQuery,
+    choose_files,
+    run_engine,
+)
 from gloveport.workspace.search.file_types import find_globs
 from gloveport.workspace.search.matches import FileMatches, Match, Wanted, choose_matches, count_matches
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
 MAX_QUERY: Final = 10_000
 """Characters."""
+
+_MOST_TRACKED: Final = 1000
+_TRACKED_BYTES: Final = 1 << 16
+"""Of the names of those: they are arguments."""
 
 _SUMMARY: Final = b'"type":"summary"'
 _REFUSED: Final = 2
@@ -84,30 +99,70 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     _demand_sane(query, (*includes, *excludes), multiline=multiline)
     names = find_globs(file_type) if file_type else ()
     start, leaves_out = _start(tree, path, (*includes, *names), hidden=include_hidden, ignored=include_ignored)
-    ran = await run_engine(
-        engine,
-        tree,
-        run,
-        SearchQuery(
-            expression=query,
-            regex=regex,
-            case_sensitive=case_sensitive,
-            path=start,
-            includes=includes,
-            excludes=excludes,
-            multiline=multiline,
-            names=names,
-            context=0 if files_only else context_lines,
-            hidden=include_hidden,
-            ignored=include_ignored,
-        ),
+    question = SearchQuery(
+        expression=query,
+        regex=regex,
+        case_sensitive=case_sensitive,
+        path=start,
+        includes=includes,
+        excludes=excludes,
+        multiline=multiline,
+        names=names,
+        context=0 if files_only else context_lines,
+        hidden=include_hidden,
+        ignored=include_ignored,
     )
+    kept = await _find_tracked(tree, run, question)
+    ran = await run_engine(engine, tree, run, question, kept)
     ending = _ending(ran)
+    leaves_out = _except(leaves_out, kept)
     wanted = Wanted(leaves_out, context_lines, offset, max_results, max_preview_bytes)
     choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, wanted, ending)
     # What was found may be megabytes, and the index reads files; for less, to change threads would take longer.
     is_short = leaves_out is None and len(ran.stdout) <= _SHORT_BYTES
     return choose() if is_short else await anyio.to_thread.run_sync(choose)
+
+
+async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> list[bytes]:
+    """Files that git keeps, and that the search has left out by their names or a .gitignore."""
+    if question.hidden and question.ignored:
+        return []
+    found = await find_hidden_files(tree, run)
+    return await anyio.to_thread.run_sync(_choose_tracked, tree, question, found) if found else []
+
+
+def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> list[bytes]:
+    start = "" if question.path == "." else f"{question.path}/"
+    ignores = IgnoreIndex(tree, question.path, hidden="shown" if question.hidden else "left out")
+    leaves_out = partial(_is_hidden, start) if question.ignored else ignores.leaves_out
+    chosen: list[bytes] = []
+    size = 0
+    for name in choose_files(question, found):
+        path = spell_path(name)
+        if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
+            break
+        if not leaves_out(path) or not _is_utf8(name):
+            continue
+        with suppress(WorkspaceError), tree.open_file(path) as opened:
+            if raw(opened.path) == name:  # and no link
+                chosen.append(name)
+                size += len(name)
+    return chosen
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:  # it can't be an argument
+        return False
+    return True
+
+
+def _except(leaves_out: Callable[[str], bool] | None, kept: Sequence[bytes]) -> Callable[[str], bool] | None:
+    if leaves_out is None or not kept:
+        return leaves_out
+    paths = {spell_path(name) for name in kept}
+    return lambda path: path not in paths and leaves_out(path)
 
 
 def _lines_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:

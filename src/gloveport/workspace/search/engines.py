@@ -1,7 +1,8 @@
 """Runs one of the two programs that search: ripgrep, or our own, which writes what ``rg --json`` writes.
 
 Both leave out the same: what is hidden, what a .gitignore of the workspace says (of a checkout or not), what is built
-(``gitignore.NAMES``), and links. ripgrep walks by itself. For the other one the walk is done here: it gets names only.
+(``gitignore.NAMES``), and links. Files that they are told of besides are searched all the same. ripgrep walks by
+itself. For the other one the walk is done here: it gets names only.
 """
 
 import json
@@ -79,15 +80,17 @@ class SearchQuery:
     ignored: bool = False
 
 
-async def run_engine(engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery) -> ProgramOutput:
-    """Search.
+async def run_engine(
+    engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes] = ()
+) -> ProgramOutput:
+    """Search below where the question says, and then these files, whatever would leave them out.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT for what the engine can't read; or as ``run``.
     """
     if engine == "rg":
-        return await run(_ripgrep(question), seconds=SECONDS, most_bytes=BYTES)
-    names = await anyio.to_thread.run_sync(_candidates, tree, question)
+        return await run(_ripgrep(question, further), seconds=SECONDS, most_bytes=BYTES)
+    names = [*await anyio.to_thread.run_sync(_candidates, tree, question), *further]
     head = {
         "expression": question.expression if question.regex else re.escape(question.expression),
         "ignore_case": not question.case_sensitive,
@@ -98,7 +101,23 @@ async def run_engine(engine: Engine, tree: Tree, run: RunProgram, question: Sear
     return await run(_PYTHON, stdin=stdin, seconds=SECONDS, most_bytes=BYTES)
 
 
-def _ripgrep(question: SearchQuery) -> tuple[str, ...]:
+def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
+    """Of these files those that the question's globs and its start let be searched, in the order of ripgrep."""
+    includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
+    names = _compile_globs(question.names)
+    inside = len(raw(question.path)) + 1 if question.path != "." else 0
+    wanted = [
+        name
+        for name in found
+        if name.startswith(raw(question.path) + b"/" if inside else b"")
+        and (not includes or _matches(includes, name))
+        and (not names or _matches(names, name))
+        and not any(_matches(excludes, part) for part in _parts(name, inside))
+    ]
+    return sorted(wanted, key=lambda name: name.split(b"/"))
+
+
+def _ripgrep(question: SearchQuery, further: Sequence[bytes]) -> tuple[str, ...]:
     try:
         start = raw(question.path).decode()
     except UnicodeDecodeError as error:
@@ -122,6 +141,7 @@ def _ripgrep(question: SearchQuery) -> tuple[str, ...]:
         f"--regexp={question.expression}",
         "--",
         f"./{start}" if start != "." else "./",  # with the dot it is no option
+        *(f"./{name.decode()}" for name in further),  # what is named is searched, whatever globs and rules say
     )
 
 
@@ -132,8 +152,6 @@ def _escape_glob(glob: str) -> str:
 
 def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     """The files to search, in the order in which ripgrep sorts them."""
-    includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
-    names = _compile_globs(question.names)
     try:
         with tree.open_directory(question.path) as start:
             walk = Walk(tree=tree, hidden=question.hidden, ignored=question.ignored)
@@ -142,15 +160,7 @@ def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
         if error.code != "NOT_A_DIRECTORY":
             raise
         return [raw(question.path)]
-    inside = len(raw(question.path)) + 1 if question.path != "." else 0
-    wanted = [
-        name
-        for name in found
-        if (not includes or _matches(includes, name))
-        and (not names or _matches(names, name))
-        and not any(_matches(excludes, part) for part in _parts(name, inside))
-    ]
-    return sorted(wanted, key=lambda name: name.split(b"/"))
+    return choose_files(question, found)
 
 
 def _parts(name: bytes, inside: int) -> Iterator[bytes]:

@@ -7,6 +7,9 @@ from types import ModuleType
 
 from gloveport_notebook import display
 
+VERSION = 8, 24, 0
+"""Of the IPython that this is like: matplotlib asks for it, and from this one on for nothing that is not here."""
+
 KINDS = {
     "HTML": "text/html",
     "Markdown": "text/markdown",
@@ -85,6 +88,7 @@ def make(name):
     if name == "IPython":
         module.__path__ = []
         module.get_ipython = do_nothing
+        module.version_info, module.__version__ = VERSION, ".".join(map(str, VERSION))
         return module
     made = {kind: type(kind, (Shown,), {"kind": mime}) for kind, mime in KINDS.items()}
     names = {**made, "Image": Image, "display": display_in_notebook, "clear_output": do_nothing}

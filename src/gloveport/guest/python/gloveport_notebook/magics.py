@@ -19,7 +19,10 @@ PACKAGES = "/tmp/packages"
 COMMANDS = {"pwd", "ls", "cat", "mkdir", "env", "echo"}
 INSTALLERS = {"pip", "pip3", "conda", "mamba", "uv", "poetry"}
 _LINE = re.compile(r"(\s*)(?:([\w.\[\], ]+?)\s*=\s*)?([!%])(.*)")
-_INSTALL = re.compile(r"(?:sudo\s+)?(?:python3?\s+-m\s+)?(?:pip3?|conda|mamba|uv|poetry)\b.*\b(?:install|add|sync)\b")
+_INSTALL = re.compile(
+    r"(?:sudo\s+)?(?:python3?\s+-m\s+)?(?:pip3?|conda|mamba|uv|poetry|apt|apt-get|npm|yarn|pnpm)\s(?:.*\s)?"
+    r"(?:install|add|sync|update|i)\b"
+)
 
 
 class PackagesError(Exception):

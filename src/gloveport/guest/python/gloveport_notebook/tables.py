@@ -115,7 +115,7 @@ def keep_whole(write, about):
     try:
         path = files.keep("table", "csv", put, about)
     except FullError:
-        return f"it is too large for {files.OUT}: write what is needed of it there, as Parquet or compressed"
+        return f"it is too large for {files.OUT}: write what is needed of it there, or compress it"
     except Exception as error:
         return f"it can't be written as CSV: {type(error).__name__}"
     return f"all of it: {path}" if path else "all of it was not kept: there are too many files"

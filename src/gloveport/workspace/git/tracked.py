@@ -1,0 +1,51 @@
+"""Finds files that git keeps although their names or a .gitignore say that tools make them: somebody wrote those."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import NAMES
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.git.invocation import run_git
+from gloveport.workspace.program import RunProgram
+
+_LIST_BYTES: Final = 1 << 19
+_LINKS: Final = (b"120000", b"160000")  # modes of symbolic links and of submodules, which are no files
+_MOST_KEPT: Final = 8
+_State: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
+
+_known: "OrderedDict[_State, Sequence[bytes]]" = OrderedDict()
+"""By what git was asked about, since to ask it takes longer than to search."""
+
+
+async def find_hidden_files(tree: Tree, run: RunProgram) -> Sequence[bytes]:
+    """Names of tracked files that are hidden, ignored, or lie in what is, some thousands of them.
+
+    Nothing where git can't tell. What a .gitignore below the root says counts as of the last change of the index.
+    """
+    state = tuple(_identify(tree, path) for path in (".git/index", ".gitignore"))
+    if state[0] is None:
+        return ()
+    if state not in _known:
+        patterns = ["--exclude=.*", *(f"--exclude={name.decode()}" for name in sorted(NAMES))]
+        try:
+            words = ("ls-files", "-z", "--stage", "--cached", "--ignored", "--exclude-standard", *patterns)
+            listed = await run_git(run, *words, most_bytes=_LIST_BYTES)
+        except WorkspaceError:
+            return ()
+        _known[state] = tuple(
+            row.partition(b"\t")[2] for row in listed.stdout.split(b"\0")[:-1] if not row.startswith(_LINKS)
+        )
+        if len(_known) > _MOST_KEPT:
+            _known.popitem(last=False)
+    return _known[state]
+
+
+def _identify(tree: Tree, path: str) -> tuple[int, int, int, int] | None:
+    """What changes whenever a file does; None where there is none."""
+    with suppress(WorkspaceError), tree.open_file(path) as opened:
+        status = opened.status
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+    return None
