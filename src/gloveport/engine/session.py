@@ -35,18 +35,6 @@ _MOST_VARIABLES: Final = 50
 _WHY_CHARACTERS: Final = 300
 _SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
-_OTHER_PURPOSE: Final[Mapping[Purpose, Denied]] = {
-    "programs": Denied(
-        "session_of_programs",
-        "This session runs programs: commands can't go on in it.",
-        hint="call execute_code with language=shell, which sees the workspace; or begin one of commands",
-    ),
-    "commands": Denied(
-        "session_of_commands",
-        "This session runs commands of the workspace, which may write to it: programs can't go on in it.",
-        hint='call exec_command with it, as for "python3 x.py"; or begin one of programs',
-    ),
-}
 _VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
 _NAMES: Final = TypeAdapter(tuple[str, ...])
 
@@ -350,8 +338,10 @@ def _text(said: JsonValue) -> str:
 
 
 def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
+    if not isinstance(found, list) or not found:
+        return ()
     try:
-        variables = _VARIABLES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
+        variables = _VARIABLES.validate_python(found[:_MOST_VARIABLES])
     except ValidationError:
         return ()
     return tuple(
@@ -361,8 +351,10 @@ def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
 
 
 def _names(found: JsonValue) -> tuple[str, ...]:
+    if not isinstance(found, list) or not found:
+        return ()
     try:
-        names = _NAMES.validate_python(found[:_MOST_VARIABLES] if isinstance(found, list) else ())
+        names = _NAMES.validate_python(found[:_MOST_VARIABLES])
     except ValidationError:
         return ()
     return tuple(one_line(name, _WHY_CHARACTERS) for name in names)

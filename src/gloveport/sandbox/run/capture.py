@@ -86,6 +86,8 @@ class Capture:
             ansi: Whether escape sequences are kept.
             most: Bytes that are shown, where that is fewer than usual.
         """
+        if not self.total:
+            return Output()
         kept, shown = min(self.total, self.stored), self.shown if most is None else min(self.shown, most)
         truncated = self.total > shown
         if not truncated:

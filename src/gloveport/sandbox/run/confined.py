@@ -301,15 +301,18 @@ class Confined:
         clock.restart()
         before = self.group.counters() if self.group else None
         watch = self._current = self._watch(clock, wall_seconds, before)
-        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)
+        is_asked = await self._ask({**message, "call": self._calls})
+        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # while it works already
         cancellation = None
-        try:
-            await self._supervise_call(supervisor, {**message, "call": self._calls})
-        except anyio.get_cancelled_exc_class() as error:
-            cancellation = error
-            watch.stop()
-            with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
-                await supervisor.run()
+        with contextlib.suppress(OSError):  # it has died
+            try:
+                if is_asked:
+                    await supervisor.run()
+            except anyio.get_cancelled_exc_class() as error:
+                cancellation = error
+                watch.stop()
+                with anyio.CancelScope(shield=True):
+                    await supervisor.run()
         watch.is_answered = True
         answer = supervisor.answer if supervisor.ended_by_report else None
         if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
@@ -397,15 +400,19 @@ class Confined:
         supervisor.collect(self.streams.stderr, stderr)
         return supervisor
 
-    async def _supervise_call(self, supervisor: Supervisor, message: Mapping[str, JsonValue]) -> None:
-        """Ask for a call, and supervise it to its end. What is sent is sent whole, whoever cancels."""
+    async def _ask(self, message: Mapping[str, JsonValue]) -> bool:
+        """Ask for a call; False where it has died, or a program has stopped it. It is sent whole, whoever cancels."""
+        rest = memoryview(frames.encode(message))
         try:
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[self.channel.send(rest) :]
+            if not rest:
+                return True
             with anyio.move_on_after(_TAKE_SECONDS, shield=True) as sending:
-                await frames.send(self.channel, message)
-            if not sending.cancelled_caught:  # else a program has stopped it
-                await supervisor.run()
-        except OSError:  # it has died
-            return
+                await frames.send_bytes(self.channel, rest)
+        except OSError:
+            return False
+        return not sending.cancelled_caught
 
     async def wait_dead(self) -> None:
         """See ``sandbox.base.Child``."""
@@ -538,9 +545,9 @@ def _bound_value(report: JsonValue, value_bytes: int) -> JsonValue:
 
     The guest limits a text before it is quoted. A number beyond every float was read as infinity: it becomes null.
     """
-    if not isinstance(report, dict):
+    if not isinstance(report, dict) or report.get("value") is None:
         return report
-    value = pydantic_core.to_json(report.get("value"), inf_nan_mode="null")
+    value = pydantic_core.to_json(report["value"], inf_nan_mode="null")
     if len(value) > 2 * value_bytes + 2:
         return {**report, "value": None, "value_truncated": True}
     return {**report, "value": pydantic_core.from_json(value)}

@@ -36,8 +36,17 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
     Raises:
         OSError: The other end is gone.
     """
+    await send_bytes(channel, memoryview(encode(message)), descriptors)
+
+
+def encode(message: Mapping[str, object]) -> bytes:
+    """A frame."""
     body = json.dumps(message).encode("ascii")
-    view = memoryview(len(body).to_bytes(_HEAD_BYTES, "big") + body)
+    return len(body).to_bytes(_HEAD_BYTES, "big") + body
+
+
+async def send_bytes(channel: socket.socket, view: "memoryview[int]", descriptors: tuple[int, ...] = ()) -> None:
+    """Send a frame, or the rest of one. Raises as ``send``."""
     while view:
         try:
             sent = socket.send_fds(channel, [view], descriptors) if descriptors else channel.send(view)
