@@ -181,7 +181,7 @@ SUBPACKAGES = {
         {"skill_records"},
         {"skill_library"},
     ],
-    "audit": [{"record"}, {"files"}, {"retention", "read"}, {"log", "linked_lines"}, {"verify"}],
+    "audit": [{"record"}, {"log_files"}, {"retention", "read"}, {"log", "linked_lines"}, {"verify"}],
     "approvals": [{"database", "patterns", "process", "question"}, {"store"}, {"desk"}],
     "server": [
         {"request_caller", "server_offer"},

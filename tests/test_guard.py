@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from gloveport.approvals.question import Verdict
-from gloveport.audit.log import AuditLog, RetentionBounds
+from gloveport.audit.log import AuditLog
+from gloveport.audit.retention import RetentionBounds
 from gloveport.errors import AuditError, Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant

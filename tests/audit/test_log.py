@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.audit import files
+from gloveport.audit import log_files
 from gloveport.audit.log import AuditLog
 from gloveport.audit.read import records
 from gloveport.audit.verify import verify
@@ -168,7 +168,7 @@ def test_a1_a_crash_between_line_and_head_loses_nothing(directory: Path, max_fil
         if max_file_bytes < 1000:  # as rotation leaves it: the new file is named before it is written to
             size = first_file(directory).stat().st_size
             before = before.replace(f'"size":{size}'.encode(), b'"size":0')
-            before = files.Head(seq=2, hash=json.loads(before)["hash"], file=3, size=0).encode()
+            before = log_files.Head(seq=2, hash=json.loads(before)["hash"], file=3, size=0).encode()
         log.append("c", {})
     (directory / "head").write_bytes(before)
     assert verify(directory).problems == ()
@@ -361,7 +361,7 @@ def test_a1_a_log_of_an_earlier_release_verifies_and_goes_on(directory: Path):
     directory.mkdir(mode=0o700)
     first_file(directory).write_text(content)
     (directory / "head").write_text(head)
-    assert files.Head(seq=2, hash=last, file=1, size=481).encode() == head.encode()
+    assert log_files.Head(seq=2, hash=last, file=1, size=481).encode() == head.encode()
     with AuditLog.open(directory, max_file_bytes=BIG) as log:
         assert (directory / "head").read_text() == head
         log.append("a", {})
@@ -531,7 +531,7 @@ def test_a1_a_full_disk_stops_the_log_and_room_lets_it_go_on(tmp_path: Path, max
 
 
 def test_a_lock_that_is_never_released_is_an_error_and_not_a_hang(directory: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(files, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(log_files, "LOCK_SECONDS", 0.05)
     with AuditLog.open(directory, max_file_bytes=BIG) as log, (directory / "head").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(AuditError, match="another process held the lock"):

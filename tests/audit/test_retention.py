@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.audit.log import AuditLog, RetentionBounds
+from gloveport.audit.log import AuditLog
 from gloveport.audit.read import Follower, records
 from gloveport.audit.record import Record, draft, parse, seal
+from gloveport.audit.retention import RetentionBounds
 from gloveport.audit.verify import verify
 
 BOUNDS = RetentionBounds(log_bytes=8000, record_bytes=4096)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gloveport.audit.files import parse_head
 from gloveport.audit.log import AuditLog
+from gloveport.audit.log_files import parse_head
 from gloveport.audit.record import UnchainedRecord, parse, seal
 from gloveport.audit.verify import Problem, verify
 from gloveport.errors import AuditError

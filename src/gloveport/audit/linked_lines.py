@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gloveport.audit.files import (
+from gloveport.audit.log_files import (
     HEAD_BYTES,
     HEAD_NAME,
     SAFE,

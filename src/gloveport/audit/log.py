@@ -14,57 +14,45 @@ import errno
 import fcntl
 import hashlib
 import os
-import stat
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from pydantic import JsonValue
 
-from gloveport.audit.files import (
+from gloveport.audit.log_files import (
     EMPTY_LOG,
     HEAD_BYTES,
     HEAD_NAME,
     SAFE,
     VERIFY_HINT,
     Head,
+    describe_standing,
     file_name,
     file_numbers,
     hold_lock,
+    identify,
+    line_before,
     lock,
     open_directory,
     open_file,
     parse_head,
+    replacement_error,
+    require_empty,
+    require_log_file,
     require_private,
+    unwritable_error,
+    write_whole,
 )
 from gloveport.audit.record import MAX_LINE_BYTES, Record, UnchainedRecord, draft, link, seal, shallow
-from gloveport.audit.retention import ARCHIVED, find_removal, remove
+from gloveport.audit.retention import ARCHIVED, UNBOUNDED, RetentionBounds, find_removal, remove
 from gloveport.errors import AuditError
 
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 """Takes what must not be written down out of the fields of a record."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetentionBounds:
-    """How much is written down.
-
-    Attributes:
-        record_bytes: Of one record; its largest fields are replaced by size and digest.
-        log_bytes: Of all files; the oldest are removed.
-        refusals: Of one kind and one run that are written; further ones are counted.
-    """
-
-    record_bytes: int = MAX_LINE_BYTES
-    log_bytes: int = sys.maxsize
-    refusals: int = 100
-
-
-UNBOUNDED: Final = RetentionBounds()
 
 
 class AuditLog:
@@ -85,7 +73,7 @@ class AuditLog:
         self._head_fd = -1
         self._log_fd = -1
         self._in_place: tuple[tuple[int, ...], ...] = ()
-        """``_standing`` of directory and head file when they were last found to be what is open, and private."""
+        """Of directory and head file, when they were last found to be what is open, and private."""
         self._log_file = (0, 0, 0)
         self._log_name = ""
         self._head = EMPTY_LOG
@@ -127,7 +115,7 @@ class AuditLog:
                 log.close()
                 raise
         except OSError as error:
-            raise _unwritable(directory, error) from error
+            raise unwritable_error(directory, error) from error
         return log
 
     def append(self, kind: str, fields: Mapping[str, JsonValue]) -> Record:
@@ -151,7 +139,7 @@ class AuditLog:
             try:
                 return self._append(what)
             except OSError as error:
-                raise _unwritable(self._directory, error) from error
+                raise unwritable_error(self._directory, error) from error
 
     def close(self) -> None:
         """Give the descriptors back. The log needs no closing record: it is whole after each append."""
@@ -192,7 +180,7 @@ class AuditLog:
         data = os.pread(self._head_fd, HEAD_BYTES + 1, 0)
         if self._seen and data == self._seen:
             status = os.stat(self._log_name, dir_fd=self._directory_fd, follow_symlinks=False)
-            if _identity(self._head.file, status) == self._log_file and status.st_size == self._head.size:
+            if identify(self._head.file, status) == self._log_file and status.st_size == self._head.size:
                 return
         self._seen = b""
         head = self._create_log() if data == b"" else parse_head(data)
@@ -207,13 +195,13 @@ class AuditLog:
         """Refuse when the paths no longer lead to what is open: who writes to a deleted file writes nothing."""
         directory = os.stat(self._directory, follow_symlinks=False)  # noqa: PTH116 - pathlib's takes thrice as long
         head = os.stat(HEAD_NAME, dir_fd=self._directory_fd, follow_symlinks=False)
-        in_place = (_standing(directory), _standing(head))
+        in_place = (describe_standing(directory), describe_standing(head))
         if in_place == self._in_place:
             return
         opened, opened_head = os.fstat(self._directory_fd), os.fstat(self._head_fd)
         if not (os.path.samestat(opened, directory) and os.path.samestat(opened_head, head)):
-            raise _replacement_error()
-        _require_log_file(head, HEAD_NAME)
+            raise replacement_error()
+        require_log_file(head, HEAD_NAME)
         require_private(directory, f"the audit directory {self._directory}")
         self._in_place = in_place
 
@@ -230,7 +218,7 @@ class AuditLog:
         # O_APPEND: nothing that was written can be overwritten through this descriptor, and chattr +a is borne.
         opened = os.open(file_name(number), flags | os.O_APPEND | SAFE, 0o600, dir_fd=self._directory_fd)
         try:
-            _require_log_file(os.fstat(opened), file_name(number))
+            require_log_file(os.fstat(opened), file_name(number))
         except AuditError:
             os.close(opened)
             raise
@@ -238,10 +226,10 @@ class AuditLog:
 
     def _adopt(self, opened: int, number: int) -> None:
         """Write to this descriptor from now on. A file that was written to before must still be the same one."""
-        before, file = self._log_fd, _identity(number, os.fstat(opened))
+        before, file = self._log_fd, identify(number, os.fstat(opened))
         if number == self._log_file[0] and file != self._log_file:
             os.close(opened)
-            raise _replacement_error()
+            raise replacement_error()
         self._log_fd, self._log_file, self._log_name = opened, file, file_name(number)
         if before >= 0:
             os.close(before)
@@ -251,11 +239,11 @@ class AuditLog:
         if head.size == 0 and head.seq > 0:
             before = open_file(head.file - 1, self._directory_fd)
             try:
-                line = _line_before(before, os.fstat(before).st_size)
+                line = line_before(before, os.fstat(before).st_size)
             finally:
                 os.close(before)
         else:
-            line = _line_before(self._log_fd, head.size)
+            line = line_before(self._log_fd, head.size)
         last = link(line)
         if head != EMPTY_LOG and (last is None or (last.seq, last.hash) != (head.seq, head.hash)):
             raise AuditError(f"the audit log does not end with record {head.seq} as its head says", hint=VERIFY_HINT)
@@ -286,7 +274,7 @@ class AuditLog:
         except (OSError, AuditError):
             if self._head == head:
                 with contextlib.suppress(OSError):
-                    _write_whole(self._log_fd, torn)
+                    write_whole(self._log_fd, torn)
             self._seen = b""
             raise
 
@@ -312,7 +300,7 @@ class AuditLog:
         data = record.line.encode("ascii") + b"\n"
         head = self._head
         try:
-            _write_whole(self._log_fd, data)
+            write_whole(self._log_fd, data)
             self._write_head(Head(record.seq, record.hash, head.file, head.size + len(data)))
         except OSError:
             # Should this fail too, a torn line is left beyond the head: the next append cuts it off.
@@ -327,7 +315,7 @@ class AuditLog:
         # May exist, empty: another process was killed between here and the head.
         opened = self._open_file(number, os.O_RDWR | os.O_CREAT)
         try:
-            _require_empty(opened, file_name(number))
+            require_empty(opened, file_name(number))
             self._write_head(Head(seq=self._head.seq, hash=self._head.hash, file=number, size=0))
         except BaseException:
             os.close(opened)
@@ -348,56 +336,3 @@ class AuditLog:
         if written != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._head, self._seen = head, data
-
-
-_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
-"""No room would help: the directory can't be made or written by this user."""
-
-
-def _unwritable(directory: Path, error: OSError) -> AuditError:
-    hint = "check the directory's owner and mode; no run starts until a record can be written"
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        hint = "make room there: nothing runs until then, and then all goes on by itself; audit.max_bytes bounds it"
-    elif error.errno in _NOT_OURS:
-        hint = "name a directory that this user can write: audit.directory in the configuration, or GLOVEPORT_STATE"
-    return AuditError(
-        f"the audit log in {directory} can't be written: {error.strerror}",
-        hint=hint,
-    )
-
-
-def _replacement_error() -> AuditError:
-    return AuditError("the audit log was replaced while it was open", hint=f"{VERIFY_HINT}; then restart")
-
-
-def _identity(number: int, status: os.stat_result) -> tuple[int, int, int]:
-    return number, status.st_dev, status.st_ino
-
-
-def _standing(status: os.stat_result) -> tuple[int, ...]:
-    """Which file it is and who may write it: mode, inode, device, links, owner. A slice, for names take far longer."""
-    return status[:5]
-
-
-def _require_log_file(status: os.stat_result, name: str) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise AuditError(f"{name} in the audit directory is no regular file", hint=VERIFY_HINT)
-    require_private(status, name)
-
-
-def _require_empty(descriptor: int, name: str) -> None:
-    if os.fstat(descriptor).st_size:
-        raise AuditError(f"{name} in the audit directory has content before its time", hint=VERIFY_HINT)
-
-
-def _write_whole(descriptor: int, data: bytes) -> None:
-    # A nearly full disk takes a part of a write and refuses the next one.
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
-def _line_before(descriptor: int, end: int) -> bytes:
-    """Return the line whose newline is the last byte before ``end``, without it; empty when there is none."""
-    start = max(0, end - MAX_LINE_BYTES - 1)
-    data = os.pread(descriptor, end - start, start)
-    return data[data.rfind(b"\n", 0, -1) + 1 : -1] if len(data) == end - start and data.endswith(b"\n") else b""

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from gloveport.audit.files import BLOCK, file_name, file_numbers, lines, open_directory, open_file
+from gloveport.audit.log_files import BLOCK, file_name, file_numbers, lines, open_directory, open_file
 from gloveport.audit.record import Record, parse
 from gloveport.errors import AuditError
 

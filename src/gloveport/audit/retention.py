@@ -8,17 +8,37 @@ more unseen.
 import contextlib
 import json
 import os
-from typing import NamedTuple
+import sys
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from gloveport.audit.files import file_name, file_numbers, open_file
+from gloveport.audit.log_files import file_name, file_numbers, open_file
 from gloveport.audit.record import MAX_LINE_BYTES, link
 
 ARCHIVED = "log.archived"
 """Kind of the record."""
 
 _MARK = b'"kind":"log.archived"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionBounds:
+    """How much is written down.
+
+    Attributes:
+        record_bytes: Of one record; its largest fields are replaced by size and digest.
+        log_bytes: Of all files; the oldest are removed.
+        refusals: Of one kind and one run that are written; further ones are counted.
+    """
+
+    record_bytes: int = MAX_LINE_BYTES
+    log_bytes: int = sys.maxsize
+    refusals: int = 100
+
+
+UNBOUNDED: Final = RetentionBounds()
 
 
 class Archived(NamedTuple):

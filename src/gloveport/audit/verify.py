@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gloveport.audit.files import HEAD_NAME, Head
 from gloveport.audit.linked_lines import Broken, LinePosition, LinkedLines, Scan, scan
+from gloveport.audit.log_files import HEAD_NAME, Head
 from gloveport.audit.record import GENESIS
 from gloveport.audit.retention import Archived
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gloveport.audit.log import RetentionBounds
+from gloveport.audit.retention import RetentionBounds
 from gloveport.config import Config
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out

@@ -204,7 +204,7 @@ def _summary(outcome: "Verification") -> str:
 
 
 def _as_json(outcome: "Verification") -> dict[str, object]:
-    from gloveport.audit.files import HEAD_NAME, file_name
+    from gloveport.audit.log_files import HEAD_NAME, file_name
 
     problems = [
         {

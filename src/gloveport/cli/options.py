@@ -47,7 +47,8 @@ def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonV
     Raises:
         AuditError: It can't be written down.
     """
-    from gloveport.audit.log import AuditLog, RetentionBounds
+    from gloveport.audit.log import AuditLog
+    from gloveport.audit.retention import RetentionBounds
     from gloveport.config import audit_directory
 
     config = load_config(given)

@@ -5,6 +5,7 @@ number and hash of the last record, the file it stands in, and that file's size.
 exclusive ``flock`` on itself; it is shorter than a disk sector, so neither a kill nor a power cut tears it.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -159,3 +160,62 @@ def lock(head: int, operation: int) -> None:
             pause = min(pause * 2, 0.005)
         else:
             return
+
+
+_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
+"""No room would help: the directory can't be made or written by this user."""
+
+
+def unwritable_error(directory: Path, error: OSError) -> AuditError:
+    """What is said where the log can't be written."""
+    hint = "check the directory's owner and mode; no run starts until a record can be written"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        hint = "make room there: nothing runs until then, and then all goes on by itself; audit.max_bytes bounds it"
+    elif error.errno in _NOT_OURS:
+        hint = "name a directory that this user can write: audit.directory in the configuration, or GLOVEPORT_STATE"
+    return AuditError(
+        f"the audit log in {directory} can't be written: {error.strerror}",
+        hint=hint,
+    )
+
+
+def replacement_error() -> AuditError:
+    """What is said where what is open is no more what the paths lead to."""
+    return AuditError("the audit log was replaced while it was open", hint=f"{VERIFY_HINT}; then restart")
+
+
+def identify(number: int, status: os.stat_result) -> tuple[int, int, int]:
+    """Which file of the log it is, whatever is in its place later."""
+    return number, status.st_dev, status.st_ino
+
+
+def describe_standing(status: os.stat_result) -> tuple[int, ...]:
+    """Which file it is and who may write it: mode, inode, device, links, owner. A slice, for names take far longer."""
+    return status[:5]
+
+
+def require_log_file(status: os.stat_result, name: str) -> None:
+    """Refuse what is no regular file, or not private."""
+    if not stat.S_ISREG(status.st_mode):
+        raise AuditError(f"{name} in the audit directory is no regular file", hint=VERIFY_HINT)
+    require_private(status, name)
+
+
+def require_empty(descriptor: int, name: str) -> None:
+    """Refuse a file that has content before its time."""
+    if os.fstat(descriptor).st_size:
+        raise AuditError(f"{name} in the audit directory has content before its time", hint=VERIFY_HINT)
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of it, or raise ``OSError``."""
+    # A nearly full disk takes a part of a write and refuses the next one.
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def line_before(descriptor: int, end: int) -> bytes:
+    """Return the line whose newline is the last byte before ``end``, without it; empty when there is none."""
+    start = max(0, end - MAX_LINE_BYTES - 1)
+    data = os.pread(descriptor, end - start, start)
+    return data[data.rfind(b"\n", 0, -1) + 1 : -1] if len(data) == end - start and data.endswith(b"\n") else b""
