@@ -9,7 +9,7 @@ import anyio.to_thread
 from pydantic import Field
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.gitignore import IgnoreIndex
+from gloveport.workspace.files.gitignore import NAMES, IgnoreIndex
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git.tracked import find_hidden_files
@@ -31,6 +31,7 @@ MAX_QUERY: Final = 10_000
 """Characters."""
 
 _MOST_TRACKED: Final = 1000
+_FEW_TRACKED: Final = 16
 _TRACKED_BYTES: Final = 1 << 16
 """Of the names of those: they are arguments."""
 
@@ -127,21 +128,32 @@ async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> l
     """Files that git keeps, and that the search has left out by their names or a .gitignore."""
     if question.hidden and question.ignored:
         return []
-    found = await find_hidden_files(tree, run)
-    return await anyio.to_thread.run_sync(_choose_tracked, tree, question, found) if found else []
+    if not (candidates := choose_files(question, await find_hidden_files(tree, run))):
+        return []
+    if len(candidates) <= _FEW_TRACKED:  # to change threads would take longer
+        return _choose_tracked(tree, question, candidates)
+    return await anyio.to_thread.run_sync(_choose_tracked, tree, question, candidates)
 
 
-def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> list[bytes]:
+def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[bytes]) -> list[bytes]:
     start = "" if question.path == "." else f"{question.path}/"
     ignores = IgnoreIndex(tree, question.path, hidden="shown" if question.hidden else "left out")
-    leaves_out = partial(_is_hidden, start) if question.ignored else ignores.leaves_out
+
+    def is_left_out(path: str) -> bool:
+        if not question.hidden and _is_hidden(start, path):
+            return True
+        # The names alone say it of most: to read rules takes longer.
+        return not question.ignored and (
+            not NAMES.isdisjoint(raw(path.removeprefix(start)).split(b"/")) or ignores.leaves_out(path)
+        )
+
     chosen: list[bytes] = []
     size = 0
-    for name in choose_files(question, found):
+    for name in candidates:
         path = spell_path(name)
         if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
             break
-        if not leaves_out(path) or not _is_utf8(name):
+        if not is_left_out(path) or not _is_utf8(name):
             continue
         with suppress(WorkspaceError), tree.open_file(path) as opened:
             if raw(opened.path) == name:  # and no link
