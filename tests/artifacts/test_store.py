@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore, Bundle
-from gloveport.artifacts.kinds import find_type
+from gloveport.artifacts.media_types import find_type
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Artifacts, files that programs have left: ``kinds`` tells their types, ``artifact_store`` keeps them for a while."""
+"""Artifacts, files that programs have left: ``media_types`` detects what they are, ``artifact_store`` keeps them."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from gloveport.artifacts.kinds import HEAD_BYTES, find_type
+from gloveport.artifacts.media_types import HEAD_BYTES, find_type
 from gloveport.image_header import read_size
 from gloveport.model.artifact import Artifact
 

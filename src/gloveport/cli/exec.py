@@ -80,7 +80,7 @@ async def _execute(
     outcome: Outcome | None = None
     async with open_task_group() as tasks:
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
-        tasks.start_soon(relay.hear)
+        tasks.start_soon(relay.follow_front)
         try:
             async with open_foreground(config, argv[0], os.environ, loaded.believed) as (sandboxes, inside):
                 program = replace(program, argv=(inside, *argv[1:]))

@@ -94,7 +94,7 @@ class _Front:
             if self._numbers in ready:
                 for number in self._numbers.recv(_BYTES):
                     self._take_signal(number)
-            if self._channel in ready and not self._hear():
+            if self._channel in ready and not self._follow_engine():
                 sources.remove(self._channel)
         if self._is_started and self._terminal is not None:
             with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ class _Front:
             if number in _ENDING and self._deadline is None:
                 self._deadline = time.monotonic() + _PATIENCE_SECONDS
 
-    def _hear(self) -> bool:
+    def _follow_engine(self) -> bool:
         """Do what the engine wants; tell whether it may want more."""
         try:
             said = self._channel.recv(_BYTES)

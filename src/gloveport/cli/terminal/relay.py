@@ -111,7 +111,7 @@ class Relay:
             restore(self.terminal, self._settings)
         self._hearing.cancel()
 
-    async def hear(self) -> None:
+    async def follow_front(self) -> None:
         """Do what the front says, until ``release``: also when all else was cancelled."""
         with self._hearing:
             while not self._is_alone:

@@ -81,21 +81,21 @@ def _directories(look: _Look) -> set[Path]:
 
 async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
     """Wait until something happens near the files, or it is time to look anyway."""
-    stop, stirred = anyio.Event(), anyio.Event()
+    stop, changed = anyio.Event(), anyio.Event()
     directories = await to_thread.run_sync(_directories, seen)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_listen, directories, stop, stirred)
+        tasks.start_soon(_listen, directories, stop, changed)
         try:
             await checkpoint()  # the kernel is asked for news before the first wait of _listen
             if await to_thread.run_sync(_look, found, environ) == seen:  # nothing happened before it was asked
-                await stirred.wait()
+                await changed.wait()
         finally:
             # The thread that listens can't be cancelled, but it asks every now and then whether it is to stop.
             stop.set()
             tasks.cancel_scope.cancel()
 
 
-async def _listen(directories: set[Path], stop: anyio.Event, stirred: anyio.Event) -> None:
+async def _listen(directories: set[Path], stop: anyio.Event, changed: anyio.Event) -> None:
     news = awatch(
         *directories,
         watch_filter=None,
@@ -111,4 +111,4 @@ async def _listen(directories: set[Path], stop: anyio.Event, stirred: anyio.Even
             await anext(news, None)
     except (OSError, RuntimeError):  # a directory has just gone, or this user watches too much already
         await anyio.sleep(_LOOK_SECONDS)
-    stirred.set()
+    changed.set()

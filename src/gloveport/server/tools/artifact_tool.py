@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.requests import Request
 
 from gloveport.artifacts.artifact_store import PREFIX, ArtifactStore, Found
-from gloveport.artifacts.kinds import HEAD_BYTES, is_text
+from gloveport.artifacts.media_types import HEAD_BYTES, is_text
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.previews import is_picture, picture_of
