@@ -131,11 +131,10 @@ def _ask_all(command: forked.Gloveport, servers: dict[str, "_Stdio | _Http"], di
     workspace, config = directory / "workspace", directory / "nothing-waits.toml"
     config.write_text("[pool]\nforked = 0\nbooted = 0\n")  # it does at the others
     config.chmod(0o600)
-    servers |= {"stdio before": _Stdio(command, workspace), "http before": _Http(command, config)}
+    servers["stdio before"] = _Stdio(command, workspace)
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _USE_UP], stdin=pipe, stdout=pipe, text=True) as user:
         told: dict[str, object] = {"used up": json.loads(user.stdout.readline())}
-        servers["stdio after"] = _Stdio(command, workspace)
         servers["http after"] = _Http(command, config)
         told |= {name: server.all_calls() for name, server in servers.items()}
         user.communicate()

@@ -8,6 +8,14 @@ from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
+TEMPERATURES = {"python": ("cold", "warm"), "shell": ("cold",), "typescript": ("warm",)}
+
+
+def in_each_language(codes):
+    """A program of each language; in Python in both kinds of sandbox, else in one of them."""
+    cases = [(kind, language, code) for language, code in codes.items() for kind in TEMPERATURES[language]]
+    names = [f"{language}-{kind}" for kind, language, _ in cases]
+    return pytest.mark.parametrize(("temperature", "language", "code"), cases, indirect=["temperature"], ids=names)
 
 
 async def test_wall_seconds_end_a_run_and_what_it_printed_is_there(run):
@@ -27,9 +35,8 @@ async def test_a_request_without_a_timeout_gets_the_default(engine_with):
     assert (result.status, result.limits_hit) == ("timeout", ("wall_seconds",))
 
 
-@pytest.mark.parametrize("language", ["python", "shell"])
-async def test_cpu_seconds_of_one_process(run, language):
-    code = {"python": "while True: pass", "shell": "while :; do :; done"}[language]
+@in_each_language({"python": "while True: pass", "shell": "while :; do :; done"})
+async def test_cpu_seconds_of_one_process(run, language, code):
     result = await run(language, code, cpu_seconds=0.5, wall_seconds=20)
     assert (result.status, result.limits_hit) == ("killed", ("cpu_seconds",))
     assert result.usage.wall_ms < 10_000
@@ -53,13 +60,12 @@ async def test_cpus_bound_what_a_sandbox_uses_at_once(run, has_cgroups):
         assert result.usage.cpu_ms <= 0.75 * result.usage.wall_ms
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "hoard = []\nwhile True: hoard.append(bytearray(1 << 22))"),
-        ("shell", "x=0123456789abcdef; while :; do x=$x$x; done"),
-        ("typescript", "const hoard: object[] = []; while (true) hoard.push(new Array(1000).fill(Math.random()));"),
-    ],
+@in_each_language(
+    {
+        "python": "hoard = []\nwhile True: hoard.append(bytearray(1 << 22))",
+        "shell": "x=0123456789abcdef; while :; do x=$x$x; done",
+        "typescript": "const hoard: object[] = []; while (true) hoard.push(new Array(1000).fill(Math.random()));",
+    }
 )
 async def test_memory_bytes(run, language, code):
     result = await run(language, code, memory_bytes=128 * MIB, wall_seconds=20)
@@ -67,16 +73,12 @@ async def test_memory_bytes(run, language, code):
     assert result.status in ("killed", "error")
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("typescript", "const h = []; while (true) h.push(new Uint8Array(1 << 22).fill(1));"),
-        (
-            "python",
-            "import mmap\nh = []\nwhile True: m = mmap.mmap(-1, 1 << 22); m.write(bytes(1 << 22)); h.append(m)",
-        ),
-        ("shell", "for i in 1 2 3 4; do tail -c 100M /dev/zero | sort > /dev/null & done; wait; sleep 1000"),
-    ],
+@in_each_language(
+    {
+        "typescript": "const h = []; while (true) h.push(new Uint8Array(1 << 22).fill(1));",
+        "python": "import mmap\nh = []\nwhile True: m = mmap.mmap(-1, 1 << 22); m.write(bytes(1 << 22)); h.append(m)",
+        "shell": "for i in 1 2 3 4; do tail -c 100M /dev/zero | sort > /dev/null & done; wait; sleep 1000",
+    }
 )
 async def test_memory_bytes_outside_the_languages_heap_and_over_all_processes(run, has_cgroups, language, code):
     if language == "shell" and not has_cgroups:
@@ -102,12 +104,11 @@ async def test_files_in_scratch_count_as_memory(run, has_cgroups):
         assert (result.status, result.limits_hit[:1]) == ("killed", ("memory_bytes",))
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "import os\nwhile True:\n  if os.fork() == 0:\n    import time; time.sleep(1000)"),
-        ("shell", "while :; do sleep 1000 & done"),
-    ],
+@in_each_language(
+    {
+        "python": "import os\nwhile True:\n  if os.fork() == 0:\n    import time; time.sleep(1000)",
+        "shell": "while :; do sleep 1000 & done",
+    }
 )
 async def test_processes(run, has_cgroups, language, code):
     result = await run(language, code, processes=16, wall_seconds=3)
@@ -117,26 +118,24 @@ async def test_processes(run, has_cgroups, language, code):
         assert "processes" in result.limits_hit or "Resource temporarily unavailable" in result.stderr.text, result
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "hoard = []\nwhile True: hoard.append(open('/dev/null'))"),
-        ("typescript", "const h = []; while (true) h.push(Deno.openSync('/tmp/x', {create: true, write: true}));"),
-        ("shell", 'for i in $(seq 3 200); do eval "exec $i</dev/null" || exit 1; done'),
-    ],
+@in_each_language(
+    {
+        "python": "hoard = []\nwhile True: hoard.append(open('/dev/null'))",
+        "typescript": "const h = []; while (true) h.push(Deno.openSync('/tmp/x', {create: true, write: true}));",
+        "shell": 'for i in $(seq 3 200); do eval "exec $i</dev/null" || exit 1; done',
+    }
 )
 async def test_open_files(run, language, code):
     result = await run(language, code, open_files=64)
     assert (result.status, result.limits_hit) == ("error", ("open_files",)), result
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "open('/tmp/x', 'wb').write(bytes(3 << 20))"),
-        ("typescript", "Deno.writeFileSync('/tmp/x', new Uint8Array(3 << 20));"),
-        ("shell", "head -c 3M /dev/zero > /tmp/x"),
-    ],
+@in_each_language(
+    {
+        "python": "open('/tmp/x', 'wb').write(bytes(3 << 20))",
+        "typescript": "Deno.writeFileSync('/tmp/x', new Uint8Array(3 << 20));",
+        "shell": "head -c 3M /dev/zero > /tmp/x",
+    }
 )
 async def test_file_bytes(run, language, code):
     result = await run(language, code, file_bytes=2 * MIB)
@@ -144,13 +143,12 @@ async def test_file_bytes(run, language, code):
     assert result.status in ("error", "killed")
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "open('/tmp/x', 'wb').write(bytes(3 << 20))"),
-        ("typescript", "Deno.writeFileSync('/tmp/x', new Uint8Array(3 << 20));"),
-        ("shell", "head -c 3M /dev/zero > /tmp/x"),
-    ],
+@in_each_language(
+    {
+        "python": "open('/tmp/x', 'wb').write(bytes(3 << 20))",
+        "typescript": "Deno.writeFileSync('/tmp/x', new Uint8Array(3 << 20));",
+        "shell": "head -c 3M /dev/zero > /tmp/x",
+    }
 )
 async def test_scratch_bytes(run, language, code):
     result = await run(language, code, scratch_bytes=2 * MIB)
@@ -190,9 +188,8 @@ async def test_a_value_too_large_for_output_bytes_is_cut_and_said_so(run):
     assert result.value_type == "str"
 
 
-@pytest.mark.parametrize("language", ["python", "shell"])
-async def test_stored_output_bytes_end_a_flood(run, language):
-    code = {"python": "while True: print('x' * 1000)", "shell": "yes | tee /dev/stderr"}[language]
+@in_each_language({"python": "while True: print('x' * 1000)", "shell": "yes | tee /dev/stderr"})
+async def test_stored_output_bytes_end_a_flood(run, language, code):
     result = await run(language, code, stored_output_bytes=1 * MIB, wall_seconds=20)
     assert (result.status, result.limits_hit[0]) == ("killed", "stored_output_bytes")
     assert result.usage.wall_ms < 10_000
