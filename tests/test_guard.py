@@ -103,7 +103,15 @@ async def test_a_refusal_on_the_way_is_written_down(guard, tmp_path):
     assert written(tmp_path)[-1]["code"] == "queue_full"
 
 
-WITH_FILES = ACTION.model_copy(update={"files": {"sales.csv": "1" * 64}, "files_bytes": 3})
+WITH_FILES = ACTION.model_copy(
+    update={
+        "files": {"sales.csv": "1" * 64},
+        "files_bytes": 3,
+        "skill": "report",
+        "skill_sha256": "2" * 64,
+        "approved": True,
+    }
+)
 
 
 @pytest.mark.parametrize("action", [WITH_FILES, FETCH, CONNECT, SAMPLE], ids=lambda action: action.kind)

@@ -23,6 +23,7 @@ from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.workspace import GateHit, RunCommand, WriteFiles
 from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight, used_right
 from gloveport.policy.decisions.subjects import detail_of, subject_of
 from gloveport.policy.wording import FINAL
 from gloveport.sandbox.clock import Clock
@@ -67,6 +68,7 @@ class Guard:
         permits: Ids of the permissions without which the grant would not allow the command or write.
         clock: The execution's.
         refusals: How many of each kind there were.
+        used: What was admitted, as a skill's grant would say it; of very much the first. None: nobody wants to know.
     """
 
     grant: Grant
@@ -78,6 +80,7 @@ class Guard:
     permits: tuple[str, ...] = ()
     clock: Clock = field(default_factory=Clock)
     refusals: Counter[str] = field(default_factory=Counter)
+    used: set[UsedRight] | None = None
 
     def admit(self, action: Action) -> AbstractAsyncContextManager[Ending]:
         """Let an action happen inside the context, if the grant allows it and, where they are asked, a person does.
@@ -157,6 +160,7 @@ class _Admission:
         match decision:
             case Allow(rule=rule):
                 self._admitted = self._record("admitted", {**facts, **self._permission_facts(), "rule": rule})
+                self._note_use()
             case Deny(code=code, reason=reason, hint=hint):
                 self._record("denied", {**facts, "status": "denied", "code": code, "reason": reason})
                 raise Denied(code, reason, hint=hint)
@@ -185,6 +189,7 @@ class _Admission:
         said: dict[str, JsonValue] = {**facts, "by": verdict.by, "scope": verdict.scope}
         if verdict.allowed:
             self._admitted = self._record("admitted", said)
+            self._note_use()
             return
         self._record("denied", {**said, "status": "denied", "code": "approval_denied"})
         if verdict.by == "timeout":
@@ -193,6 +198,11 @@ class _Admission:
             reason = f"The owner has not allowed it: {verdict.by}."
             hint = f"Do without it, or tell the owner what it is for. {FINAL}"
         raise Denied("approval_denied", f"{question} {reason}", hint=hint)
+
+    def _note_use(self) -> None:
+        used = self._guard.used
+        if used is not None and len(used) <= MOST_USED and (right := used_right(self._action)) is not None:
+            used.add(right)
 
     async def _answer(self, asker: Asker, question: str, detail: str) -> Verdict:
         guard = self._guard
@@ -222,6 +232,7 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 "code_bytes": action.code_bytes,
                 "code_sha256": action.code_sha256,
                 **({"files": dict(action.files), "files_bytes": action.files_bytes} if action.files else {}),
+                **(_pick(action, "skill", "skill_sha256", "approved") if action.skill else {}),
             }
         case Fetch():
             return _pick(action, "method", "scheme", "host", "port", "path")

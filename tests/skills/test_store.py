@@ -1,4 +1,4 @@
-"""Saving, approving and removing skills: whole or not at all, and bound to every byte."""
+"""Saving, approving and removing skills: whole or not at all, and bound to every byte. P42."""
 
 import signal
 import subprocess

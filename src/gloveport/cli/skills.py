@@ -3,6 +3,7 @@
 What is shown was written by programs, agents and strangers: nothing of it reaches the terminal unescaped.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -10,9 +11,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -21,8 +22,14 @@ from gloveport.errors import ConfigError, Denied
 from gloveport.untrusted_text import one_line, printable, printable_lines
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from pydantic import JsonValue
+
     from gloveport.config import Config
-    from gloveport.model import Language
+    from gloveport.engine.execution import Engine
+    from gloveport.model import Language, Result
+    from gloveport.policy.decisions.skill_grant import UsedRight
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 app = typer.Typer(no_args_is_help=True)
@@ -133,6 +140,79 @@ def edit(
 
 
 @app.command()
+def run(
+    name: Name,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument, as JSON.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Run a skill: an approved one under its own grant, a candidate as any program."""
+    from gloveport.event_loop import run as run_loop
+
+    settings, library = _open(config)
+    _show_result(run_loop(_run_once, settings, library.find(name), _read_arguments(given), None))
+
+
+@app.command()
+def learn(
+    name: Name,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument, as JSON.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Run a skill as any program; keep what it did as its grant, and the run as an example. It is a candidate then."""
+    from gloveport.event_loop import run as run_loop
+    from gloveport.policy.decisions.skill_grant import MOST_USED, describe_grant, learn_grant
+    from gloveport.skills.skill_files import Example, with_grant
+
+    settings, library = _open(config)
+    kept, arguments, used = library.find(name), _read_arguments(given), set[Any]()
+    result = run_loop(_run_once, settings, kept, arguments, used)
+    if result.status != "ok":
+        _show_result(result)
+    if len(used) > MOST_USED:
+        raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
+    values = {one.name: one.default for one in kept.skill.parameters} | arguments
+    grant = learn_grant(used, values, [mount.target for mount in settings.policy.mounts], kept.skill.code)
+    has_value = result.value is not None and result.value_type is None
+    example = Example(
+        arguments=arguments,
+        value=result.value if has_value else None,
+        stdout="" if has_value else result.stdout.text[:16_384],
+        exact=not used,
+    )
+    with recording(config) as record:
+        kept = library.replace(kept, with_grant(kept.skill, grant, example))
+        record("skill.saved", _facts(kept))
+    for line in describe_grant(grant) or ["nothing"]:
+        typer.echo(printable(f"it would be granted: {line}"))
+    typer.echo(f"hint: gloveport skills approve {name}")
+
+
+@app.command("test")
+def replay(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Run the examples of skills again, and mark those as stale of which one fails.
+
+    The exit code is 1 where one does.
+    """
+    from gloveport.event_loop import run as run_loop
+
+    settings, library = _open(config)
+    chosen = [library.find(name) for name in names] if names else [*_usable(library)]
+    with_examples = [kept for kept in chosen if kept.skill.language is not None and kept.skill.examples]
+    for kept in chosen:
+        if kept not in with_examples:
+            typer.echo(f"{kept.skill.name}: no example")
+    if with_examples and not run_loop(_replay, settings, library, with_examples):
+        raise typer.Exit(1)
+
+
+@app.command()
 def approve(
     name: Name,
     config: ConfigOption = None,
@@ -231,6 +311,115 @@ def _open(given: Path | None) -> "tuple[Config, SkillLibrary]":
 
     config = load_config(given)
     return config, open_library(config, os.environ)
+
+
+def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":
+    for name, _ in library.places():
+        with contextlib.suppress(Denied):
+            yield library.find(name)
+
+
+async def _replay(config: "Config", library: "SkillLibrary", chosen: "list[KeptSkill]") -> bool:
+    """Run every example of these; whether all came out as they should. Nobody is asked meanwhile."""
+    from gloveport.engine.skill_replay import find_deviation
+
+    passed = True
+    async with _engine(config) as engine:
+        for kept in chosen:
+            why = ""
+            for number, example in enumerate(kept.skill.examples, 1):
+                result = await _execute(engine, kept, example.arguments, example.files, None)
+                if deviation := find_deviation(example, result):
+                    why = why or f"example {number}: {deviation}"
+            engine.audit.append("skill.tested", {**_facts(kept), "passed": not why, "by": f"cli (uid {os.getuid()})"})
+            library.mark(kept, why)
+            typer.echo(printable_lines(f"{kept.skill.name}: {why or 'ok'}"))
+            passed &= not why
+    return passed
+
+
+async def _run_once(
+    config: "Config", kept: "KeptSkill", arguments: "dict[str, JsonValue]", used: "set[UsedRight] | None"
+) -> "Result":
+    """Run it, under its own rights, or to learn what it does as any program does."""
+    async with _engine(config) as engine:
+        return await _execute(engine, kept, arguments, {}, used, asks=True)
+
+
+def _engine(config: "Config") -> "AbstractAsyncContextManager[Engine]":
+    from gloveport.bootstrap import app as composition
+    from gloveport.cli.backend import choose_connect
+    from gloveport.config.schema import PoolSettings
+
+    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    return composition.assemble(alone, os.environ, choose_connect(config))
+
+
+async def _execute(
+    engine: "Engine",
+    kept: "KeptSkill",
+    arguments: "Mapping[str, JsonValue]",
+    files: "Mapping[str, str]",
+    used: "set[UsedRight] | None",
+    *,
+    asks: bool = False,
+) -> "Result":
+    """One run of exactly what was read. What a rule asks about is put into the queue, or, without ``asks``, refused."""
+    import base64
+    from dataclasses import replace
+
+    from gloveport.engine.run_context import RunContext, SkillRun
+    from gloveport.model import Request
+    from gloveport.skills.parameters import bind_arguments
+
+    skill = kept.skill
+    if skill.language is None:
+        raise Denied(
+            "bad_skill", f"{skill.name} has no program that runs here.", hint="Read it: gloveport skills show."
+        )
+    request = Request(
+        language=skill.language,
+        code=bind_arguments(skill.language, skill.code, arguments),
+        files={name: base64.b64decode(text) for name, text in files.items()},
+    )
+    rights = kept.rights if used is None else None
+    context = RunContext(skill=SkillRun(name=skill.name, sha256=skill.snapshot.sha256, rights=rights), used=used)
+
+    def tell() -> None:
+        for question in engine.desk.pending(context.run_id):
+            typer.echo(f"gloveport: {printable(question.text)}", err=True)
+            typer.echo(f"hint: gloveport approvals approve {question.id}", err=True)
+
+    if asks:
+        context = replace(context, asker=engine.desk.asker(tell))
+    return await engine.execute(request, caller=f"cli (uid {os.getuid()})", context=context)
+
+
+def _read_arguments(given: "list[str] | None") -> "dict[str, JsonValue]":
+    arguments: dict[str, JsonValue] = {}
+    for word in given or ():
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{word!r}: write NAME=VALUE", param_hint="--set")
+        try:
+            arguments[name] = json.loads(text)
+        except ValueError:
+            arguments[name] = text
+    return arguments
+
+
+def _show_result(result: "Result") -> None:
+    """Print what a run came to; exit with 1 where it failed, 3 where it was refused."""
+    from gloveport.server.rendering.result_text import failure_text, refusals, value_text
+
+    typer.echo(result.stdout.text, nl=False)
+    typer.echo(result.stderr.text, err=True, nl=False)
+    if value := value_text(result):
+        typer.echo(value)
+    for line in (*([failure_text(result.error)] if result.error else []), *refusals(result)):
+        typer.echo(line, err=True)
+    if result.status != "ok":
+        raise typer.Exit(3 if result.status == "denied" else 1)
 
 
 def _facts(kept: "KeptSkill") -> "dict[str, str | int]":

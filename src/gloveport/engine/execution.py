@@ -42,6 +42,7 @@ from gloveport.model import (
     Result,
 )
 from gloveport.model.artifact import Artifacts
+from gloveport.policy.decisions.grant import restrict_to_skill
 from gloveport.runtimes import Runtime
 from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.base import Child, Outcome
@@ -150,6 +151,7 @@ class Engine:
             run_id=run_id,
             session=context.session,
             asker=context.asker,
+            used=context.used,
             clock=clock,
         )
         share, session = share or caller, None
@@ -158,6 +160,8 @@ class Engine:
             if request.session not in (None, NEW):
                 session = self.sessions.find(request.session or "", share, "programs")
                 grant = session_grant(session, request, grant, self.reach)
+            if context.skill is not None and context.skill.rights is not None:
+                grant = restrict_to_skill(grant, context.skill.rights)
         except Denied as denial:
             guard(grant=Grant()).deny("execute", denial, {"language": request.language})
             return refusal(run_id, request, Grant(), denial)

@@ -41,7 +41,9 @@ class GrantCache:
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
     )
-    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing], Plan] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing, tuple[Mount, ...] | None], Plan] = field(
+        default_factory=dict, init=False
+    )
 
     def grant(self, reach: Reach, request: Request) -> Grant:
         """``grant_for``: of a request, a grant depends on its limits, APIs and tools alone.
@@ -62,12 +64,17 @@ class GrantCache:
         mounts = tuple(mount for mount in grant.mounts if mount != self.writable)
         return grant.model_copy(update={"mounts": mounts, "writable": (self.writable,)})
 
+    def _mounts_left(self, grant: Grant) -> tuple[Mount, ...] | None:
+        """What a skill that sees fewer mounts than the policy has sees of them; None where it sees all."""
+        left = (*grant.mounts, *grant.writable)
+        return None if len(left) == len(self.policy.mounts) else left
+
     def plan(self, run: Execution, program: Program) -> Plan:
-        """``make_plan``: of a language's programs, a plan depends on nothing but what they import."""
+        """``make_plan``: of a language's programs, a plan depends on what they import, and on the mounts of a skill."""
         language = "session" if program.session else run.request.language
         return _get_or_make(
             self._plans,
-            (run.reach, language, program.preload, run.request.limits),
+            (run.reach, language, program.preload, run.request.limits, self._mounts_left(run.guard.grant)),
             lambda: self._make_plan(run, program),
         )
 

@@ -13,12 +13,28 @@ from gloveport.engine.result import Stream
 from gloveport.guard import Asker, Guard
 from gloveport.hub.ledger import Ledger
 from gloveport.model import Execute, Request
+from gloveport.model.skill import SkillRights
+from gloveport.policy.decisions.skill_grant import UsedRight
 
 if TYPE_CHECKING:
     from gloveport.sampling.sampler import AskClient
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillRun:
+    """Which skill a run is of.
+
+    Attributes:
+        sha256: Digest of all of its files.
+        rights: What it may do, where a person has approved exactly this; None: it runs as any program does.
+    """
+
+    name: str
+    sha256: str
+    rights: SkillRights | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +47,8 @@ class RunContext:
         asker: Who asks a person.
         ask_client: Asks the client's model.
         live: Is told what the run has written, while there is no result.
+        skill: The skill that runs; None for a program of the caller's own.
+        used: Is told what the run was let do, where a skill is to learn it.
         shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
     """
 
@@ -39,6 +57,8 @@ class RunContext:
     asker: Asker | None = None
     ask_client: "AskClient | None" = None
     live: LiveOutput = field(default_factory=LiveOutput)
+    skill: SkillRun | None = None
+    used: set[UsedRight] | None = None
     shows_pictures: bool = False
 
 
@@ -64,4 +84,7 @@ class Execution:
             code_sha256=hashlib.sha256(code).hexdigest(),
             files={name: hashlib.sha256(data).hexdigest() for name, data in self.request.files.items()},
             files_bytes=sum(map(len, self.request.files.values())),
+            skill="" if self.context.skill is None else self.context.skill.name,
+            skill_sha256="" if self.context.skill is None else self.context.skill.sha256,
+            approved=self.context.skill is not None and self.context.skill.rights is not None,
         )

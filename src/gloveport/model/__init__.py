@@ -337,6 +337,12 @@ class Execute(Value):
     files: Mapping[str, str] = {}
     files_bytes: int = 0
     """Of all of them."""
+    skill: str = ""
+    """Name of the skill that it is; empty where it is none."""
+    skill_sha256: str = ""
+    """Digest of all of that skill's files."""
+    approved: bool = False
+    """Whether it runs under the rights of that skill."""
 
 
 Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample | RunCommand | WriteFiles

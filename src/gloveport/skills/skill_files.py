@@ -8,12 +8,13 @@ references/examples.json            runs that worked
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pydantic_core
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, RootModel, ValidationError
 
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.model import LANGUAGES, Language
@@ -42,7 +43,7 @@ _ALONE: Final[Mapping[Language, str]] = {
 }
 _MOST_VALUES: Final = 50_000
 
-Parsed = TypeVar("Parsed")
+Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
 class Example(Value):
@@ -56,6 +57,10 @@ class Example(Value):
     """Empty where there is a value, and of what is long the beginning."""
     exact: bool = True
     """Whether each run has this very result: it asked nobody. Else the result has the same shape."""
+
+
+class _Examples(RootModel[tuple[Example, ...]]):
+    root: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +117,8 @@ def parse_skill(snapshot: Snapshot) -> Skill:
         language=language,
         code=code,
         parameters=[one.parameter for one in find_parameters(language, code)] if language else (),
-        grant=_read_json(snapshot, metadata.get(GRANT), TypeAdapter(SkillGrant), SkillGrant()),
-        examples=_read_json(snapshot, metadata.get(EXAMPLES), TypeAdapter(tuple[Example, ...]), ()),
+        grant=_read_json(snapshot, metadata.get(GRANT), SkillGrant),
+        examples=_read_json(snapshot, metadata.get(EXAMPLES), _Examples).root,
     )
 
 
@@ -152,6 +157,26 @@ def make_files(
     return files
 
 
+def with_grant(skill: Skill, grant: SkillGrant, example: Example) -> dict[str, bytes]:
+    """The files of a skill with another grant, and the run that it was learned from as an example, as its next version.
+
+    Raises:
+        Denied: It would be none.
+    """
+    metadata = {**skill.head.metadata, VERSION: str(skill.version + 1), GRANT: GRANT_FILE, EXAMPLES: EXAMPLES_FILE}
+    head = skill.head.model_copy(update={"metadata": metadata})
+    others = [one for one in skill.examples if one.arguments != example.arguments]
+    listed = [one.model_dump(mode="json", exclude_defaults=True) for one in (example, *others)[:MOST_EXAMPLES]]
+    files = {
+        **skill.snapshot.files,
+        FILE: write_skill_md(head, skill.body).encode(),
+        GRANT_FILE: _as_json(grant.model_dump(mode="json", exclude_defaults=True)),
+        EXAMPLES_FILE: _as_json(listed),
+    }
+    parse_skill(Snapshot(skill.name, files))
+    return files
+
+
 def with_code(skill: Skill, code: str, description: str = "") -> dict[str, bytes]:
     """The files of a skill with another program, or description, as its next version. Its grant stays what it was.
 
@@ -179,9 +204,7 @@ def with_code(skill: Skill, code: str, description: str = "") -> dict[str, bytes
 
 
 def _body(head: Frontmatter, language: Language, parameters: Sequence[SkillParameter]) -> str:
-    options = "".join(f" --{one.name.replace('_', '-')} {json.dumps(one.default)}" for one in parameters)
-    function = head.name.replace("-", "_")
-    given = ", ".join(f"{one.name}={one.default!r}" for one in parameters)
+    options = "".join(f" --set {one.name}={shlex.quote(json.dumps(one.default))}" for one in parameters)
     rows = "".join(
         f"| `{one.name}` | {one.type} | `{json.dumps(one.default)}` | {one.description} |\n" for one in parameters
     )
@@ -190,8 +213,7 @@ def _body(head: Frontmatter, language: Language, parameters: Sequence[SkillParam
 
 {head.description}
 {table}
-With Gloveport, call the tool `run_skill` with this name. Programs of `execute_code` call it as a function:
-`from skills import {function}` and `{function}({given})`; in a shell `skill {head.name}{options}`.
+With Gloveport: `gloveport skills run {head.name}{options}`.
 
 Without Gloveport: `{_ALONE[language]}`, with the parameters as they stand in the file.
 """
@@ -201,14 +223,14 @@ def _as_json(value: object) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _read_json(snapshot: Snapshot, path: str | None, shape: TypeAdapter[Parsed], default: Parsed) -> Parsed:
+def _read_json(snapshot: Snapshot, path: str | None, shape: type[Parsed]) -> Parsed:
     if path is None:
-        return default
+        return shape()
     text = snapshot.text(path)
     try:
         if has_many_values(text.encode(), _MOST_VALUES):
             raise bad_skill(f"{path} has more than {_MOST_VALUES} values")
-        return shape.validate_python(pydantic_core.from_json(text))
+        return shape.model_validate(pydantic_core.from_json(text))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))

@@ -100,9 +100,7 @@ def check_files(files: Mapping[str, bytes]) -> None:
 
 def unknown_skill(name: str) -> Denied:
     """The refusal where there is no skill of a name."""
-    return Denied(
-        "unknown_skill", f"There is no skill {name!a}.", hint="Search for it: search_tools finds skills, too."
-    )
+    return Denied("unknown_skill", f"There is no skill {name!a}.", hint="See `gloveport skills list`.")
 
 
 def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: int) -> None:

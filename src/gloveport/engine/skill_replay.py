@@ -1,0 +1,37 @@
+"""Tells whether a run of a skill's example came out as it did when the example was kept. Pure."""
+
+from pydantic import JsonValue
+
+from gloveport.model import Result
+from gloveport.skills.skill_files import Example
+
+_SHOWN = 200
+
+
+def find_deviation(example: Example, result: Result) -> str:
+    """How a result differs from what it should be, for a person; empty where it does not.
+
+    A program that asked nobody has the same result each time. Of one that did, the result is of the same shape.
+    """
+    if result.status != "ok":
+        said = result.error.message if result.error is not None else ""
+        return f"it ended with {result.status}: {said[:_SHOWN]}".rstrip(": ")
+    value = None if result.value_type is not None else result.value
+    if example.exact:
+        if value != example.value:
+            return "its value is another one"
+        is_same = example.value is not None or result.stdout.text.startswith(example.stdout)
+        return "" if is_same else "it printed something else"
+    return "" if _shape_of(value) == _shape_of(example.value) else "its value has another shape"
+
+
+def _shape_of(value: JsonValue) -> object:
+    match value:
+        case dict():
+            return {name: _shape_of(one) for name, one in value.items()}
+        case list():
+            return [_shape_of(value[0])] if value else []
+        case bool() | None | str():
+            return type(value).__name__
+        case _:
+            return "number"

@@ -1,0 +1,111 @@
+"""What a skill's grant is learned from, and what it lets through: never more than both it and the policy do."""
+
+from gloveport.model import Allow, Ask, Deny, Execute, Grant, Mount
+from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
+from gloveport.model.hub import CallTool, Sample, Sampling, ServerPolicy, Toolbox
+from gloveport.model.skill import GrantedRequests, SkillGrant, SkillRights
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.grant import restrict_to_skill
+from gloveport.policy.decisions.skill_grant import learn_grant, sample_actions, used_right
+
+
+def fetch(method="GET", host="api.example", path="/reports/11", port=443):
+    return Fetch(method=method, scheme="https", host=host, port=port, path=path)
+
+
+def call(tool="list", server="shop"):
+    return CallTool(server=server, tool=tool, arguments={"secret": "x"})
+
+
+DID = (
+    fetch(),
+    fetch(path="/reports/11/total"),
+    fetch("POST", path="/reports/11"),
+    fetch(host="other.example", port=8443, path="/a*b"),
+    Connect(scheme="postgres", host="db.example", port=5432, database="orders"),
+    call(),
+    call("look"),
+    Sample(model="m", prompt_bytes=1, max_tokens=1),
+)
+USED = {right for action in DID if (right := used_right(action)) is not None}
+LEARNED = learn_grant(USED, {"month": 11, "name": "x/y"}, ["/data", "/other"], "open('/data/x')")
+
+
+def test_a_grant_is_learned_from_what_was_done_and_arguments_in_paths_may_be_others():
+    assert (
+        SkillGrant(
+            requests=(
+                GrantedRequests(place="api.example", methods=("GET",), paths=("/reports/*/total",)),
+                GrantedRequests(place="api.example", methods=("GET", "POST"), paths=("/reports/*",)),
+                GrantedRequests(place="other.example:8443", methods=("GET",), paths=("/a%2Ab",)),
+            ),
+            connections=("postgres://db.example:5432/orders",),
+            tools=("shop/list", "shop/look"),
+            mounts=("/data",),
+            sampling=True,
+        )
+        == LEARNED
+    )
+    assert learn_grant(set(), {}, [], "") == SkillGrant()
+    many = {used_right(fetch(path=f"/items/{number}/x")) for number in range(40)}
+    assert learn_grant(many, {}, [], "").requests[0].paths == ("/items/**",)
+    assert [action.host for _, action in sample_actions(LEARNED)] == ["api.example"] * 3 + ["other.example"]
+
+
+def granted(grant=LEARNED, *, without_asking=False):
+    whole = Grant(
+        languages=frozenset({"python"}),
+        egress=Egress(
+            apis={
+                "api": Api(
+                    hosts=("api.example", "*.api.example"),
+                    rules=(Rule(action="ask", methods=("POST",)), Rule(action="allow")),
+                )
+            }
+        ),
+        toolbox=Toolbox(servers={"shop": ServerPolicy(), "bank": ServerPolicy()}),
+        sampling=Sampling(enabled=True),
+        mounts=(Mount(source="/a", target="/data"), Mount(source="/b", target="/other")),
+    )
+    rights = SkillRights(name="s", sha256="x", grant=grant, without_asking=without_asking)
+    return restrict_to_skill(whole, rights)
+
+
+def test_what_the_run_did_not_do_is_refused_whatever_the_policy_says():
+    grant = granted()
+    assert isinstance(decide(grant, fetch(path="/reports/12")), Allow)
+    for beyond in (
+        fetch("DELETE"),
+        fetch(path="/reports"),
+        fetch(path="/reports/1/2"),
+        fetch(path="/reports/..%2fsecret"),
+        fetch(path="/reports/../secret"),
+        fetch(host="x.api.example"),
+        fetch(port=444),
+        Connect(host="api.example", port=443),
+        call("destroy"),
+        call(server="bank"),
+    ):
+        decision = decide(grant, beyond)
+        assert isinstance(decision, Deny), beyond
+        assert decision.code == "not_of_this_skill", beyond
+    assert grant.toolbox.servers.keys() == {"shop"}
+    assert [mount.target for mount in grant.mounts] == ["/data"]
+    assert granted(SkillGrant()).sampling == Sampling()
+    assert isinstance(decide(grant, Execute(language="python", code_bytes=1, code_sha256="")), Allow)
+    assert isinstance(decide(grant, Execute(language="shell", code_bytes=1, code_sha256="")), Deny)
+
+
+def test_what_the_policy_refuses_is_refused_though_the_run_did_it():
+    decision = decide(granted(without_asking=True), fetch(host="other.example", port=8443, path="/a*b"))
+    assert isinstance(decision, Deny)
+    assert decision.code == "host_not_granted"
+
+
+def test_what_a_rule_asks_about_is_asked_unless_the_approver_said_yes_to_it():
+    asked = fetch("POST")
+    assert isinstance(decide(granted(), asked), Ask)
+    allowed = decide(granted(without_asking=True), asked)
+    assert isinstance(allowed, Allow)
+    assert allowed.rule == "api.api.rules[0], approved with the skill s"
+    assert isinstance(decide(granted(without_asking=True), fetch("POST", path="/else")), Deny)
