@@ -2,7 +2,8 @@
 
 Two of them call an HTTPS API that demands a key: one honestly, one to steal it. Two call other MCP servers:
 one joins what two of them know, one deletes something, for which it has to be approved. Then a second server has
-sessions beside a workspace, and a third a repository, in which a failing test is repaired. Prints what was asked, what
+sessions beside a workspace, a third builds an environment of packages, and a fourth has a repository, in which a
+failing test is repaired. Prints what was asked, what
 came back, and what the audit log says.
 Exits non-zero when anything is not as it should be.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import anyio
 import api
+import packages
 import repair
 import sessions
 import upstream
@@ -132,6 +134,7 @@ async def main() -> int:
         watched = await watch.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         lasting = await sessions.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         repaired = await repair.shown(GLOVEPORT, Path(directory), f"{directory}/state") if shutil.which("git") else None
+        packed = await packages.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         print("\n── What was written down ──")
         for command in (["tail", "-n", "8"], ["verify"]):
             asked = [*GLOVEPORT, "audit", *command, "--directory", f"{directory}/state/audit"]
@@ -154,6 +157,7 @@ async def main() -> int:
         and audit.returncode == 0
         and lasting
         and watched is not False
+        and packed is not False
         and joined is not False
         and repaired is not False
     )
@@ -168,6 +172,8 @@ async def main() -> int:
             print("The part with other MCP servers was left out: it needs npm.\nhint: sudo apt-get install npm")
         if not watched:
             print("The part with a watch mode was left out: it needs Node.\nhint: sudo apt-get install nodejs")
+        if packed is None:
+            print("The part with packages was left out: the index of packages can't be reached.")
         if not repaired:
             print("The part with a repository was left out: it needs git.\nhint: sudo apt-get install git")
     else:

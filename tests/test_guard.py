@@ -16,6 +16,7 @@ from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
 from gloveport.model.hub import CallTool, Sample, Sampling, ServerPolicy, Toolbox, ToolRule
+from gloveport.model.packages import Install, LockedPackage
 from gloveport.model.workspace import GateHit, PathChange, RunCommand, WorkspacePolicy, WriteFiles
 
 ACTION = Execute(language="python", code_bytes=3, code_sha256="0" * 64)
@@ -128,8 +129,30 @@ async def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, actio
     assert after["of"] == before["seq"]
 
 
+INSTALL = Install(
+    environment="web", asked=("a",), packages=(LockedPackage(name="a", version="1"),), lock_sha256="0" * 64
+)
+
+
+async def test_an_installation_is_written_down_with_every_package(guard, tmp_path):
+    """T6, E8."""
+    async with guard.admit(INSTALL):
+        pass
+    before = written(tmp_path)[0]
+    assert {name: before[name] for name in ("kind", "environment", "asked", "packages", "lock_sha256", "rule")} == {
+        "kind": "install.admitted",
+        "environment": "web",
+        "asked": ["a"],
+        "packages": ["a==1"],
+        "lock_sha256": "0" * 64,
+        "rule": "environments.web",
+    }
+
+
 def test_no_kind_of_action_is_left_out_above():
-    assert {type(action) for action in (ACTION, FETCH, CONNECT, SAMPLE, CALL, COMMAND, WRITE)} == set(get_args(Action))
+    assert {type(action) for action in (ACTION, FETCH, CONNECT, SAMPLE, CALL, COMMAND, WRITE, INSTALL)} == set(
+        get_args(Action)
+    )
 
 
 async def test_a_command_is_written_down_with_what_it_came_to(guard, tmp_path):

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from gloveport.sandbox.seccomp.rules import Checks, Unless, rules
-
+from gloveport.sandbox.seccomp.argument_rules import Checks, Unless, rules
 from gloveport.sandbox.seccomp.tables import load_syscalls
 
 Tool: TypeAlias = Literal["execute_code", "exec_command"]

@@ -21,6 +21,7 @@ from gloveport.fairness import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.packages import Install
 from gloveport.model.workspace import GateHit, RunCommand, WriteFiles
 from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight, used_right
@@ -264,6 +265,12 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 "bytes": action.bytes,
                 "sha256": action.sha256,
                 "needs": _gates(action.needs),
+            }
+        case Install():
+            return {
+                **_pick(action, "environment", "lock_sha256"),
+                "asked": [*action.asked],
+                "packages": [f"{one.name}=={one.version}" for one in action.packages],
             }
         case _:
             assert_never(action)

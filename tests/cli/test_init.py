@@ -26,7 +26,7 @@ def test_what_a_preset_writes_is_sound_and_is_not_written_twice(run, tmp_path, n
     text = (tmp_path / "gloveport.toml").read_text()
     assert text.startswith("# mine\n[policy]\nlanguages = ['python']\n\n")
     assert text.endswith(first.stdout)
-    assert tomllib.loads(first.stdout).keys() <= {"api", "exec"}
+    assert tomllib.loads(first.stdout).keys() <= {"api", "environments", "exec"}
     assert run("config", "check").returncode == 0
     assert run("init", *presets).returncode == 0
     assert (tmp_path / "gloveport.toml").read_text() == text

@@ -285,6 +285,19 @@ disk_bytes = "1MiB"
 python = "/opt/python3"
 deno = "/opt/deno"
 bash = "/opt/bash"
+[environments.web]
+description = "pages"
+python = ["requests>=2"]
+allow = ["*"]
+default = true
+[packages]
+allow = ["six"]
+ask = ["*"]
+deny = ["numpy"]
+indexes = ["https://index.test/simple"]
+cooldown_days = 3
+environment_bytes = "1GiB"
+environment_files = 1000
 [skills]
 directory = "/srv/skills"
 [audit]
@@ -375,6 +388,24 @@ prefix = "Token "
             "disk_bytes": 1 << 20,
         },
         "runtimes": {"python": "/opt/python3", "deno": "/opt/deno", "bash": "/opt/bash"},
+        "environments": {
+            "web": {
+                "description": "pages",
+                "python": ["requests>=2"],
+                "lock": None,
+                "allow": ["*"],
+                "default": True,
+            }
+        },
+        "packages": {
+            "allow": ["six"],
+            "ask": ["*"],
+            "deny": ["numpy"],
+            "indexes": ["https://index.test/simple"],
+            "cooldown_days": 3,
+            "environment_bytes": 1 << 30,
+            "environment_files": 1000,
+        },
         "skills": {"directory": "/srv/skills"},
         "audit": {
             "directory": "/srv/audit",

@@ -1,6 +1,7 @@
 """The composition root: makes an engine that runs programs from a configuration."""
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,8 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stocks
+from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stock_of, stocks
+from gloveport.bootstrap.environment_setup import open_environments
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
@@ -141,6 +143,8 @@ async def assemble_on(
                     system=host.system,
                     runtimes=host.runtimes,
                     missing=host.missing,
+                    environments=open_environments(config, host, environ, gateway),
+                    make_stock=functools.partial(stock_of, config, host.backend),
                     spool=_spool(),
                     audit=audit,
                     admission=AdmissionQueue(**dict(config.admission)),

@@ -13,7 +13,7 @@ from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
-from gloveport.model import LANGUAGES, Grant, Language
+from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.sandbox.cgroups import cgroup, delegation
@@ -115,6 +115,15 @@ def stocks(
                 )
                 made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))
     return tuple(made)
+
+
+def stock_of(config: Config, backend: Bubblewrap, plan: Plan, program: Program) -> Stock | None:
+    """What waits for programs like this one, in an environment; None where nothing does."""
+    settings = config.pool
+    if not program.forked or not settings.forked:
+        return None
+    maker = ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
+    return Stock(maker=maker, size=settings.forked, idle_seconds=settings.idle_seconds)
 
 
 def whole_grant(config: Config) -> Grant:

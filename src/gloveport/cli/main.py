@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gloveport.cli import approvals, audit, config, logs, servers, skills
+from gloveport.cli import approvals, audit, config, env, logs, servers, skills
 from gloveport.cli.doctor import doctor
 from gloveport.cli.exec import execute
 from gloveport.cli.imports import import_servers
@@ -24,6 +24,7 @@ app.command()(doctor)
 app.command("import")(import_servers)
 app.command()(init)
 app.add_typer(config.app, name="config")
+app.add_typer(env.app, name="env")
 app.add_typer(audit.app, name="audit")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(servers.app, name="servers")

@@ -44,6 +44,9 @@ def run(  # noqa: PLR0913, PLR0917 - they are the options
         list[str] | None, typer.Option("--file", metavar="PATH[=NAME]", help="A file for the program's directory.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put what it leaves in /out.")] = None,
+    env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The environment whose packages it can import.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON when it is there.")] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -60,7 +63,7 @@ def run(  # noqa: PLR0913, PLR0917 - they are the options
     if file is not None and code is not None:
         raise typer.BadParameter("give a FILE or -c CODE, not both")
     source = _read(file, loaded.policy.limits.code_bytes) if code is None else code
-    request = _request(language or _language_of(file), source, timeout, memory)
+    request = _request(language or _language_of(file), source, timeout, memory, env)
     if files:
         inputs = read_inputs(files, loaded.policy.limits.input_bytes)
         request = request.model_copy(update={"files": inputs})
@@ -95,18 +98,22 @@ def _read(file: Path | None, code_bytes: int) -> str:
         raise typer.BadParameter(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
 
 
-def _request(language: str, source: str, timeout: float | None, memory: str | None) -> "Request":
+def _request(
+    language: str, source: str, timeout: float | None, memory: str | None, environment: str | None
+) -> "Request":
     from pydantic import ValidationError
 
     from gloveport.model import Request
 
     limits = {"wall_seconds": timeout, "memory_bytes": memory}
     try:
-        return Request.model_validate({"language": language, "code": source, "limits": limits})
+        asked = {"language": language, "code": source, "limits": limits, "environment": environment}
+        return Request.model_validate(asked)
     except ValidationError as error:
         option = {
             "language": "--language",
             "code": "the program",
+            "environment": "--env",
             "wall_seconds": "--timeout",
             "memory_bytes": "--memory",
         }

@@ -1,6 +1,7 @@
 """Runs one program from request to result: grants, admits, builds its sandbox, opens its doors, judges the outcome."""
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
 from gloveport.engine.artifacts import Collector, write_inputs
 from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
+from gloveport.engine.hints import find_missing_module
 from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext
+from gloveport.engine.run_environments import Environments, RunEnvironment
 from gloveport.engine.run_output import RunOutput
 from gloveport.engine.runs import Runs
 from gloveport.engine.session import Session
@@ -43,13 +46,13 @@ from gloveport.model import (
 )
 from gloveport.model.artifact import Artifacts
 from gloveport.policy.decisions.grant import restrict_to_skill
-from gloveport.runtimes import Runtime
+from gloveport.runtimes import Runtime, python
 from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
-from gloveport.sandbox.plan import System
-from gloveport.sandbox.pool.pool import StockedSandbox
+from gloveport.sandbox.plan import Plan, System
+from gloveport.sandbox.pool.pool import Stock, StockedSandbox
 from gloveport.sandbox.run.capture import Archive
 
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ class Engine:
         sandbox: Hands out waiting sandboxes.
         backend: Builds those of which none waits, and starts fork servers.
         runtimes: The languages this host can run.
+        environments: What their programs can import besides.
+        make_stock: Makes sandboxes that wait for programs like one in an environment.
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
         artifacts: Files that programs have left.
@@ -96,6 +101,8 @@ class Engine:
     system: System
     runtimes: Mapping[Language, Runtime]
     missing: Mapping[Language, str]
+    environments: Environments
+    make_stock: Callable[[Plan, Program], Stock | None]
     spool: Path
     audit: AuditLog
     admission: AdmissionQueue
@@ -113,7 +120,13 @@ class Engine:
 
     def _make_cache(self, writable: Mount | None = None) -> GrantCache:
         seconds = self.sessions.limits.life_seconds
-        return GrantCache(policy=self.policy, system=self.system, session_seconds=seconds, writable=writable)
+        return GrantCache(
+            policy=self.policy,
+            system=self.system,
+            session_seconds=seconds,
+            packages=self.environments.rules,
+            writable=writable,
+        )
 
     @property
     def writable(self) -> Mount | None:
@@ -193,14 +206,16 @@ class Engine:
     async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
         request = run.request
-        runtime = self.runtimes.get(request.language)
-        if runtime is None:
+        if request.language not in self.runtimes:
             raise Denied(
                 "language_unavailable",
                 f"{request.language} can't be run on this host: {self.missing[request.language]}",
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
-        program = None if session else self._prepare(runtime, run)
+        if session is None and (environment := await self.environments.provide(request, run.guard)) is not None:
+            run = dataclasses.replace(run, environment=environment)
+        runtimes = _runtimes_in(run.environment, self.runtimes)
+        program = None if session else self._prepare(runtimes, run)
         output = RunOutput.open(run, self.spool, self.clean)
         try:
             if program is not None and request.session == NEW:
@@ -213,7 +228,7 @@ class Engine:
         finally:
             with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
                 shown = await output.finish(self.archive)
-        return result_of(
+        result = result_of(
             run_id=run.id,
             request=request,
             grant=run.guard.grant,
@@ -224,8 +239,13 @@ class Engine:
             ledger=run.ledger,
             session=None if session is None else self.session_requests.state_of(session, outcome),
             clean=self.clean,
-            packages=runtime.packages,
+            packages=runtimes[request.language].packages,
+            environment="" if run.environment is None else run.environment.label,
         )
+        module = find_missing_module(result.error) if result.error is not None and result.hint else ""
+        if not module:
+            return result
+        return result.model_copy(update={"hint": f"{self.environments.suggest(module)}; {result.hint}"})
 
     @contextlib.asynccontextmanager
     async def _sandbox(
@@ -237,6 +257,8 @@ class Engine:
                 yield child
         elif program is not None:
             plan = self._granted.plan(run, program)
+            if run.environment is not None:
+                self.sandbox.add_stock(plan, lambda: self.make_stock(self._granted.plan_ahead(run, program), program))
             async with self.admission.place(share), self.sandbox.start(plan) as child:
                 yield child
 
@@ -317,7 +339,7 @@ class Engine:
             report = await compute(value_bytes, without_secrets, outcome.report, vault)
             return outcome.model_copy(update={"report": report})
 
-    def _prepare(self, runtime: Runtime, run: Execution) -> Program:
+    def _prepare(self, runtimes: Mapping[Language, Runtime], run: Execution) -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
         reach = run.reach
         whole = {"egress": reach.egress, "toolbox": reach.toolbox, "sampling": reach.sampling}
@@ -326,9 +348,19 @@ class Engine:
         types = "\n".join(apis[name].types for name in run.request.apis or () if apis[name].types)
         if run.request.session == NEW:
             first = run.request.language, run.request.code
-            return prepare_session(self.runtimes, first, grant, types, counts_memory=self.system.counts_memory)
-        return runtime.prepare(run.request.code, grant, types)
+            return prepare_session(runtimes, first, grant, types, counts_memory=self.system.counts_memory)
+        return runtimes[run.request.language].prepare(run.request.code, grant, types)
 
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
+
+
+def _runtimes_in(
+    environment: RunEnvironment | None, runtimes: Mapping[Language, Runtime]
+) -> Mapping[Language, Runtime]:
+    """The languages as programs of an environment have them."""
+    own = runtimes["python"]
+    if environment is None or not isinstance(own, python.Python):
+        return runtimes
+    return {**runtimes, "python": python.in_environment(own, environment.name, environment.tree.modules)}

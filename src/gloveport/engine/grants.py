@@ -9,8 +9,9 @@ from gloveport.engine.reach import Reach
 from gloveport.engine.run_context import Execution
 from gloveport.engine.session import Session
 from gloveport.errors import Denied
-from gloveport.model import Grant, Mount, Narrowing, Policy, Program, Request
+from gloveport.model import Grant, Limits, Mount, Narrowing, Policy, Program, Request
 from gloveport.model.hub import Sampling
+from gloveport.model.packages import PackageRules
 from gloveport.policy.decisions.grant import grant_for
 from gloveport.sandbox.plan import Plan, System, make_plan
 
@@ -21,7 +22,7 @@ _MOST_REMEMBERED = 64
 _FIXED = Denied(
     "session_fixed",
     "What a session may use and reach is decided when it begins.",
-    hint='leave out memory_mib, apis and tools, or begin another with session="new"',
+    hint='leave out memory_mib, apis, tools and environment, or begin another with session="new"',
 )
 
 
@@ -31,17 +32,19 @@ class GrantCache:
 
     Attributes:
         session_seconds: How long a session lasts.
+        packages: What programs may ask for.
         writable: The mount of the policy that programs may write to; None where it has none.
     """
 
     policy: Policy
     system: System
     session_seconds: float
+    packages: PackageRules
     writable: Mount | None = None
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
     )
-    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing, tuple[Mount, ...] | None], Plan] = field(
+    _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing, tuple[Mount, ...] | None, str], Plan] = field(
         default_factory=dict, init=False
     )
 
@@ -59,6 +62,7 @@ class GrantCache:
 
     def _make_grant(self, reach: Reach, request: Request) -> Grant:
         grant = grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling)
+        grant = grant.model_copy(update={"packages": self.packages})
         if self.writable is None:
             return grant
         mounts = tuple(mount for mount in grant.mounts if mount != self.writable)
@@ -72,16 +76,26 @@ class GrantCache:
     def plan(self, run: Execution, program: Program) -> Plan:
         """``make_plan``: of a language's programs, a plan depends on what they import, and on the mounts of a skill."""
         language = "session" if program.session else run.request.language
+        address = "" if run.environment is None else run.environment.tree.address
         return _get_or_make(
             self._plans,
-            (run.reach, language, program.preload, run.request.limits, self._mounts_left(run.guard.grant)),
+            (run.reach, language, program.preload, run.request.limits, self._mounts_left(run.guard.grant), address),
             lambda: self._make_plan(run, program),
         )
 
-    def _make_plan(self, run: Execution, program: Program) -> Plan:
+    def plan_ahead(self, run: Execution, program: Program) -> Plan:
+        """The same for whoever may ask for all that the policy gives."""
+        return self._make_plan(run, program, self.policy.limits)
+
+    def _make_plan(self, run: Execution, program: Program, limits: Limits | None = None) -> Plan:
         """What bounds a process's time is, in a session, that of many calls."""
-        grant = run.guard.grant
-        plan = make_plan(program, grant, self.system, run.reach.network)
+        grant, system = run.guard.grant, self.system
+        if limits is not None:
+            grant = grant.model_copy(update={"limits": limits})
+        if (environment := run.environment) is not None:  # whose packages stand in the place of those for data work
+            system = system.model_copy(update={"packages": (), "env": environment.env})
+            program = program.model_copy(update={"binds": (*program.binds, environment.mount)})
+        plan = make_plan(program, grant, system, run.reach.network)
         if program.session is None:
             return plan
         seconds = math.ceil(self.session_seconds * grant.limits.cpus)
@@ -95,7 +109,7 @@ def session_grant(session: Session, request: Request, asked: Grant, now: Reach) 
         Denied: The call asks for something else.
     """
     others = [getattr(request.limits, name) for name in request.limits.model_fields_set - {"wall_seconds"}]
-    if any(asked is not None for asked in (*others, request.apis, request.tools)):
+    if any(asked is not None for asked in (*others, request.apis, request.tools, request.environment)):
         raise _FIXED
     grant, egress, limits = session.grant, session.grant.egress, session.grant.limits
     if limits.wall_seconds != asked.limits.wall_seconds:

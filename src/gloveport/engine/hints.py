@@ -1,5 +1,7 @@
 """Finds hints for a failed program in its output: a missing package, host or tool."""
 
+import re
+
 from gloveport.model import Failure, Grant
 from gloveport.policy.hosts.authorities import find
 
@@ -25,9 +27,16 @@ _NOTHING = "nothing can be installed"
 _PIP_HINT = (
     "pip install --target /tmp/packages NAME works, for PyPI is granted; then add that to PYTHONPATH or sys.path"
 )
+_MISSING_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,63})")
 _SAYS_ITSELF = "ToolError"
 _WANTS_PACKAGES = "PackagesError"
 """Of ``guest/python/gloveport_notebook/magics.py``."""
+
+
+def find_missing_module(failure: Failure) -> str:
+    """The first part of the name of the module that a program of Python has not found; empty where it is another."""
+    found = _MISSING_MODULE.search(failure.message) if failure.type == "ModuleNotFoundError" else None
+    return found[1] if found else ""
 
 
 def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str:

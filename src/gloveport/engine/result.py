@@ -41,6 +41,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     session: SessionState | None,
     clean: Callable[[str], str],
     packages: str,
+    environment: str = "",
 ) -> Result:
     """The result of a run that is over. What a program chose of its texts, but for the value, is made harmless here.
 
@@ -56,6 +57,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         session: How its session stands, where it was a call of one.
         clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
         packages: What its interpreter can import, as its runtime says.
+        environment: In which it ran.
     """
 
     def scrub_texts(told: Told) -> Told:
@@ -93,6 +95,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         tool_calls_total=ledger.begun,
         artifacts=artifacts,
         session=session,
+        environment=environment,
         grant=grant,
     )
 

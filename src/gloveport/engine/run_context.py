@@ -10,6 +10,7 @@ from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream
+from gloveport.engine.run_environments import RunEnvironment
 from gloveport.guard import Asker, Guard
 from gloveport.hub.ledger import Ledger
 from gloveport.model import Execute, Request
@@ -72,6 +73,7 @@ class Execution:
     guard: Guard
     on_output: OnOutput | None
     context: RunContext
+    environment: RunEnvironment | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     ledger: Ledger = field(default_factory=Ledger)
 

@@ -36,6 +36,7 @@ IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIRECTORIES = ("/out", "/tmp")  # where the host reads what a program has left, and writes what comes in with it
+ENVIRONMENT = "/opt/environment/python"  # packages that belong together, and were built for this interpreter
 TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
 
 
@@ -119,9 +120,16 @@ def in_force(version):
     }
 
 
-def add_packages():
-    """Find what PYTHONPATH names as well, which isolated mode ignores: last, so that it shadows nothing installed."""
-    sys.path += [path for path in os.environ.get("PYTHONPATH", "").split(":") if path and path not in sys.path]
+def add_packages(*, environment=True):
+    """Find what PYTHONPATH names as well, which isolated mode ignores: last, so that it shadows nothing installed.
+
+    But an environment before what else is installed for all, of which it may have another version. A fork server has
+    none: it may do more than programs may, and imports nothing that somebody else has put there.
+    """
+    for path in os.environ.get("PYTHONPATH", "").split(":"):
+        if path and path not in sys.path and (environment or path != ENVIRONMENT):
+            installed = (place for place, other in enumerate(sys.path) if other.endswith("-packages"))
+            sys.path.insert(next(installed, len(sys.path)) if path == ENVIRONMENT else len(sys.path), path)
 
 
 @functools.cache

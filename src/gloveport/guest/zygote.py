@@ -541,7 +541,7 @@ def main():
         init.send(host, {"refused": refusal})
         return
     profile["filter"] = pack_filter(base64.b64decode(profile["filter"]))
-    init.add_packages()
+    init.add_packages(environment=False)
     if profile["preload"]:
         init.load("program", "python/program.py").load_notebook().install()
     preload(profile["preload"])

@@ -14,6 +14,7 @@ from gloveport.model.artifact import Artifacts
 from gloveport.model.described import ABSOLUTE_PATH, PathText
 from gloveport.model.egress import ApiName, Connect, Egress, Exchange, Fetch, outline
 from gloveport.model.hub import CallTool, Sample, Sampling, Toolbox, ToolCall
+from gloveport.model.packages import Install, PackageRules
 from gloveport.model.skill import SkillRights
 from gloveport.model.value import Value as Value
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
@@ -162,6 +163,8 @@ class Request(Value):
     """What is in its directory when it begins: contents by relative paths."""
     session: str | None = None
     """``new`` begins a session, the id of one goes on with it; without it, nothing is kept."""
+    environment: str | None = None
+    """The environment whose packages it can import. Without it, what its own block asks for, or the default."""
     tools: tuple[hub.ToolPattern, ...] | None = None
     """The tools it uses, as ``server/tool`` with ``*`` for any characters. Without it, all of the policy's."""
 
@@ -229,6 +232,8 @@ class Grant(Value):
     """What tools of a workspace may do; without it, nothing."""
     skill: SkillRights | None = None
     """Of an approved skill: what of all this it was seen to need. It may do no more."""
+    packages: Annotated[PackageRules, Field(exclude=True)] = PackageRules()
+    """Which packages a program may ask for. Not written out: the whole list is the owner's business."""
 
 
 class Symlink(Value):
@@ -345,7 +350,7 @@ class Execute(Value):
     """Whether it runs under the rights of that skill."""
 
 
-Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample | RunCommand | WriteFiles
+Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample | RunCommand | WriteFiles | Install
 
 
 class Allow(Value):
@@ -473,5 +478,7 @@ class Result(Value):
 
     session: SessionState | None = None
     usage: Usage = Usage()
+    environment: str = ""
+    """The environment that it ran in: its name, or `inline`, with the digest of its lock. Empty for none."""
     grant: Grant = Grant()
     """The effective grant: operator policy ∩ request."""

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -62,6 +62,7 @@ print(json.dumps({{
 _DATA_WORD = re.compile(rf"\b(?:{'|'.join(data.NAMES)})\b")
 _COMMON_WORD = re.compile(rf"\b(?:await|{'|'.join(name.partition('.')[0] for name in COMMON[len(LIGHT) :])})\b")
 _ANSWER_SECONDS = 20
+_MOST_NAMED = 12
 
 
 class Python(Value):
@@ -71,6 +72,8 @@ class Python(Value):
     """Its path inside."""
 
     version: tuple[int, int]
+    extension: str = ""
+    """How its extension modules end, which names implementation, version and platform."""
     binds: tuple[Mount, ...]
     data: Data
     beside: tuple[Mount, ...] = ()
@@ -96,6 +99,13 @@ class Python(Value):
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:  # noqa: ARG002 - as above
         """See ``Runtime``: nothing, for the supervisor is its interpreter."""
         return {}
+
+
+def in_environment(python: Python, name: str, modules: Sequence[str]) -> Python:
+    """The interpreter as programs of an environment have it, whose packages stand in the place of those for data."""
+    listed = data.join_names(modules[:_MOST_NAMED]) + (" and others" if len(modules) > _MOST_NAMED else "")
+    detail = f"the environment {name} has {listed}" if modules else f"the environment {name} has no packages"
+    return python.model_copy(update={"data": Data(modules=tuple(modules), detail=detail)})
 
 
 def find(configured: str | None) -> Python:
@@ -153,7 +163,7 @@ def _ask(path: str) -> Python:
     own = [name for name, origin in answer["packages"].items() if _is_below(origin, shown)]  # not those in /usr/local
     binds, inside = _movable(binds, executable)
     found = data.find(executable, answer["extension"], own)
-    return Python(executable=inside, version=version, binds=binds, data=found)
+    return Python(executable=inside, version=version, extension=answer["extension"], binds=binds, data=found)
 
 
 def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:

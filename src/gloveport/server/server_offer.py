@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gloveport.config import Config
 from gloveport.model import MIB
+from gloveport.server.environment_text import environments_text
 
 NAME: Final = "gloveport"
 TITLE: Final = "Gloveport"
@@ -110,6 +111,7 @@ class ServerOffer:
         )
         if self.packages and "python" in policy.languages:
             words += f" {self.packages}."
+        words += environments_text(self.config)
         if read := [mount.target for mount in policy.mounts if mount.target != self.writable]:
             words += f" Files of the owner to read: {', '.join(read)}."
         if self.writable:

@@ -4,7 +4,7 @@ Each is forked when its program comes: what is protected may be other than it wa
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final
@@ -67,6 +67,9 @@ class ProgramSandboxes:
     def restock(self, stocks: tuple[Stock, ...]) -> None:  # noqa: ARG002 - see the class that this is one of
         """See ``StockedSandbox``: nothing is made ahead."""
         self.others.restock(())
+
+    def add_stock(self, plan: Plan, make: Callable[[], Stock | None]) -> None:
+        """See ``StockedSandbox``: nothing is made ahead."""
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:

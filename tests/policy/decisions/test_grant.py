@@ -99,6 +99,8 @@ def test_the_order_speaks_of_every_field_of_a_grant():
         "sampling",
         "writable",  # a program that is asked for has none, and no workspace: tests/policy/decisions/test_gates.py
         "workspace",
+        "skill",  # which only takes away
+        "packages",  # the same for all: tests/policy/test_packages.py
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.mounts import mount_faults, toolchain_faults
+from gloveport.config.checks.package_rules import package_faults
 from gloveport.config.checks.secret_places import secret_files
 from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
 from gloveport.config.schema import Config, KeyPath, is_canonical
@@ -51,6 +52,8 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     yield from api_faults(data)
     yield from server_faults(data)
     yield from sampling_faults(data)
+    if data.get("packages") or data.get("environments"):  # to compare versions takes a library
+        yield from package_faults(data)
     audit = _sound(data, _AUDIT)
     private = [*own, *secret_files(data), *([audit] if audit else [])]
     mounts = _sound_mounts(data)

@@ -11,6 +11,7 @@ from gloveport.config.reference.reference_text import (
     AUTH,
     CODEFORGE,
     CONDITIONS,
+    ENVIRONMENTS,
     HOOKS,
     IMPORT,
     INTRODUCTION,
@@ -29,6 +30,7 @@ from gloveport.config.validation.type_descriptions import describe
 from gloveport.model import Mount, Value
 from gloveport.model.egress import Api, Auth, Rule
 from gloveport.model.hub import Condition, OAuthLogin, Server, ToolRule
+from gloveport.model.packages import Environment
 
 _COLUMNS = 100
 
@@ -43,6 +45,7 @@ def reference() -> str:
         _section("[[api.NAME.rules]]", Rule, RULES),
         AUTH,
         *(_auth(kind, table) for kind, table in members(shape_of(Auth).form).items()),
+        _section("[environments.NAME]", Environment, ENVIRONMENTS),
         _section("[servers.NAME]", Server, SERVERS),
         _section("[[servers.NAME.rules]]", ToolRule, TOOL_RULES),
         _section("[servers.NAME.rules.arguments]", Condition, CONDITIONS),

@@ -298,3 +298,13 @@ The headers are `Authorization`, `X-Api-Key`, `Api-Key`, `Private-Token`, `X-Aut
 `X-Goog-Api-Key`. A program finds each placeholder in the environment variable of that name. The
 bare name, which CodeForge replaces wherever it stands in a request, means nothing here.
 """
+
+ENVIRONMENTS = """\
+Packages that programs can import: NAME is what `execute_code(environment="NAME")` and `gloveport
+run --env NAME` call them. See [packages](packages.md).
+
+```toml
+[environments.web]
+python = ["requests", "beautifulsoup4", "lxml"]
+```
+"""

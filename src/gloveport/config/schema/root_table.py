@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from gloveport.config.schema.keys import KeyPath
+from gloveport.config.schema.package_tables import Packages
 from gloveport.config.schema.server_tables import (
     AdmissionSettings,
     Approvals,
@@ -19,6 +20,7 @@ from gloveport.config.schema.workspace_tables import Exec, Workspace
 from gloveport.model import Policy, Value
 from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
 from gloveport.model.hub import Sampling, Server, ServerName
+from gloveport.model.packages import Environment, EnvironmentName
 
 
 class Config(Value):
@@ -32,6 +34,12 @@ class Config(Value):
 
     egress: EgressSettings = EgressSettings()
     """What holds for everything that goes out, whichever API it goes to."""
+
+    environments: Mapping[EnvironmentName, Environment] = {}
+    """Packages that programs can import, under names: each is built once, in a sandbox, and mounted read-only."""
+
+    packages: Packages = Packages()
+    """Where packages come from, and which of them programs may ask for."""
 
     servers: Mapping[ServerName, Server] = {}
     """The other MCP servers whose tools programs may call."""

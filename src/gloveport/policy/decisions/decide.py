@@ -9,6 +9,7 @@ from typing import assert_never
 from gloveport.model import LANGUAGES, Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.packages import Install
 from gloveport.model.workspace import RunCommand, WriteFiles
 from gloveport.policy.decisions.gate_decisions import decide_command, decide_write
 from gloveport.policy.decisions.input_files import find_clash, find_path_fault
@@ -16,6 +17,7 @@ from gloveport.policy.decisions.outbound import decide_connect, decide_fetch
 from gloveport.policy.decisions.sampling import decide_sample
 from gloveport.policy.decisions.skill_grant import decide_for_skill
 from gloveport.policy.decisions.tools import decide_call
+from gloveport.policy.package_requests import decide_install
 
 _NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")
 
@@ -46,6 +48,8 @@ def _by_policy(grant: Grant, action: Action) -> Decision:  # noqa: PLR0911 - one
             return decide_command(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
         case WriteFiles():
             return decide_write(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
+        case Install():
+            return decide_install(grant.packages, action)
         case _:
             assert_never(action)
 

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from gloveport.model import Action, Deny, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.packages import Install
 from gloveport.model.skill import GrantedRequests, SkillGrant, SkillRights
 from gloveport.model.workspace import RunCommand, WriteFiles
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority
@@ -44,7 +45,7 @@ def used_right(action: Action) -> UsedRight | None:
             return UsedRight("call", f"{action.server}/{action.tool}")
         case Sample():
             return UsedRight("sample")
-        case Execute() | RunCommand() | WriteFiles():
+        case Execute() | RunCommand() | WriteFiles() | Install():
             return None
         case _:
             assert_never(action)
@@ -103,7 +104,7 @@ def decide_for_skill(rights: SkillRights, action: Action) -> Deny | None:
             granted, what = name in rights.grant.tools, f"the tool {quote_sent(name)}"
         case Sample():
             granted, what = rights.grant.sampling, "a question to a language model"
-        case Execute():
+        case Execute() | Install():  # what its approved text asks for, as far as the operator's rules let it
             granted, what = True, ""
         case RunCommand() | WriteFiles():
             granted, what = False, "a tool of the workspace"

@@ -18,9 +18,11 @@ from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.packages import Install
 from gloveport.model.workspace import Gate, PathChange, RunCommand, WriteFiles
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS
 from gloveport.policy.hosts.url_paths import ambiguous
+from gloveport.policy.package_requests import find_likeness
 from gloveport.policy.wildcards import matches
 from gloveport.untrusted_text import printable
 
@@ -36,7 +38,8 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
     """What would be done, in printable ASCII.
 
     ``call server/tool``, ``fetch METHOD scheme://host[:port]/path``, ``connect [scheme://]host:port[/database]``,
-    ``command DIRECTORY …: TEXT`` with the digests of variables and input, ``write OPERATION:PATH,… DIGEST``.
+    ``command DIRECTORY …: TEXT`` with the digests of variables and input, ``write OPERATION:PATH,… DIGEST``,
+    ``install NAME==VERSION,… DIGEST`` with the packages that were asked for and the digest of all.
     """
     match action:
         case CallTool():
@@ -57,6 +60,8 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
             return f"command {' '.join(_how(action))}: {_plain(action.command)}"
         case WriteFiles():
             return f"write {_changes(action.changes)} {action.sha256}".rstrip()
+        case Install():
+            return f"install {_asked_text(action)} {action.lock_sha256}".rstrip()
 
 
 def permission_subject(gate: Gate, action: RunCommand | WriteFiles) -> str:
@@ -87,10 +92,33 @@ def detail_of(action: Action) -> str:
             return _lines(action.arguments)
         case Fetch():
             return _lines({"path": action.path}) if _path(action.path).startswith(_CUT) else ""
+        case Install():
+            return "\n".join(_package_lines(action))
         case Execute() | Connect() | Sample() | RunCommand() | WriteFiles():
             return ""  # the subject tells all of it
         case _:
             assert_never(action)
+
+
+def _asked_text(action: Install) -> str:
+    versions = {one.name: one.version for one in action.packages}
+    every = ",".join(f"{_plain(name)}=={_plain(versions.get(name, ''))}" for name in action.asked)
+    return every if len(every) <= _LONGEST else _digest(every)
+
+
+def _package_lines(action: Install) -> Iterator[str]:
+    """What was asked for first, then what comes with it: how old each is, and what it could be taken for."""
+    if len(action.packages) > MOST_LINES:
+        raise _too_large(len(action.packages), "any number")
+    for one in sorted(action.packages, key=lambda one: (one.name not in action.asked, one.name)):
+        likeness = find_likeness(one.name)
+        facts = (
+            f"{one.name} {one.version}",
+            f"uploaded {one.uploaded}" if one.uploaded else "nobody says when it was uploaded",
+            "" if one.name in action.asked else "comes with the others",
+            f"looks like {likeness}" if likeness else "",
+        )
+        yield printable(", ".join(filter(None, facts)))
 
 
 def _plain(text: str) -> str:

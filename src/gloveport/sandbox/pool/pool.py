@@ -8,7 +8,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -29,6 +29,7 @@ _AFTER_SECONDS = 0.003  # the answer goes first; what would be removed is killed
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _MOST_REMOVALS = 32
+_MOST_ADDED = 4
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class WaitingSandbox:
             _log.warning("a sandbox could not be cleared away: %s", error.args[0])
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Stock:
     """The waiting sandboxes of one profile.
 
@@ -79,14 +80,17 @@ class Stock:
     Attributes:
         size: The most there shall be.
         idle_seconds: After so long without a taker, one is enough again.
+        is_added: Whether it came when somebody needed it, and goes when nobody does.
+        last_taken: When somebody took from it last, by the monotonic clock.
     """
 
     maker: Maker
     size: int
     idle_seconds: float
+    is_added: bool = False
+    last_taken: float = field(default_factory=time.monotonic)
     _waiting: deque[WaitingSandbox] = field(default_factory=deque)
     _wanted: int = 1
-    _last_taken: float = field(default_factory=time.monotonic)
     _change: anyio.Event = field(default_factory=anyio.Event)
     _full: anyio.Event = field(default_factory=anyio.Event)
     _retired: anyio.Event = field(default_factory=anyio.Event)
@@ -109,7 +113,7 @@ class Stock:
 
     async def take(self, plan: Plan) -> WaitingSandbox | None:
         """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
-        self._last_taken = time.monotonic()
+        self.last_taken = time.monotonic()
         if len(self._waiting) <= 1:
             self._wanted = min(_GROWTH * self._wanted, self.size)
         while self._waiting:
@@ -176,7 +180,7 @@ class Stock:
         for waiting in [waiting for waiting in self._waiting if waiting.child.is_over()]:
             self._waiting.remove(waiting)
             await waiting.remove()
-        if time.monotonic() - self._last_taken >= self.idle_seconds:
+        if time.monotonic() - self.last_taken >= self.idle_seconds:
             self._wanted = 1
         while len(self._waiting) > self._wanted:
             await self._waiting.pop().remove()
@@ -213,6 +217,9 @@ class StockedSandbox(Sandbox, Protocol):
 
     def restock(self, stocks: tuple[Stock, ...]) -> None:
         """Take from these from now on. What was handed out of the former ones goes on as if nothing had happened."""
+
+    def add_stock(self, plan: Plan, make: Callable[[], Stock | None]) -> None:
+        """Have a stock for this plan, where there is none, for as long as somebody takes from it."""
 
 
 @dataclass(kw_only=True)
@@ -257,6 +264,34 @@ class Pool:
         if self._tasks is not None:
             for stock in stocks:
                 self._tasks.start_soon(stock.maintain)
+
+    def add_stock(self, plan: Plan, make: Callable[[], Stock | None]) -> None:
+        """See ``StockedSandbox``. Where too many were added, the one goes that nobody has used for longest."""
+        if self._tasks is None or any(stock.maker.fits(plan) for stock in self.stocks):
+            return
+        stock = make()
+        if stock is None or not stock.maker.fits(plan):
+            return
+        added = [one for one in self.stocks if one.is_added]
+        if len(added) >= _MOST_ADDED:
+            self._remove_stock(min(added, key=lambda one: one.last_taken))
+        stock.is_added = True
+        self.stocks = (*self.stocks, stock)
+        self._tasks.start_soon(stock.maintain)
+        self._tasks.start_soon(self._end_idle, stock)
+
+    async def _end_idle(self, stock: Stock) -> None:
+        """End a stock that was added when nobody has taken from it for long enough."""
+        while stock in self.stocks:
+            left = stock.last_taken + stock.idle_seconds - time.monotonic()
+            if left <= 0:
+                self._remove_stock(stock)
+            else:
+                await anyio.sleep(left)
+
+    def _remove_stock(self, stock: Stock) -> None:
+        self.stocks = tuple(one for one in self.stocks if one is not stock)
+        stock.retire()
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:

@@ -88,7 +88,7 @@ class Tools:
     async def execute_code(
         self, ctx: Context[Any, Any], given: ExecuteArguments
     ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
-        """Run a program in a fresh sandbox and return its status, value, stdout, stderr and error.
+        """Run a program in a fresh sandbox.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
         Python and TypeScript allow top-level await. Files left in /out come back as artifacts, pictures as images;

@@ -43,6 +43,7 @@ class ExecuteArguments(BaseModel):
     apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None
     tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None
     session: Annotated[str | None, Field(max_length=64)] = None
+    environment: str | None = None
     files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None
     wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
 
@@ -84,6 +85,7 @@ class RunCalls:
             apis=None if given.apis is None else tuple(given.apis),
             tools=None if given.tools is None else tuple(given.tools),
             session=given.session,
+            environment=given.environment,
             files=files,
         )
 

@@ -1,0 +1,217 @@
+"""``gloveport env``: builds, shows, checks and removes the environments of the configuration."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from gloveport.cli.options import ConfigOption, load_config, recording
+
+if TYPE_CHECKING:
+    from gloveport.config import Config
+    from gloveport.engine.environment_builder import OnProgress
+    from gloveport.engine.run_environments import Environments
+    from gloveport.guard import Guard
+
+app = typer.Typer(no_args_is_help=True, help="Build, show, check and remove environments of packages.")
+
+NamesArgument: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_STEPS: Final = 4
+"""Resolve, fetch, install, check."""
+
+
+@app.command()
+def build(names: NamesArgument = None, config: ConfigOption = None) -> None:
+    """Build environments, where they are not there. What programs name is built by their first run otherwise."""
+
+    async def build_all(environments: "Environments", guard: "Guard") -> None:
+        for name in _choose_names(environments, names):
+            with _progress(name) as on_progress:
+                opened = await environments.open_named(name, guard, on_progress)
+            tree = opened.tree
+            typer.echo(f"{name}: {len(tree.packages)} packages, {tree.bytes >> 20} MiB, lock {tree.lock_sha256[:12]}")
+
+    _run(config, build_all)
+
+
+@app.command()
+def lock(names: NamesArgument = None, config: ConfigOption = None) -> None:
+    """Resolve requirements anew, so that the next build has what is there now. Prints what changes."""
+
+    async def lock_all(environments: "Environments", guard: "Guard") -> None:
+        for name in _choose_names(environments, names):
+            before = environments.find_built(name)[0]
+            with _progress(name) as on_progress:
+                after = await environments.relock(name, guard, on_progress)
+            old = {one.name: one.version for one in before.packages} if before else {}
+            new = {one.name: one.version for one in after.packages}
+            typer.echo(f"{name}: {len(new)} packages, lock {after.sha256[:12]}")
+            for one in sorted({*old, *new}):
+                if old.get(one) != new.get(one):
+                    typer.echo(f"  {one} {old.get(one, '(none)')} -> {new.get(one, '(none)')}")
+
+    _run(config, lock_all)
+
+
+@app.command("list")
+def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List environments, and the built trees that belong to none: what programs have asked for, and former ones."""
+    environments = _open(config)
+    built = {name: environments.find_built(name)[1] for name in sorted(environments.named)}
+    named = {tree.address for tree in built.values() if tree}
+    others = [one for one in environments.store.list_trees() if one.address not in named]
+    if as_json:
+        told = {name: tree.model_dump() if tree else None for name, tree in built.items()}
+        typer.echo(json.dumps({"environments": told, "others": [one.model_dump() for one in others]}, indent=2))
+        return
+    for name, tree in built.items():
+        state = f"{len(tree.packages)} packages" if tree else f"not built: gloveport env build {name}"
+        typer.echo(f"{name:<24} {state}")
+    for one in others:
+        what = ", ".join(f"{package.name} {package.version}" for package in one.packages[:4])
+        typer.echo(f"{'(' + one.address[:12] + ')':<24} {what or 'nothing'}")
+    if not built and not others:
+        typer.echo("there are none: write an [environments.NAME] with python = [...]")
+
+
+@app.command()
+def show(name: str, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Show the packages of an environment, and when each was uploaded."""
+    environments = _open(config)
+    [name] = _choose_names(environments, [name])
+    lock, tree = environments.find_built(name)
+    if as_json:
+        told = {"lock": lock.model_dump() if lock else None, "tree": tree.model_dump() if tree else None}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    if lock is None:
+        typer.echo(f"{name} is not built: gloveport env build {name}")
+        raise typer.Exit(1)
+    typer.echo(f"{name}: lock {lock.sha256}")
+    for one in lock.packages:
+        typer.echo(f"  {one.name:<32} {one.version:<16} {one.uploaded or 'nobody says when it was uploaded'}")
+    if tree is not None:
+        typer.echo(f"built {datetime.fromtimestamp(tree.built, UTC):%Y-%m-%d %H:%M} UTC, {tree.bytes >> 20} MiB")
+        for path in tree.left_out:
+            typer.echo(f"left out: {path}")
+
+
+@app.command()
+def verify(names: NamesArgument = None, config: ConfigOption = None) -> None:
+    """Compare every file of built environments with what was built. The exit code is 1 where one differs."""
+    environments = _open(config)
+    different = False
+    for name in _choose_names(environments, names):
+        tree = environments.find_built(name)[1]
+        if tree is None:
+            typer.echo(f"{name}: not built")
+            continue
+        faults = list(environments.store.verify(tree))
+        different |= bool(faults)
+        typer.echo(f"{name}: {'as it was built' if not faults else f'{len(faults)} files differ'}")
+        for fault in faults:
+            typer.echo(f"  {fault}")
+    raise typer.Exit(1 if different else 0)
+
+
+@app.command()
+def remove(name: str, config: ConfigOption = None) -> None:
+    """Remove what was built of an environment. Programs that run in it lose it; the next one builds it again."""
+    environments = _open(config)
+    [name] = _choose_names(environments, [name])
+    with recording(config) as record:
+        tree = environments.find_built(name)[1]
+        if tree is None:
+            typer.echo(f"{name} is not built")
+            return
+        record("environments.removed", {"environment": name, "address": tree.address})
+        environments.store.remove(tree)
+    typer.echo(f"{name}: removed {tree.bytes >> 20} MiB, as far as no other environment has the same files")
+
+
+@app.command()
+def gc(
+    days: Annotated[float, typer.Option(min=0, help="Remove what nobody has used for so many days.")] = 30,
+    config: ConfigOption = None,
+) -> None:
+    """Remove built trees that the configuration does not name and nobody has used for a while, and their files."""
+    environments = _open(config)
+    kept = [tree for name in environments.named if (tree := environments.find_built(name)[1])]
+    with recording(config) as record:
+        removed, freed = environments.store.collect(kept, days * 86_400)
+        record("environments.collected", {"trees": [one.address for one in removed], "bytes": freed})
+    typer.echo(f"removed {len(removed)} environments, and {freed >> 20} MiB of files and wheels")
+
+
+def _choose_names(environments: "Environments", names: list[str] | None) -> list[str]:
+    """Those that are named, each of which must be there; all of them without names."""
+    for name in names or ():
+        if name not in environments.named:
+            there = ", ".join(sorted(environments.named)) or "none"
+            raise typer.BadParameter(f"there is no environment {name!r}; there are: {there}")
+    return names or sorted(environments.named)
+
+
+def _open(config: "ConfigOption") -> "Environments":
+    """The environments of the configuration, to look at. Nothing can be built with them."""
+    from gloveport.bootstrap.build import init_of
+    from gloveport.bootstrap.environment_setup import environments_of
+
+    found = load_config(config)
+    environments = environments_of(found, init_of(found), os.environ)
+    environments.store.create()
+    return environments
+
+
+def _run(given: "ConfigOption", do: "Callable[[Environments, Guard], Awaitable[None]]") -> None:
+    from gloveport.event_loop import run
+
+    config = load_config(given)
+    run(_run_with_engine, config, do)
+
+
+async def _run_with_engine(config: "Config", do: "Callable[[Environments, Guard], Awaitable[None]]") -> None:
+    async with _open_guarded(config) as (environments, guard):
+        for warning in environments.warnings:
+            typer.echo(f"gloveport: {warning}", err=True)
+        await do(environments, guard)
+
+
+@contextlib.asynccontextmanager
+async def _open_guarded(config: "Config") -> "AsyncIterator[tuple[Environments, Guard]]":
+    from gloveport.bootstrap import app as bootstrap
+    from gloveport.config.schema import PoolSettings
+    from gloveport.engine.run_context import RunContext
+    from gloveport.guard import Guard
+    from gloveport.model import Grant
+
+    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0), "servers": {}})
+    async with bootstrap.assemble(alone, os.environ) as engine:
+        caller = f"cli (uid {os.getuid()})"
+        yield engine.environments, Guard(grant=Grant(), audit=engine.audit, caller=caller, run_id=RunContext().run_id)
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> "Iterator[OnProgress]":
+    """Shows what is being done: on a terminal in one line that goes again, else a line for each."""
+    if not sys.stderr.isatty():
+        yield lambda what: typer.echo(f"{name}: {what}", err=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=_STEPS)
+
+        def tell(what: str) -> None:
+            bar.update(task, description=f"{name}: {what}", advance=1)
+
+        yield tell

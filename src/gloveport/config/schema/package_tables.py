@@ -1,0 +1,30 @@
+"""The table that says where packages come from, and which of them programs may ask for."""
+
+from typing import Annotated
+
+from pydantic import ByteSize, Field
+
+from gloveport.model import MIB
+from gloveport.model.packages import IndexUrl, PackageRules
+
+
+class Packages(PackageRules):
+    """Where packages come from, how environments are built, and which packages a program may ask for by itself.
+
+    It does so in the `# /// script` block of PEP 723. Of the rules for a package `deny` comes first, then `allow`, then
+    `ask`; what none names is denied.
+    """
+
+    indexes: tuple[IndexUrl, ...] = ()
+    """Where packages come from: URLs of simple indexes, and `file:///…` of a directory that is one. The first that has
+    a name is asked for it, and no other. An `[api.NAME]` for the host of one says by which credential. Default: what uv
+    or pip of this user ask, without passwords; else the public index."""
+
+    cooldown_days: Annotated[float, Field(ge=0, le=3650, allow_inf_nan=False)] = 7
+    """Versions younger than this are left out: most that do harm are found in their first days. 0 takes all."""
+
+    environment_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(4096 * MIB)
+    """Size of all files of one environment."""
+
+    environment_files: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
+    """How many files one environment may have."""

@@ -1,0 +1,137 @@
+"""The sandboxes of one build: its programs run in them one after the other, and write into one directory."""
+
+import contextlib
+import functools
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio import to_thread
+
+from gloveport import door
+from gloveport.egress.outbound_session import EgressSession, Gateway, RequestJournal
+from gloveport.engine.reach import Reach
+from gloveport.environments.seal import TreeBounds, measure_tree
+from gloveport.errors import Denied, SandboxError
+from gloveport.guard import Guard
+from gloveport.late_module import late_module
+from gloveport.model import Program
+from gloveport.model.packages import PACKAGES
+from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.pool.zygote_process import ZygoteProcess
+from gloveport.untrusted_text import one_line
+
+if TYPE_CHECKING:
+    from gloveport.egress.proxy import handler
+else:
+    handler = late_module("gloveport.egress.proxy.handler")
+
+_WATCH_SECONDS: Final = 0.3
+_SHARE_OF_WATCH: Final = 4
+"""Looking may take a fourth of the time at most."""
+
+_SAID_BYTES: Final = 32 << 10
+_SAID_CHARACTERS: Final = 1200
+_NO_VALUE_BYTES: Final = 256
+_PLACES: Final = 3
+"""How often a file of a tree may be on the disk while it is installed: packed, unpacked, and in its place."""
+
+_TOO_MUCH: Final = "leave out the package that is so large, or raise packages.environment_bytes and environment_files"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramEnding:
+    """How a program of a build has ended, and the end of what it has said."""
+
+    outcome: Outcome
+    text: str
+    refused: str
+
+    def failure(self, code: str, what: str) -> Denied:
+        """The refusal for it. What it says was written in a sandbox."""
+        why = self.refused or self.text or f"exit code {self.outcome.exit_code}, {self.outcome.killed_by or 'no word'}"
+        return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint="correct what is asked for")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildSandboxes:
+    """The sandboxes of one build.
+
+    Attributes:
+        work: What they write into.
+    """
+
+    work: Path
+    zygote: ZygoteProcess
+    gateway: Gateway
+    reach: Reach
+    bounds: TreeBounds
+
+    async def run(self, argv: tuple[str, ...], guard: Guard | None) -> ProgramEnding:
+        """Run a program to its end. Without a guard nobody answers on its doors.
+
+        Raises:
+            Denied: What it has written is too much.
+            SandboxError: The sandbox can't be built, or has died.
+        """
+        said, journal = _Tail(), RequestJournal()
+        program = Program(name="build", argv=argv, directory=PACKAGES)
+        outcome: Outcome | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch, tasks.cancel_scope)
+            async with self.zygote.fork() as child, self._open_doors(child.doors, guard, journal):
+                outcome = await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=said, stderr=said)
+            tasks.cancel_scope.cancel()
+        if too_much := await self._measure():
+            raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=_TOO_MUCH)
+        if outcome is None:
+            raise SandboxError("a build was interrupted", hint="build it again")
+        refused = next((f"{one.url}: {one.reason or one.code}" for one in journal.listed if one.code), "")
+        return ProgramEnding(outcome=outcome, text=said.data.decode(errors="replace").strip(), refused=refused)
+
+    async def _watch(self, scope: anyio.CancelScope) -> None:
+        """End a build that writes too much while it does."""
+        while True:
+            begun = anyio.current_time()
+            if await self._measure():
+                scope.cancel()
+            await anyio.sleep(max(_WATCH_SECONDS, _SHARE_OF_WATCH * (anyio.current_time() - begun)))
+
+    async def _measure(self) -> str:
+        bounds = TreeBounds(bytes=_PLACES * self.bounds.bytes, files=_PLACES * self.bounds.files)
+        return await to_thread.run_sync(measure_tree, self.work, bounds)
+
+    @contextlib.asynccontextmanager
+    async def _open_doors(
+        self, doors: Sequence[socket.socket], guard: Guard | None, journal: RequestJournal
+    ) -> AsyncIterator[None]:
+        if guard is None:
+            yield
+            return
+        session = EgressSession(
+            gateway=self.gateway,
+            guard=guard,
+            names=self.reach.names,
+            placeholders={},
+            redactions=self.reach.redactions,
+            journal=journal,
+        )
+        async with door.open_door(doors, functools.partial(handler.answer, session)):
+            yield
+
+
+class _Tail:
+    """A ``sandbox.base.Sink`` that keeps the end of what comes."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+        del self.data[:-_SAID_BYTES]
+
+    def full(self) -> bool:
+        return False

@@ -1,0 +1,310 @@
+"""Environments on disk: locks by what was asked for, wheels and trees by what is in them.
+
+    locks/WANTED.toml   what a set of requirements was resolved to; WANTED is a digest of all that it depends on
+    wheels/SHA256       files from an index, for the next build that has the same
+    files/              each content of a tree once
+    trees/ADDRESS       sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform
+    trees/ADDRESS.files digest of each file of it
+    trees/ADDRESS.json  what packages are in it. Without it a tree is none
+    work/               what is being built; of a build that was killed, what the next one removes
+
+Whoever makes a lock or a tree holds a lock file by its name meanwhile, so two at once make one.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from gloveport.atomic_file import replace_file
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, Wheel
+from gloveport.environments.seal import SealedTree, TreeBounds, refuse_shadows, seal_tree, verify_tree
+from gloveport.model.packages import LockedPackage
+from gloveport.model.value import Value
+
+_FORMAT: Final = "1"
+"""Part of each address: a tree that another Gloveport would build in another way has another."""
+
+_DIGEST_CHARACTERS: Final = 32
+_HELD: Final = ".held"
+
+
+class LockRequest(Value):
+    """All that a lock depends on."""
+
+    requirements: tuple[str, ...]
+    indexes: tuple[str, ...]
+    cooldown_days: float
+    interpreter: str
+    """Implementation and version, as extension modules name it."""
+
+    @property
+    def digest(self) -> str:
+        """Name of its lock."""
+        return _digest(_FORMAT, self.model_dump_json())
+
+
+class BuiltTree(Value):
+    """A sealed tree, and what is in it."""
+
+    address: str
+    lock_sha256: str
+    interpreter: str
+    built: float
+    """Seconds since the epoch."""
+
+    bytes: int
+    packages: tuple[LockedPackage, ...]
+    modules: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EnvironmentStore:
+    """Environments below one directory of the state, which belongs to Gloveport alone."""
+
+    root: Path
+
+    def create(self) -> None:
+        """Make the directories.
+
+        Raises:
+            OSError: They can't be made.
+        """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("locks", "wheels", "files", "trees", "work"):
+            (self.root / name).mkdir(mode=0o700, exist_ok=True)
+
+    # -- Locks
+
+    def load_lock(self, wanted: LockRequest) -> bytes | None:
+        """What they were resolved to, if they were."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._lock_path(wanted).read_bytes()[: MOST_LOCK_BYTES + 1]
+        return None
+
+    def save_lock(self, wanted: LockRequest, lock: Lock) -> None:
+        """Keep what they were resolved to."""
+        replace_file(self._lock_path(wanted), lock.text.encode())
+
+    def _lock_path(self, wanted: LockRequest) -> Path:
+        return self.root / "locks" / f"{wanted.digest}.toml"
+
+    # -- Trees
+
+    def find_tree(self, lock_sha256: str, interpreter: str) -> BuiltTree | None:
+        """The tree of a lock, if it was built."""
+        return self._read(self.address_of(lock_sha256, interpreter))
+
+    @staticmethod
+    def address_of(lock_sha256: str, interpreter: str) -> str:
+        """Where the tree of a lock lies."""
+        return _digest(_FORMAT, lock_sha256, interpreter, os.uname().machine)
+
+    def path_of(self, tree: BuiltTree) -> Path:
+        """What is mounted of it."""
+        return self.root / "trees" / tree.address
+
+    def list_trees(self) -> list[BuiltTree]:
+        """All of them, the last built first."""
+        found = (self._read(path.stem) for path in (self.root / "trees").glob("*.json"))
+        return sorted((one for one in found if one is not None), key=lambda one: -one.built)
+
+    def note_use(self, tree: BuiltTree) -> None:
+        """Remember that it was used now."""
+        with contextlib.suppress(OSError):
+            os.utime(self._record_path(tree.address))
+
+    def last_used(self, tree: BuiltTree) -> float:
+        """When it was used last, in seconds since the epoch."""
+        return self._record_path(tree.address).stat().st_mtime
+
+    def seal(self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
+        """Check what a sandbox has left at ``source``, and make the tree of a lock of it.
+
+        Raises:
+            Denied: There is something in it that no environment may hold.
+            OSError: It can't be written.
+        """
+        address = self.address_of(lock.sha256, interpreter)
+        with self.open_work() as work, self.hold("files"):
+            sealed = seal_tree(source, work / "tree", self.root / "files", bounds)
+            refuse_shadows(sealed.modules)
+            tree = BuiltTree(
+                address=address,
+                lock_sha256=lock.sha256,
+                interpreter=interpreter,
+                built=time.time(),
+                bytes=sealed.bytes,
+                packages=lock.packages,
+                modules=tuple(sealed.modules),
+                left_out=tuple(sealed.left_out),
+            )
+            place = self.root / "trees" / address
+            if place.exists():  # without its record: of a Gloveport that was killed just then
+                remove_directory(place)
+            os.sync()  # a name must not outlive a power cut that its content does not
+            (work / "tree").chmod(0o755)  # or it can't be moved by whoever is not root
+            (work / "tree").replace(place)
+            place.chmod(0o555)
+            self._write(tree, sealed)
+        return tree
+
+    def verify(self, tree: BuiltTree) -> Iterator[str]:
+        """Yield what of a tree is not as it was built."""
+        told = _read_object(self._record_path(tree.address).with_suffix(".files"))
+        yield from verify_tree(self.path_of(tree), _texts(told.get("files")), _texts(told.get("links")))
+
+    def remove(self, tree: BuiltTree) -> None:
+        """Remove a tree. Programs that run in it lose it."""
+        self._record_path(tree.address).unlink(missing_ok=True)
+        self._record_path(tree.address).with_suffix(".files").unlink(missing_ok=True)
+        remove_directory(self.path_of(tree))
+
+    def collect(self, kept: Iterable[BuiltTree], unused_seconds: float) -> tuple[list[BuiltTree], int]:
+        """Remove the trees that are not kept and that nobody has used for so long, and what belongs to none.
+
+        Returns:
+            Those that were removed, and how many bytes became free of files and wheels.
+        """
+        addresses = {one.address for one in kept}
+        now = time.time()
+        removed = [
+            one
+            for one in self.list_trees()
+            if one.address not in addresses and now - self.last_used(one) >= unused_seconds
+        ]
+        for one in removed:
+            self.remove(one)
+        with self.hold("files"):  # what is being sealed is not linked yet
+            freed = 0
+            for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:
+                status = path.stat()
+                old = now - status.st_mtime >= unused_seconds
+                if status.st_nlink == 1 and (old or path.parent.name != "wheels"):
+                    path.unlink()
+                    freed += status.st_size
+        return removed, freed
+
+    # -- Wheels
+
+    def take_wheel(self, wheel: Wheel, place: Path) -> bool:
+        """Put a wheel that is here already at ``place``; whether it was, and is what its digest says."""
+        kept = self.root / "wheels" / wheel.sha256
+        try:
+            shutil.copyfile(kept, place)
+        except FileNotFoundError:
+            return False
+        if _digest_of(place) == wheel.sha256:
+            os.utime(kept)
+            return True
+        kept.unlink(missing_ok=True)
+        place.unlink()
+        return False
+
+    def keep_wheel(self, wheel: Wheel, place: Path) -> bool:
+        """Keep a wheel that a sandbox has fetched; whether it is what its digest says."""
+        kept = self.root / "wheels" / wheel.sha256
+        part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+        try:
+            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            with open(descriptor, "rb") as file, part.open("wb") as copy:  # noqa: PTH123 - a descriptor, not a path
+                shutil.copyfileobj(file, copy, 1 << 20)
+            if _digest_of(part) != wheel.sha256:
+                return False
+            part.replace(kept)
+        finally:
+            part.unlink(missing_ok=True)
+        return True
+
+    # -- Work
+
+    @contextlib.contextmanager
+    def open_work(self) -> Iterator[Path]:
+        """A directory for what is being made; on leaving it is gone. What a killed Gloveport has left goes first."""
+        with contextlib.ExitStack() as stack:
+            with self.hold("work"):  # between a directory and its lock nobody takes it for one that was left
+                for path in (self.root / "work").glob("build-*"):
+                    with contextlib.suppress(OSError), _hold_lock(path / _HELD, wait=False) as ours:
+                        if ours:
+                            remove_directory(path)
+                place = Path(tempfile.mkdtemp(prefix="build-", dir=self.root / "work"))
+                stack.callback(remove_directory, place)
+                stack.enter_context(_hold_lock(place / _HELD, wait=True))
+            yield place
+
+    @contextlib.contextmanager
+    def hold(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+        """Be the only one, of all processes of this host, who makes what is called so; whether that is us."""
+        with _hold_lock(self.root / "work" / f"{name}.lock", wait=wait) as ours:
+            yield ours
+
+    def _record_path(self, address: str) -> Path:
+        return self.root / "trees" / f"{address}.json"
+
+    def _write(self, tree: BuiltTree, sealed: SealedTree) -> None:
+        record = self._record_path(tree.address)
+        told = {"files": sealed.files, "links": sealed.links}
+        replace_file(record.with_suffix(".files"), json.dumps(told).encode())
+        replace_file(record, tree.model_dump_json().encode())
+
+    def _read(self, address: str) -> BuiltTree | None:
+        with contextlib.suppress(ValidationError):
+            return BuiltTree.model_validate(_read_object(self._record_path(address)))
+        return None
+
+
+def _read_object(path: Path) -> dict[str, object]:
+    with contextlib.suppress(OSError, ValueError):
+        told = json.loads(path.read_bytes())
+        return told if isinstance(told, dict) else {}
+    return {}
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory with all in it, also where its directories can't be written."""
+    for parent, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            Path(parent).chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _hold_lock(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold a lock file; whether it is ours, which it is where we wait."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def _texts(told: object) -> Mapping[str, str]:
+    return {str(name): str(text) for name, text in told.items()} if isinstance(told, dict) else {}
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

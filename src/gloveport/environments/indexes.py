@@ -1,0 +1,146 @@
+"""Which indexes packages come from: those of the configuration, or else those that this user's uv and pip ask.
+
+Only addresses are taken over. A password in one is left out, for no sandbox may see it, and the operator is told what
+to do: an ``[api.NAME]`` for its host, whose credential is added on the way.
+"""
+
+import configparser
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import platformdirs
+
+from gloveport.model.value import Value
+
+PUBLIC: Final = "https://pypi.org/simple"
+_FILES_OF: Final = {"pypi.org": ("files.pythonhosted.org",), "test.pypi.org": ("test-files.pythonhosted.org",)}
+"""Hosts of the files that well-known indexes list."""
+
+
+class Indexes(Value):
+    """Where packages come from.
+
+    Of several indexes the first that has a name is asked for it, and no other: what an internal one has nobody can put
+    into a public one under a higher version.
+    """
+
+    urls: tuple[str, ...]
+    """The first first."""
+
+    origin: str
+    """What says so."""
+
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where builds go, as ``[api.NAME]`` has it."""
+        found = []
+        for url in self.urls:
+            place = urlsplit(url)
+            if place.scheme != "file":
+                port = f":{place.port}" if place.port else ""
+                found.append(f"{'http://' if place.scheme == 'http' else ''}{place.hostname}{port}")
+                found += _FILES_OF.get(place.hostname or "", ())
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Directories of this host that are indexes."""
+        return tuple(urlsplit(url).path for url in self.urls if url.startswith("file:"))
+
+
+def find_indexes(configured: tuple[str, ...], environ: Mapping[str, str]) -> Indexes:
+    """The indexes to ask."""
+    if configured:
+        return Indexes(urls=configured, origin="packages.indexes")
+    for find in (_of_uv, _of_pip):
+        urls, origin = find(environ)
+        plain, warnings = _without_passwords(urls, origin)
+        if plain:
+            return Indexes(urls=plain, origin=origin, warnings=warnings)
+    return Indexes(urls=(PUBLIC,), origin="the public index")
+
+
+def _without_passwords(urls: list[str], origin: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    plain, warnings = [], []
+    for url in urls:
+        try:
+            place = urlsplit(url)
+            host = f"{place.hostname}:{place.port}" if place.port else place.hostname
+        except ValueError:
+            continue
+        if place.scheme not in {"http", "https"} or not host:  # what a user's own directory holds is for that user
+            continue
+        if place.username or place.password:
+            warnings.append(
+                f"{origin} has a user name or a password for {host}, which no sandbox gets: "
+                f'write an [api.NAME] with hosts = ["{host}"] and auth'
+            )
+        plain.append(f"{place.scheme}://{host}{place.path}".rstrip("/"))
+    return tuple(dict.fromkeys(plain)), tuple(warnings)
+
+
+def _of_uv(environ: Mapping[str, str]) -> tuple[list[str], str]:
+    """By the variables of uv, else by its file for this user."""
+    default = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
+    more = (environ.get("UV_INDEX", "") + " " + environ.get("UV_EXTRA_INDEX_URL", "")).split()
+    if default or more:
+        return [_strip_name(url) for url in [*more, default or PUBLIC]], "the variables of uv"
+    for path in (platformdirs.user_config_path("uv") / "uv.toml", Path("/etc/uv/uv.toml")):
+        try:
+            told = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        listed = told.get("index", [])
+        tables = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        urls = [str(one.get("url", "")) for one in sorted(tables, key=lambda one: bool(one.get("default")))]
+        if not any(one.get("default") for one in tables):
+            urls.append(str(told.get("index-url", PUBLIC)))
+        if tables or "index-url" in told:
+            return urls, str(path)
+    return [], ""
+
+
+def _of_pip(environ: Mapping[str, str]) -> tuple[list[str], str]:
+    """By the variables of pip, else by its files: of an extra index before its index, as uv has it."""
+    if environ.get("PIP_INDEX_URL") or environ.get("PIP_EXTRA_INDEX_URL"):
+        return [
+            *environ.get("PIP_EXTRA_INDEX_URL", "").split(),
+            environ.get("PIP_INDEX_URL") or PUBLIC,
+        ], "the variables of pip"
+    for path in _files_of_pip(environ):
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read_string(path.read_text("utf-8"))
+        except (OSError, ValueError, configparser.Error):
+            continue
+        sections = [parser[name] for name in ("global", "install") if parser.has_section(name)]
+        section = {name: text for one in sections for name, text in one.items()}
+        extra = [url for url in section.get("extra-index-url", "").split() if not url.startswith("file:")]
+        if extra or section.get("index-url"):
+            return [*extra, section.get("index-url") or PUBLIC], str(path)
+    return [], ""
+
+
+def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Those that count, the strongest first."""
+    named = environ.get("PIP_CONFIG_FILE")
+    if named:
+        yield from [] if named == os.devnull else [Path(named)]
+        return
+    yield platformdirs.user_config_path("pip") / "pip.conf"
+    if home := environ.get("HOME"):
+        yield Path(home, ".pip/pip.conf")
+    yield from (Path(directory, "pip/pip.conf") for directory in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"))
+    yield Path("/etc/pip.conf")
+
+
+def _strip_name(url: str) -> str:
+    """Without the name that uv lets stand before it: ``name=url``."""
+    name, equals, rest = url.partition("=")
+    return rest if equals and "/" not in name else url

@@ -1,0 +1,197 @@
+"""Reads locks in the format of PEP 751 (``pylock.toml``), whoever has written them: each is text from a sandbox.
+
+From a lock follow the files to fetch, each with its digest. How old they are is checked here once more, for the
+resolver that was told to leave out what is too young has read what an index sent it.
+"""
+
+import hashlib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from gloveport.errors import Denied
+from gloveport.late_module import late_module
+from gloveport.model.packages import LockedPackage
+from gloveport.model.value import Value
+
+if TYPE_CHECKING:
+    from packaging import tags as wheel_tags
+    from packaging import utils
+    from packaging.tags import Tag
+else:
+    wheel_tags = late_module("packaging.tags")
+    utils = late_module("packaging.utils")
+
+MOST_LOCK_BYTES: Final = 8 << 20
+MOST_PACKAGES: Final = 1000
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
+_VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,80}")
+_URL: Final = re.compile(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Wheel(Value):
+    """One file of a lock."""
+
+    url: str
+    """Its fragment and query are not part of it."""
+
+    file: str
+    """Its name, which says what it is for."""
+
+    sha256: str
+    size: Annotated[int, Field(ge=0)] | None = None
+
+
+class Pin(LockedPackage):
+    """One package of a lock, and the file that is installed of it."""
+
+    wheel: Wheel
+
+
+class Lock(Value):
+    """What an environment is installed from."""
+
+    text: str
+    pins: tuple[Pin, ...]
+    """Sorted by name."""
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def packages(self) -> tuple[LockedPackage, ...]:
+        """Without their files."""
+        return tuple(LockedPackage(name=one.name, version=one.version, uploaded=one.uploaded) for one in self.pins)
+
+    @property
+    def youngest(self) -> str:
+        """When the last of them was uploaded; empty where that is not said of all."""
+        times = [one.uploaded for one in self.pins]
+        return max(times) if times and all(times) else ""
+
+    def requirements(self) -> str:
+        """As ``pip install --require-hashes`` reads them."""
+        return "".join(f"{one.name}=={one.version} --hash=sha256:{one.wheel.sha256}\n" for one in self.pins)
+
+
+def read_lock(data: bytes, version: tuple[int, int]) -> Lock:
+    """A lock, for an interpreter of this version on this host.
+
+    Raises:
+        Denied: It is none, or has a package without a wheel for it.
+    """
+    try:
+        text = data.decode()
+        listed = tomllib.loads(text)["packages"]
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, KeyError) as error:
+        raise _unreadable(f"it is no pylock.toml: {error!r:.200}") from error
+    if not isinstance(listed, list) or len(listed) > MOST_PACKAGES:
+        raise _unreadable(f"it has more than {MOST_PACKAGES} packages, or no list of them")
+    tags = _tags(version)
+    pins = sorted((_read_pin(one, tags) for one in listed), key=lambda one: one.name)
+    for one, other in itertools.pairwise(pins):
+        if one.name == other.name:
+            raise _unreadable(f"it has {one.name} twice")
+    return Lock(text=text, pins=tuple(pins))
+
+
+def refuse_young(lock: Lock, cutoff: datetime | None, aged: Sequence[str]) -> None:
+    """Refuse a lock that has a file younger than the operator's cooldown, or one that nobody knows the age of.
+
+    Args:
+        lock: The lock.
+        cutoff: What was uploaded after that is too young; None where nothing is.
+        aged: Prefixes of URLs whose files have no age: directories of the operator's.
+
+    Raises:
+        Denied: It has one.
+    """
+    for one in lock.pins if cutoff is not None else ():
+        if one.wheel.url.startswith(tuple(aged)):
+            continue
+        if not one.uploaded:
+            raise Denied(
+                "package_of_unknown_age",
+                f"The index does not say when {one.name} {one.version} was uploaded (PEP 700), so nobody can tell "
+                "whether it is older than the cooldown.",
+                hint="set packages.cooldown_days = 0 if you trust this index, or name one that says it",
+            )
+        if cutoff is not None and datetime.fromisoformat(one.uploaded) > cutoff:
+            raise Denied(
+                "package_too_young",
+                f"{one.name} {one.version} was uploaded at {one.uploaded}, and the cooldown lets nothing in that is "
+                f"younger than {cutoff.isoformat(timespec='seconds')}.",
+                hint="wait, or lower packages.cooldown_days",
+            )
+
+
+def _read_pin(table: Any, tags: "dict[Tag, int]") -> Pin:  # noqa: ANN401 - what TOML holds
+    if not isinstance(table, dict):
+        raise _unreadable("one of its packages is no table")
+    name, version = table.get("name"), table.get("version")
+    if not isinstance(name, str) or not _NAME.fullmatch(utils.canonicalize_name(name)):
+        raise _unreadable(f"the name {name!a:.100} is none")
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise _unreadable(f"{utils.canonicalize_name(name)} has no version, so it is no package of an index")
+    best: tuple[int, Pin] | None = None
+    for wheel in table.get("wheels") or ():
+        pin, rank = _read_wheel(utils.canonicalize_name(name), version, wheel, tags)
+        if rank is not None and (best is None or rank < best[0]):
+            best = rank, pin
+    if best is None:
+        raise Denied(
+            "package_without_wheel",
+            f"{name} {version} has no wheel for this Python, and nothing is built from source.",
+            hint="ask for another version; a source distribution runs code of its own while it is installed",
+        )
+    return best[1]
+
+
+def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> tuple[Pin, int | None]:  # noqa: ANN401
+    """The file, and how well it fits: less is better, None is not at all."""
+    said = wheel if isinstance(wheel, dict) else {}
+    url, hashes, uploaded = said.get("url"), said.get("hashes"), said.get("upload-time")
+    sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
+    if (
+        not isinstance(url, str)
+        or not _URL.fullmatch(url)
+        or not isinstance(sha256, str)
+        or not _SHA256.fullmatch(sha256)
+    ):
+        raise _unreadable(f"a file of {name} has no plain URL with a sha256")
+    file = url.rpartition("/")[2].replace("%2B", "+").replace("%2b", "+")
+    try:
+        named, _, _, fits = utils.parse_wheel_filename(file)
+        pin = Pin(
+            name=name,
+            version=version,
+            uploaded=uploaded.astimezone(UTC).isoformat(timespec="seconds") if isinstance(uploaded, datetime) else "",
+            wheel=Wheel(url=url, file=file, sha256=sha256, size=said.get("size")),
+        )
+    except (utils.InvalidWheelFilename, ValidationError, OverflowError) as error:
+        raise _unreadable(f"{file!a:.200} is no name of a wheel") from error
+    if named != name:
+        raise _unreadable(f"{file!a:.200} is no wheel of {name}")
+    return pin, min((tags[tag] for tag in fits if tag in tags), default=None)
+
+
+def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
+    """What an interpreter of this version runs, the best first."""
+    interpreter = f"cp{version[0]}{version[1]}"
+    every: Iterable[Tag] = (
+        *wheel_tags.cpython_tags(version),
+        *wheel_tags.compatible_tags(version, interpreter=interpreter),
+    )
+    return {tag: rank for rank, tag in reversed([*enumerate(every)])}
+
+
+def _unreadable(why: str) -> Denied:
+    return Denied("lock_unreadable", f"The lock can't be relied on: {why}.", hint="make another: gloveport env lock")

@@ -1,0 +1,260 @@
+"""Checks a tree of packages that a sandbox has installed, and seals it: what comes out is made by this process alone.
+
+Each file is looked at, digested, and linked from a store in which every content is once, so that many environments cost
+what their distinct files cost. Nothing that a sandbox could still write to is part of a sealed tree.
+"""
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from gloveport.errors import Denied
+
+_CHUNK: Final = 1 << 20
+_MOST_DEPTH: Final = 64
+_STARTED: Final = frozenset({"sitecustomize", "usercustomize"})
+"""What every Python imports at its start, if it is there."""
+
+_OURS: Final = frozenset({"gloveport_tools", "gloveport_notebook"})
+_EXTENSIONS: Final = (".py", ".pyc", ".so", ".abi3.so")
+
+
+@dataclass(kw_only=True)
+class TreeBounds:
+    """How much a tree may hold."""
+
+    bytes: int
+    files: int
+
+
+@dataclass
+class SealedTree:
+    """What was sealed.
+
+    Attributes:
+        files: Digest of each file by its path.
+        modules: What can be imported, by first names.
+        left_out: Paths that were not taken over.
+    """
+
+    bytes: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    modules: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def measure_tree(root: Path, bounds: TreeBounds) -> str:
+    """Why a tree that grows is too large already; empty while it is not. It looks no further than it has to."""
+    count = size = 0
+    pending = [root]
+    while pending:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                count += 1
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(Path(entry.path))
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_blocks * 512
+                if count > bounds.files or size > bounds.bytes:
+                    what = f"{bounds.files} files" if count > bounds.files else f"{bounds.bytes >> 20} MiB"
+                    return f"it unpacks to more than {what}"
+    return ""
+
+
+def seal_tree(source: Path, target: Path, store: Path, bounds: TreeBounds) -> SealedTree:
+    """Make ``target`` of what lies below ``source``, of which nothing writes any more.
+
+    Args:
+        source: What a sandbox has left: every name and every file in it may be an attack.
+        target: A directory that is not there yet.
+        store: Directory of contents by digest, on the same file system.
+        bounds: How much it may hold.
+
+    Raises:
+        Denied: There is something in it that no environment may hold.
+        OSError: It can't be written.
+    """
+    sealed = SealedTree()
+    target.mkdir(mode=0o755)
+    directories = [target]
+    for path, directory, entry in _walk(source):
+        kind = entry.st_mode
+        if kind & (stat.S_ISUID | stat.S_ISGID) and not stat.S_ISDIR(kind):
+            raise _refusal(path, "is set-user-id or set-group-id")
+        if stat.S_ISDIR(kind):
+            (target / path).mkdir(mode=0o755)
+            directories.append(target / path)
+            continue
+        if stat.S_ISLNK(kind):
+            link = os.readlink(PurePosixPath(path).name, dir_fd=directory)
+            _refuse_link(path, link)
+            (target / path).symlink_to(link)
+            sealed.links[path] = link
+            continue
+        if not stat.S_ISREG(kind):
+            raise _refusal(path, "is no file")
+        if path.endswith(".pth"):  # lines that run at every start of Python, where it reads them
+            sealed.left_out.append(path)
+            continue
+        sealed.bytes += entry.st_size
+        if sealed.bytes > bounds.bytes or len(sealed.files) >= bounds.files:
+            raise _refusal(path, "is more than an environment may hold")
+        sealed.files[path] = _store_file(path, directory, entry, target, store)
+    sealed.modules = sorted(_modules(sealed.files))
+    for one in reversed(directories):
+        one.chmod(0o555)
+    return sealed
+
+
+def refuse_shadows(modules: list[str]) -> None:
+    """Refuse what would be imported in place of the standard library's or of ours, or at every start.
+
+    Raises:
+        Denied: There is one.
+    """
+    for name in modules:
+        if name in sys.stdlib_module_names or name in _OURS or name in _STARTED:
+            what = "runs at every start of Python" if name in _STARTED else "stands in the place of another"
+            raise _refusal(f"python/{name}", f"{what}: no environment may hold it")
+
+
+def verify_tree(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> Iterator[str]:
+    """Yield what of a sealed tree is not as it was sealed."""
+    seen = set()
+    for path, directory, entry in _walk(root):
+        if stat.S_ISDIR(entry.st_mode):
+            continue
+        seen.add(path)
+        if stat.S_ISLNK(entry.st_mode):
+            if links.get(path) != os.readlink(PurePosixPath(path).name, dir_fd=directory):
+                yield f"{path}: another link"
+        elif path not in files:
+            yield f"{path}: was not there"
+        elif _digest(path, directory, entry) != files[path]:
+            yield f"{path}: another content"
+    yield from (f"{path}: is missing" for path in (*files, *links) if path not in seen)
+
+
+def _walk(root: Path) -> Iterator[tuple[str, int, os.stat_result]]:
+    """Each path below, a descriptor of the directory that it lies in, and what it is; no link is followed."""
+    for parent, names, files, directory in os.fwalk(root, follow_symlinks=False):
+        place = Path(parent).relative_to(root)
+        if len(place.parts) > _MOST_DEPTH:
+            raise _refusal(str(place), "lies too deep")
+        taken: dict[str, str] = {}
+        names.sort()
+        for name in sorted([*names, *files]):
+            path = str(PurePosixPath(place, name))
+            _refuse_name(path, name)
+            other = taken.setdefault(name.casefold(), name)
+            if other != name:
+                raise _refusal(path, f"differs from {other!a} by case alone")
+            yield path, directory, os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _refuse_name(path: str, name: str) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _refusal(ascii(path), "is no text") from None
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name) or "\\" in name:
+        raise _refusal(ascii(path), "has characters that names don't have")
+
+
+def _refuse_link(path: str, link: str) -> None:
+    """Refuse a link that may lead out of the tree."""
+    above, parts = len(PurePosixPath(path).parent.parts), PurePosixPath(link).parts
+    ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    # Behind a name, ".." would lead to wherever that leads, which may be another link.
+    if link.startswith("/") or ups > above or ".." in parts[ups:]:
+        raise _refusal(path, f"leads out of the tree: {link!a}")
+
+
+def _store_file(path: str, directory: int, entry: os.stat_result, target: Path, store: Path) -> str:
+    """Digest a file, and link its content, which is in the store once, to its place."""
+    executable = bool(entry.st_mode & 0o100)
+    digest = _digest(path, directory, entry)
+    kept = store / digest[:2] / (f"{digest}.x" if executable else digest)
+    if not _is_kept(kept, entry.st_size, digest):
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        _copy(path, directory, entry, kept, 0o555 if executable else 0o444, digest)
+    try:
+        (target / path).hardlink_to(kept)
+    except OSError:  # so many have it that the file system gives it no further name
+        _copy(path, directory, entry, target / path, 0o555 if executable else 0o444, digest)
+    return digest
+
+
+def _is_kept(kept: Path, size: int, digest: str) -> bool:
+    """Whether the store has this content, and nobody has changed it there."""
+    with suppress(OSError):
+        if kept.stat().st_size == size:
+            with kept.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    return False
+
+
+def _copy(path: str, directory: int, entry: os.stat_result, place: Path, mode: int, digest: str) -> None:
+    """Copy a file whose digest is known. The copy has that digest, or is not there."""
+    part = place.with_name(f"{place.name}.{os.getpid()}.part")
+    told = hashlib.sha256()
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            for chunk in _read(path, directory, entry):
+                told.update(chunk)
+                file.write(chunk)
+            os.fchmod(descriptor, mode)
+        if told.hexdigest() != digest:
+            raise _refusal(path, "changes while it is read")
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _digest(path: str, directory: int, entry: os.stat_result) -> str:
+    told = hashlib.sha256()
+    for chunk in _read(path, directory, entry):
+        told.update(chunk)
+    return told.hexdigest()
+
+
+def _read(path: str, directory: int, entry: os.stat_result) -> Iterator[bytes]:
+    name = PurePosixPath(path).name
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) != (entry.st_dev, entry.st_ino) or not stat.S_ISREG(found.st_mode):
+            raise _refusal(path, "is another by now")
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _modules(files: Mapping[str, str]) -> set[str]:
+    """What can be imported of ``python``: its packages and its modules, by their first names."""
+    found = set()
+    for path in files:
+        place, _, rest = path.partition("/")
+        first, slash, _ = rest.partition("/")
+        if place != "python" or not rest:
+            continue
+        name = first if slash else first.partition(".")[0] if rest.endswith(_EXTENSIONS) else ""
+        if name.isidentifier() and name not in {"__pycache__", "bin"}:
+            found.add(name)
+    return found
+
+
+def _refusal(path: str, why: str) -> Denied:
+    return Denied(
+        "environment_refused",
+        f"What was installed is refused: {path} {why}.",
+        hint="leave out the package that brings it, and tell its makers",
+    )

@@ -1,0 +1,75 @@
+"""Fetches wheels for an environment, inside a sandbox whose only door is the index, and looks at what is in each.
+
+    fetch_wheels.py LIST DIRECTORY MOST_BYTES MOST_FILES
+
+``LIST`` is JSON: an array of ``{"url", "file", "sha256"}``. What is in ``DIRECTORY`` under its name already is not
+fetched. A wheel whose digest is another, or that holds a link, a name outside of it, two names that differ by case
+alone, or more than there may be, ends it. The host believes none of this, and looks at all of it once more.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import posixpath
+import shutil
+import stat
+import sys
+import urllib.request
+import zipfile
+
+AT_ONCE = 8
+SECONDS = 60
+
+
+def fetch(one, directory):
+    """Fetch one, where it is not there."""
+    place = os.path.join(directory, one["file"])
+    if not os.path.exists(place):
+        with urllib.request.urlopen(one["url"], timeout=SECONDS) as answer, open(f"{place}.part", "wb") as file:
+            shutil.copyfileobj(answer, file, 1 << 18)
+        os.rename(f"{place}.part", place)
+    with open(place, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != one["sha256"]:
+        sys.exit(f"{one['file']}: its digest is {found}, the lock has {one['sha256']}")
+    return place
+
+
+def look(place, bounds):
+    """Look at what a wheel says that is in it; tells how many bytes and files."""
+    with zipfile.ZipFile(place) as archive:
+        entries, folded = archive.infolist(), {}
+    name = os.path.basename(place)
+    total = sum(entry.file_size for entry in entries)
+    if len(entries) > bounds[1] or total > bounds[0]:
+        sys.exit(f"{name}: unpacks to {len(entries)} files of {total >> 20} MiB, which is too much")
+    for entry in entries:
+        path = entry.filename
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            sys.exit(f"{name}: {path!a} is a link")
+        if path != posixpath.normpath(path) + "/" * path.endswith("/") or path.startswith(("/", "..")) or "\\" in path:
+            sys.exit(f"{name}: {path!a} does not lie in it")
+        if folded.setdefault(path.casefold(), path) != path:
+            sys.exit(f"{name}: {path!a} and {folded[path.casefold()]!a} differ by case alone")
+    return total, len(entries)
+
+
+def main():
+    """See the module."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        wanted = json.load(file)
+    directory, bounds = sys.argv[2], [int(number) for number in sys.argv[3:5]]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        done = {pool.submit(fetch, one, directory): one for one in wanted}
+        for number, one in enumerate(concurrent.futures.as_completed(done), 1):
+            try:
+                size, count = look(one.result(), bounds)
+            except (OSError, zipfile.BadZipFile, ValueError) as error:
+                sys.exit(f"{done[one]['file']}: {error}")
+            bounds = [bounds[0] - size, bounds[1] - count]
+            print(f"fetched {number} of {len(wanted)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

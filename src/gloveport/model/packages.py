@@ -1,0 +1,87 @@
+"""Packages: environments that programs run in, which packages they may ask for, and the action of installing some."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from gloveport.model.value import Value
+
+EnvironmentName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+RequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
+"""As pip writes it, without a URL: ``requests``, ``httpx[http2]>=0.28``."""
+
+PackagePattern: TypeAlias = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9*._-]*(?:[<>=!~][^\x00-\x1f\x7f]*)?$")
+]
+"""A name, with ``*`` for any characters, and perhaps versions: ``azure-*``, ``numpy>=2,<3``."""
+
+IndexUrl: TypeAlias = Annotated[str, Field(pattern=r"^(?:https?://[^\s\x00-\x1f#?@]+|file:///[^\s\x00-\x1f#?@]+)$")]
+
+PACKAGES = "/opt/environment"
+"""Where programs see the environment that they run in."""
+
+
+class Environment(Value):
+    """Packages that programs can import: what `environment` of `execute_code` and `gloveport run --env` name."""
+
+    description: str = ""
+    """What it is for, in a few words for the agent."""
+
+    python: tuple[RequirementText, ...] = ()
+    """Packages of Python as pip writes them: `requests`, `httpx[http2]>=0.28`. What they need comes with them."""
+
+    lock: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    """A `pylock.toml` (as `uv pip compile --format pylock.toml` or `uv export` write it) to install as it is, instead
+    of `python`. Default: Gloveport makes one, and keeps it until `gloveport env lock`."""
+
+    allow: tuple[PackagePattern, ...] = ()
+    """All packages that may be in it, those that come with others too: `requests`, `azure-*`, `numpy>=2`. A lock with
+    any other is refused. Default: whatever its requirements need."""
+
+    default: bool = False
+    """Whether programs that name no environment run in this one."""
+
+
+class PackageRules(Value):
+    """Which packages a program may ask for by itself, in the ``# /// script`` block of PEP 723."""
+
+    allow: tuple[PackagePattern, ...] = ()
+    """Packages that are installed without a question: `requests`, `azure-*`, `numpy>=2`. Without `allow` and `ask`
+    such blocks are comments."""
+
+    ask: tuple[PackagePattern, ...] = ()
+    """Packages about which a person is asked, who sees versions, ages, and what else comes with them."""
+
+    deny: tuple[PackagePattern, ...] = ()
+    """Packages that are in no environment that a program asks for, not even because another needs them."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether programs may ask at all."""
+        return bool(self.allow or self.ask)
+
+
+class LockedPackage(Value):
+    """One package of a lock."""
+
+    name: str
+    version: str
+    uploaded: str = ""
+    """When its file was uploaded, as the index says: ISO 8601. Empty where it says nothing."""
+
+
+class Install(Value):
+    """Action: build an environment with these packages."""
+
+    kind: Literal["install"] = "install"
+    environment: EnvironmentName | None = None
+    """The operator's; null for one that a program has asked for."""
+
+    asked: tuple[str, ...] = ()
+    """Names of the packages that were asked for, canonical and sorted. The others come with them."""
+
+    packages: tuple[LockedPackage, ...] = ()
+    """All of them, sorted by name."""
+
+    lock_sha256: str = ""
+    """Digest of the lock that they are installed from."""

@@ -1,0 +1,234 @@
+"""Packages that programs ask for: reads the block of PEP 723, compares names, and decides by rules. Pure.
+
+Nothing of a program is executed for it. A name that nobody has allowed, and that looks like a well-known one, is denied
+before anybody is asked: that is what a typo-squat counts on.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from gloveport.late_module import late_module
+from gloveport.model import Allow, Ask, Decision, Deny
+from gloveport.model.packages import Install, LockedPackage, PackagePattern, PackageRules
+from gloveport.policy.wildcards import matches
+from gloveport.policy.wording import FINAL, join_listed, quote_sent
+
+if TYPE_CHECKING:
+    from packaging import requirements, specifiers, version
+else:
+    requirements = late_module("packaging.requirements")
+    specifiers = late_module("packaging.specifiers")
+    version = late_module("packaging.version")
+
+MOST_REQUIREMENTS: Final = 64
+_BLOCK: Final = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+"""As PEP 723 has it."""
+
+_PATTERN: Final = re.compile(r"([A-Za-z0-9*._-]+)(.*)", re.DOTALL)
+_MOST_CHARACTERS: Final = 200
+_PACKAGES: Final = {
+    "Crypto": "pycryptodome",
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "dotenv": "python-dotenv",
+    "fitz": "pymupdf",
+    "jwt": "pyjwt",
+    "pptx": "python-pptx",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""Well-known modules whose package has another name."""
+
+
+class MetadataError(ValueError):
+    """A program's block can't be read; the text says why."""
+
+
+def read_metadata(source: str) -> tuple[str, ...]:
+    """The requirements of a program's ``# /// script`` block, sorted and each once; empty where there is none.
+
+    Raises:
+        MetadataError: There is more than one, or it is not what PEP 723 says, or names a place instead of versions.
+    """
+    if "# /// script" not in source:
+        return ()
+    blocks = [found for found in _BLOCK.finditer(f"{source}\n") if found["type"] == "script"]
+    if not blocks:
+        raise MetadataError("it has no end: a line with # /// alone")
+    if len(blocks) > 1:
+        raise MetadataError("there is more than one")
+    content = "".join(
+        line[2:] if line.startswith("# ") else line[1:] for line in blocks[0]["content"].splitlines(keepends=True)
+    )
+    try:
+        asked = tomllib.loads(content).get("dependencies", [])
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise MetadataError(f"it is no TOML: {error}") from error
+    if not isinstance(asked, list) or len(asked) > MOST_REQUIREMENTS or not all(isinstance(one, str) for one in asked):
+        raise MetadataError(f"dependencies is no list of at most {MOST_REQUIREMENTS} texts")
+    return tuple(sorted({normalize_requirement(one) for one in asked}))
+
+
+def normalize_requirement(text: str) -> str:
+    """A requirement in the one spelling that it has, without a marker that does not hold for anybody.
+
+    Raises:
+        MetadataError: It is none, or says where to get the package.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise MetadataError(f"{text[:40]!a}… is longer than {_MOST_CHARACTERS} characters")
+    try:
+        one = requirements.Requirement(text)
+    except requirements.InvalidRequirement as error:
+        raise MetadataError(f"{text!a} is no requirement") from error
+    if one.url is not None:
+        raise MetadataError(f"{text!a} says where to get the package: only the owner's index is asked")
+    one.name = canonical_name(one.name)
+    return str(one)
+
+
+def canonical_name(name: str) -> str:
+    """The one spelling that a package's name has."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def package_of(module: str) -> str:
+    """The name of the package that most likely brings a module."""
+    return _PACKAGES.get(module, canonical_name(module))
+
+
+def name_of(requirement: str) -> str:
+    """The canonical name of what a requirement is for."""
+    return canonical_name(requirements.Requirement(requirement).name)
+
+
+def refuse_names(rules: PackageRules, asked: Iterable[str]) -> Deny | None:
+    """The refusal of names that no version can be allowed of: nobody is told of them, not even the index."""
+    for name in asked:
+        if any(_names(pattern, name) for pattern in rules.deny if not _specifier(pattern)):
+            return Deny(
+                code="package_denied",
+                reason=f"The owner does not allow the package {quote_sent(name)}.",
+                hint=f"Do without it. {FINAL}",
+            )
+        if any(_names(pattern, name) and "*" not in pattern for pattern in (*rules.allow, *rules.ask)):
+            continue
+        if likeness := find_likeness(name):
+            return Deny(
+                code="package_resembles",
+                reason=f"The package {quote_sent(name)} is not well known, and its name looks like {likeness}.",
+                hint=f"If you mean {likeness}, write that. {FINAL}",
+            )
+        if not any(_names(pattern, name) for pattern in (*rules.allow, *rules.ask)):
+            allowed = join_listed(sorted({*rules.allow, *rules.ask}))
+            return Deny(
+                code="package_not_allowed",
+                reason=f"The owner's rules do not name the package {quote_sent(name)}.",
+                hint=f"Programs may ask for: {allowed}. {FINAL}",
+            )
+    return None
+
+
+def decide_install(rules: PackageRules, action: Install) -> Decision:
+    """Decide about the packages of a lock. Those that come with others are only looked for among the denied."""
+    if action.environment is not None:
+        return Allow(rule=f"environments.{action.environment}")
+    if refusal := refuse_names(rules, action.asked):
+        return refusal
+    for one in action.packages:
+        if covers(rules.deny, one):
+            return Deny(
+                code="package_denied",
+                reason=f"It needs {one.name} {one.version}, which the owner does not allow.",
+                hint=f"Do without what needs it. {FINAL}",
+            )
+    asked = [one for one in action.packages if one.name in action.asked]
+    ask = [one for one in asked if not covers(rules.allow, one)]
+    refused = next((one for one in ask if not covers(rules.ask, one)), None)
+    if refused is not None or len(asked) < len(action.asked):
+        what = f"{refused.name} in version {refused.version}" if refused else "all that is asked for"
+        return Deny(
+            code="package_not_allowed",
+            reason=f"The owner's rules do not name {what}.",
+            hint=f"Ask for another version. {FINAL}",
+        )
+    if not ask:
+        return Allow(rule="packages.allow")
+    others = len(action.packages) - len(action.asked)
+    more = f" {others} more come with them." if others else ""
+    question = f"A program asks for the packages {join_listed([f'{one.name} {one.version}' for one in ask])}.{more}"
+    return Ask(rule="packages.ask", question=question)
+
+
+def covers(patterns: Sequence[PackagePattern], one: LockedPackage) -> bool:
+    """Whether one of the patterns means this package in this version. A version that is none is meant by names."""
+    return any(_names(pattern, one.name) and _has_version(pattern, one.version) for pattern in patterns)
+
+
+def is_pattern(pattern: str) -> bool:
+    """Whether it is a name and versions, as they can be compared."""
+    try:
+        specifiers.SpecifierSet(_specifier(pattern))
+    except specifiers.InvalidSpecifier:
+        return False
+    return True
+
+
+def find_likeness(name: str) -> str:
+    """The well-known name that another one could be taken for; empty where there is none, or it is well known."""
+    known = well_known()
+    if name in known:
+        return ""
+    plain = name.replace("-", "")
+    for other in known:
+        if other.replace("-", "") == plain or (len(other) > 3 and _is_one_edit(name, other)):
+            return other
+    return ""
+
+
+@cache
+def well_known() -> tuple[str, ...]:
+    """Names of packages that many use, in the order of how many."""
+    text = resources.files("gloveport.policy").joinpath("well_known_packages.txt").read_text("ascii")
+    return tuple(line for line in text.split() if line)
+
+
+def _names(pattern: str, name: str) -> bool:
+    found = _PATTERN.match(pattern)
+    return found is not None and matches(canonical_name(found[1]), name)
+
+
+def _specifier(pattern: str) -> str:
+    found = _PATTERN.match(pattern)
+    return found[2].strip() if found is not None else ""
+
+
+def _has_version(pattern: str, text: str) -> bool:
+    specifier = _specifier(pattern)
+    try:
+        if not specifier:
+            return True
+        return specifiers.SpecifierSet(specifier).contains(version.Version(text), prereleases=True)
+    except (specifiers.InvalidSpecifier, version.InvalidVersion):
+        return False
+
+
+def _is_one_edit(one: str, other: str) -> bool:
+    """Whether a letter more, less, changed, or swapped with the next makes one of the other."""
+    if abs(len(one) - len(other)) > 1 or one == other:
+        return False
+    start = next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    return any(one[start + skipped :] == other[start + added :] for skipped, added in ((1, 1), (0, 1), (1, 0))) or (
+        one[start : start + 2] == other[start : start + 2][::-1] and one[start + 2 :] == other[start + 2 :]
+    )

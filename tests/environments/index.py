@@ -1,0 +1,117 @@
+"""An index of packages on this host, with wheels that the tests make: honest ones, and attacks."""
+
+import contextlib
+import hashlib
+import io
+import json
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+OLD, YOUNG = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
+
+
+def make_wheel(name: str, version: str = "1.0", files: Mapping[str, str] | None = None, **how) -> bytes:
+    """A wheel. ``how``: ``requires``, ``extra`` entries as pairs of a ``ZipInfo`` or a name and bytes."""
+    packed, record = io.BytesIO(), []
+    info = f"{name}-{version}.dist-info"
+    requires = "".join(f"Requires-Dist: {one}\n" for one in how.get("requires", ()))
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
+    every = {
+        **({f"{name}.py": f"VERSION = {version!r}\n"} if files is None else files),
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in every.items():
+            archive.writestr(path, text)
+            record.append(f"{path},,")
+        for entry, data in how.get("extra", ()):
+            archive.writestr(entry, data)
+            record.append(f"{entry if isinstance(entry, str) else entry.filename},,")
+        archive.writestr(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]))
+    return packed.getvalue()
+
+
+def _metadata(wheel: bytes) -> bytes:
+    """Of a wheel, as PEP 658 has it: so that nobody reads the wheel for it."""
+    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+        return archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA")))
+
+
+@dataclass
+class Index:
+    """What it serves.
+
+    Attributes:
+        files: By name of the package, pairs of a file's name and its bytes.
+        uploaded: When a file was uploaded, where that is not ``OLD``; None to say nothing.
+        digests: What it says of a file's digest, where it lies.
+        asked: The paths that it was asked for.
+    """
+
+    port: int = 0
+    files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    uploaded: dict[str, str | None] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def add(self, name: str, version: str = "1.0", files: Mapping[str, str] | None = None, **how) -> None:
+        """Serve a wheel. ``uploaded``: when it was."""
+        wheel = f"{name}-{version}-py3-none-any.whl"
+        if "uploaded" in how:
+            self.uploaded[wheel] = how["uploaded"]
+        self.files.setdefault(name.replace("_", "-"), {})[wheel] = make_wheel(name, version, files, **how)
+
+    def page(self, name: str) -> bytes:
+        """A project's page, as PEP 691 and PEP 700 have it."""
+        listed = []
+        for file, data in self.files[name].items():
+            digest = self.digests.get(file, hashlib.sha256(data).hexdigest())
+            told = {"filename": file, "url": f"/files/{name}/{file}", "hashes": {"sha256": digest}, "size": len(data)}
+            told["core-metadata"] = file.endswith(".whl")
+            uploaded = self.uploaded.get(file, OLD)
+            listed.append({**told, **({"upload-time": uploaded} if uploaded else {})})
+        meta = {"api-version": "1.1"}
+        return json.dumps({"meta": meta, "name": name, "files": listed, "versions": []}).encode()
+
+
+@contextlib.contextmanager
+def serve(index: Index) -> Iterator[Index]:
+    """Serve it on a port of the loopback interface."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            index.asked.append(self.path)
+            kind, _, rest = self.path.strip("/").partition("/")
+            name, _, file = rest.partition("/")
+            found = None
+            if kind == "simple" and name in index.files:
+                found = index.page(name), "application/vnd.pypi.simple.v1+json"
+            elif kind == "files" and (data := index.files.get(name, {}).get(file.removesuffix(".metadata"))):
+                found = _metadata(data) if file.endswith(".metadata") else data, "application/octet-stream"
+            body, content = found or (b"", "text/plain")
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", content)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    index.port = server.server_address[1]
+    try:
+        yield index
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

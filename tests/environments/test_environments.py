@@ -1,0 +1,268 @@
+"""Environments, from an index of the test's own to a program that imports from them; and what an index may try."""
+
+import contextlib
+import stat
+import zipfile
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.egress.world import World
+from tests.environments.index import YOUNG, Index, serve
+
+from gloveport.approvals.question import Verdict
+from gloveport.bootstrap.app import assemble
+from gloveport.config import Config
+from gloveport.engine.run_context import RunContext
+from gloveport.model import Request
+
+pytestmark = pytest.mark.anyio
+
+
+@contextlib.asynccontextmanager
+async def opened(state: Path, *indexes: Index, environments=None, pool=None, **packages):
+    """A Gloveport whose packages come from these."""
+    names = [f"http://index{number}.test:{index.port}" for number, index in enumerate(indexes)]
+    config = {
+        "pool": pool or {"forked": 0, "booted": 0},
+        "environments": environments or {},
+        "packages": {"indexes": [f"{name}/simple" for name in names], **packages},
+        "api": {f"index{n}": {"hosts": [name], "addresses": ["127.0.0.1"]} for n, name in enumerate(names)},
+    }
+    async with assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
+        yield World(engine, state)
+
+
+def link(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return entry
+
+
+class Yes:
+    def __init__(self) -> None:
+        self.seen = []
+
+    async def ask(self, text, **about):
+        self.seen.append((text, about["subject"], about["detail"]))
+        return Verdict(allowed=True, by="test")
+
+
+@pytest.fixture(scope="module")
+def index():
+    with serve(Index()) as served:
+        served.add("honest", requires=["helper>=1"])
+        served.add("honest", "2.0", uploaded=YOUNG)
+        served.add("helper", files={"helper/__init__.py": "import json\nNAME = 'helper'\n"})
+        yield served
+
+
+async def test_an_environment_is_built_in_the_sandbox_once_and_then_mounted(index, tmp_path):
+    """E8."""
+    named = {"one": {"python": ["honest"]}}
+    code = """
+        import honest, helper, sys, os, subprocess
+        below = [path for path in sys.path if path.startswith("/opt")]
+        child = subprocess.run([sys.executable, "-c", "import helper, json; print(json.__file__)"],
+                               capture_output=True, text=True).stdout
+        try:
+            open("/opt/environment/python/honest.py", "w")
+        except OSError as error:
+            refused = error.strerror
+        [honest.VERSION, helper.NAME, below, child.startswith("/usr"), refused, honest.__cached__.endswith(".pyc")]
+    """
+    async with opened(tmp_path / "state", index, environments=named) as world:
+        first = await world.run("python", code, environment="one")
+        assert first.status == "ok", first
+        assert first.value == ["1.0", "helper", ["/opt/environment/python"], True, "Read-only file system", True]
+        assert first.environment.startswith("one (")
+        installed, asked = world.records("install"), len(index.asked)
+        assert [one.fields["packages"] for one in installed[:1]] == [["helper==1.0", "honest==1.0"]]
+        assert {one.fields["host"] for one in world.records("fetch.admitted")} == {"index0.test"}
+        assert (await world.run("python", "import honest", environment="one")).status == "ok"
+        assert len(index.asked) == asked, "the second run is a mount"
+        assert (await world.run("python", "import honest")).status == "error", "who names none gets none"
+        nothing = await world.run("python", "1", environment="two")
+        assert (nothing.status, nothing.error.type, nothing.hint) == (
+            "denied",
+            "unknown_environment",
+            "There are: one.",
+        )
+        begun = await world.run("python", "import honest; x = honest.VERSION", environment="one", session="new")
+        assert begun.status == "ok", begun
+        assert (await world.run("python", "x", session=begun.session.id)).value == "1.0"
+        store = world.engine.environments.store
+        [tree] = store.list_trees()
+        assert list(store.verify(tree)) == []
+        place = store.path_of(tree) / "python/honest.py"
+        place.chmod(0o644)
+        place.write_text("VERSION = 'evil'")
+        assert list(store.verify(tree)) == ["python/honest.py: another content"]
+        store.remove(tree)
+        assert not list((store.root / "work").glob("build-*"))
+    # What is built anew has the digest that the lock has, whatever became of the former tree.
+    async with opened(tmp_path / "state", index, environments=named) as world:
+        assert (await world.run("python", "import honest; honest.VERSION", environment="one")).value == "1.0"
+
+
+async def test_what_an_index_may_try_builds_nothing(tmp_path):
+    """P43, P44."""
+    attacks = {
+        "linked": {"extra": [(link("linked_dir"), b"/etc")]},
+        "climbing": {"extra": [("../../climbed.py", b"")]},
+        "absolute": {"extra": [("/opt/environment/absolute.py", b"")]},
+        "clashing": {"extra": [("clash.py", b""), ("Clash.py", b"")]},
+        "starting": {"files": {"sitecustomize.py": "raise SystemExit('ran')"}},
+        "shadowing": {"files": {"json/__init__.py": ""}},
+        "ours": {"files": {"gloveport_tools/__init__.py": ""}},
+        "many": {"files": {f"many/{number}.txt": "" for number in range(400)}},
+        "bomb": {"files": {"bomb.txt": "0" * (3 << 20)}},
+        "young": {"uploaded": YOUNG},
+        "ageless": {"uploaded": None},
+        "lying": {},
+    }
+    with serve(Index()) as index:
+        for name, how in attacks.items():
+            index.add(name, **how)
+        index.digests["lying-1.0-py3-none-any.whl"] = "0" * 64
+        index.files["source"] = {"source-1.0.tar.gz": b"import os; os.system('id')"}
+        named = {name: {"python": [name]} for name in [*attacks, "source"]}
+        bounds = {"environment_files": 300, "environment_bytes": 2 << 20}
+        async with opened(tmp_path / "state", index, environments=named, **bounds) as world:
+            told = {}
+            for name in named:
+                result = await world.run("python", "1", environment=name)
+                assert result.status == "denied", (name, result)
+                told[name] = f"{result.error.message} {result.hint}"
+            store = world.engine.environments.store
+            assert store.list_trees() == []
+            assert [path.name for path in (store.root / "trees").iterdir()] == []
+    said = {
+        "linked": "is a link",
+        "climbing": "does not lie in it",
+        "absolute": "does not lie in it",
+        "clashing": "differ by case alone",
+        "starting": "runs at every start of Python",
+        "shadowing": "stands in the place of another",
+        "ours": "stands in the place of another",
+        "many": "too much",
+        "bomb": "too much",
+        "young": "no version",
+        "ageless": "PEP 700",
+        "lying": "the lock has",
+        "source": "no usable wheels",
+    }
+    assert {name: text for name, text in told.items() if said[name] not in text} == {}
+
+
+async def test_who_lacks_a_module_hears_which_environment_has_it_or_what_to_write(index, tmp_path):
+    named = {"one": {"python": ["helper"]}}
+    async with opened(tmp_path / "state", index, environments=named, allow=["humanize"]) as world:
+        await world.run("python", "1", environment="one")
+        for module, said in {
+            "helper": 'the environment one has it: environment="one"',
+            "humanize.number": '# dependencies = ["humanize"]',
+            "sklearn": '[environments.NAME] python = ["scikit-learn"]',
+        }.items():
+            assert said in (await world.run("python", f"import {module}")).hint, module
+
+
+async def test_sandboxes_wait_for_an_environment_and_its_code_runs_in_none_that_is_not_confined(index, tmp_path):
+    """P43: not in the fork server, which may do more than a program."""
+    index.add("nosy", files={"nosy.py": "LINES = open('/proc/self/status').read()\n"})
+    code = """
+        import sys
+        ahead = "nosy" in sys.modules
+        import nosy
+        [ahead, *[line for line in nosy.LINES.splitlines() if line.startswith(("CapEff", "Seccomp:"))]]
+    """
+    confined = [False, "CapEff:\t0000000000000000", "Seccomp:\t2"]
+    pool = {"forked": 1, "booted": 0, "idle_seconds": 2}
+    async with opened(tmp_path / "state", index, environments={"one": {"python": ["nosy"]}}, pool=pool) as world:
+        sandbox = world.engine.sandbox
+        others = sandbox.stocks
+        assert await world.value("python", code, environment="one") == confined
+        [stock] = set(sandbox.stocks) - set(others)
+        with anyio.fail_after(60):
+            await stock.wait_filled()
+            assert stock.waiting == 1
+            assert await world.value("python", code, environment="one") == confined
+            while stock in sandbox.stocks:
+                await anyio.sleep(0.1)
+
+
+async def test_what_runs_at_the_start_of_python_is_left_out(tmp_path):
+    with serve(Index()) as index:
+        index.add("startling", extra=[("startling.pth", b"import os; os.environ['RAN'] = '1'\n")])
+        async with opened(tmp_path / "state", index, environments={"one": {"python": ["startling"]}}) as world:
+            code = """
+                import os, startling, subprocess, sys
+                asked = [sys.executable, "-c", "import os; print(os.environ.get('RAN'))"]
+                [os.environ.get("RAN"), subprocess.run(asked, capture_output=True, text=True).stdout]
+            """
+            assert await world.value("python", code, environment="one") == [None, "None\n"]
+            assert world.engine.environments.store.list_trees()[0].left_out == ("python/startling.pth",)
+
+
+async def test_the_first_index_that_has_a_name_is_asked_alone(tmp_path):
+    """P45: nobody outside learns the name, or puts another package under it."""
+    with serve(Index()) as internal, serve(Index()) as public:
+        internal.add("secret_project", "1.0")
+        public.add("secret_project", "99.0")
+        named = {"one": {"python": ["secret-project"]}}
+        async with opened(tmp_path / "state", internal, public, environments=named) as world:
+            assert await world.value("python", "import secret_project as x; x.VERSION", environment="one") == "1.0"
+        assert not any("secret" in path for path in public.asked)
+
+
+async def test_a_program_asks_for_packages_in_its_own_text(index, tmp_path):
+    block = '# /// script\n# dependencies = ["%s"]\n# ///\n'
+    rules = {"allow": ["helper"], "ask": ["honest"], "deny": ["sympy"]}
+    async with opened(tmp_path / "state", index, **rules) as world:
+        told = await world.run("python", block % "Helper" + "import helper; helper.NAME")
+        assert (told.status, told.value) == ("ok", "helper"), told
+        assert told.environment.startswith("inline (")
+        asked = len(index.asked)
+        for name, code in {
+            "helpr": "package_not_allowed",
+            "reqeusts": "package_resembles",
+            "sympy": "package_denied",
+            "helper @ http://evil.test/x.whl": "metadata_unreadable",
+            "honest": "approval_denied",
+        }.items():
+            refused = await world.run("python", block % name + "1")
+            assert (refused.status, refused.error.type) == ("denied", code), (name, refused)
+            if name != "honest":
+                assert len(index.asked) == asked, "nobody hears of what is not allowed"
+        assert "2.0" not in str(world.records("install")), "what is too young is not even asked about"
+        yes = Yes()
+
+        asked_for = Request(language="python", code=block % "honest" + "import honest; honest.VERSION")
+        allowed = await world.engine.execute(asked_for, caller="tester", context=RunContext(asker=yes))
+        assert (allowed.status, allowed.value) == ("ok", "1.0"), allowed
+        [(text, subject, detail)] = yes.seen
+        assert text == "A program asks for the packages honest 1.0. 1 more come with them."
+        assert subject.startswith("install honest==1.0 ")
+        assert detail.splitlines() == [
+            "honest 1.0, uploaded 2020-01-01T00:00:00+00:00",
+            "helper 1.0, uploaded 2020-01-01T00:00:00+00:00, comes with the others",
+        ]
+    async with opened(tmp_path / "other", index) as world:
+        assert (await world.run("python", block % "helper" + "1")).value == 1, "without rules it is a comment"
+
+
+async def test_fifty_environments_cost_what_their_files_cost(index, tmp_path):
+    named = {f"env{number}": {"python": ["helper", f"only{number}"]} for number in range(3)}
+    for number in range(3):
+        index.add(f"only{number}")
+    async with opened(tmp_path / "state", index, environments=named) as world:
+        for name in named:
+            assert (await world.run("python", "import helper", environment=name)).status == "ok"
+        trees = world.engine.environments.store.root / "trees"
+        inodes = {path.stat().st_ino for path in trees.glob("*/python/helper/__init__.py")}
+        assert len(inodes) == 1
+
+
+def test_the_configuration_names_an_index_without_a_password():
+    with pytest.raises(ValueError, match="indexes"):
+        Config.model_validate({"packages": {"indexes": ["https://me:secret@index.test/simple"]}})

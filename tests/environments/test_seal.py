@@ -1,0 +1,81 @@
+"""What a tree may hold, and how it is made. P44."""
+
+import os
+
+import pytest
+
+from gloveport.environments.seal import TreeBounds, measure_tree, seal_tree, verify_tree
+from gloveport.errors import Denied
+
+BOUNDS = TreeBounds(bytes=1 << 20, files=50)
+
+
+@pytest.fixture
+def source(tmp_path):
+    place = tmp_path / "source"
+    (place / "python/pack").mkdir(parents=True)
+    (place / "python/pack/__init__.py").write_text("x = 1\n")
+    (tmp_path / "files").mkdir()
+    return place
+
+
+def seal(source, name="tree"):
+    return seal_tree(source, source.parent / name, source.parent / "files", BOUNDS)
+
+
+def test_a_sealed_tree_shares_no_file_with_what_a_sandbox_wrote_and_each_content_is_there_once(source):
+    (source / "python/other.py").write_text("x = 1\n")
+    (source / "python/run").write_text("x = 1\n")
+    (source / "python/run").chmod(0o755)
+    os.link(source / "python/other.py", source.parent / "another name of it")
+    sealed = seal(source)
+    again = seal(source, "second")
+    tree = source.parent / "tree"
+    assert sealed.files == again.files
+    assert sealed.modules == ["other", "pack"]
+    first, other, written, executable = (
+        path.stat()
+        for path in (
+            tree / "python/pack/__init__.py",
+            source.parent / "second/python/other.py",
+            source / "python/other.py",
+            tree / "python/run",
+        )
+    )
+    assert first.st_ino == other.st_ino != written.st_ino
+    assert (first.st_mode & 0o777, executable.st_mode & 0o777) == (0o444, 0o555)
+    assert (tree / "python").stat().st_mode & 0o777 == 0o555
+    assert list(verify_tree(tree, sealed.files, sealed.links)) == []
+
+
+def test_what_is_no_file_of_a_package_is_refused(source):
+    python = source / "python"
+
+    def setuid(path):
+        path.write_text("")
+        path.chmod(0o4755)
+
+    attacks = {
+        "absolute link": lambda path: path.symlink_to("/etc/passwd"),
+        "climbing link": lambda path: path.symlink_to("../../x"),
+        "link through another": lambda path: path.symlink_to("pack/../../../x"),
+        "fifo": os.mkfifo,
+        "set-user-id": setuid,
+        "line\nbreak": lambda path: path.write_text(""),
+        "PACK": lambda path: path.write_text(""),
+        "large": lambda path: path.write_bytes(b"0" * (1 << 20)),
+    }
+    for name, make in attacks.items():
+        make(python / name)
+        with pytest.raises(Denied, match="refused"):
+            seal(source, f"tree of {name!a}")
+        (python / name).unlink()
+    (python / "inside").symlink_to("pack/__init__.py")
+    assert seal(source, "good").links == {"python/inside": "pack/__init__.py"}
+
+
+def test_a_tree_that_grows_beyond_its_bounds_is_noticed_without_reading_all_of_it(source):
+    assert measure_tree(source, BOUNDS) == ""
+    for number in range(60):
+        (source / f"{number}").touch()
+    assert measure_tree(source, BOUNDS) == "it unpacks to more than 50 files"

@@ -1,0 +1,76 @@
+"""P45: what a program may ask for, by its own text and the operator's rules."""
+
+import pytest
+
+from gloveport.config.checks.cross_checks import rule_faults
+from gloveport.model import Allow, Ask, Deny
+from gloveport.model.packages import Install, LockedPackage, PackageRules
+from gloveport.policy.package_requests import MetadataError, decide_install, find_likeness, read_metadata, refuse_names
+
+BLOCK = "# /// script\n# dependencies = [%s]\n# ///\n"
+
+
+def test_a_block_is_read_as_pep_723_has_it():
+    block = ["# /// script", '# requires-python = ">=3.11"', "# dependencies = [", '#   "B_b.b>=2",', "#", '#   "a",']
+    source = "\n".join(["x = 1", *block, "# ]", "# ///", ""])
+    assert read_metadata(source) == ("a", "b-b-b>=2")
+    assert read_metadata("import requests") == ()
+    for wrong in (
+        "# /// script\n# x = 1\n",
+        2 * (BLOCK % '"a"'),
+        BLOCK % '"a" "b"',
+        BLOCK % '"a @ https://evil.test/a.whl"',
+        BLOCK % '"../a"',
+        BLOCK % ", ".join(['"a"'] * 65),
+        BLOCK % f'"{"a" * 201}"',
+        BLOCK % "1",
+    ):
+        with pytest.raises(MetadataError):
+            read_metadata(wrong)
+
+
+def test_what_looks_like_a_well_known_name_is_told():
+    for name, other in {
+        "reqeusts": "requests",
+        "request": "requests",
+        "requestss": "requests",
+        "pythondateutil": "python-dateutil",
+        "requests": "",
+        "my-own-tools": "",
+    }.items():
+        assert find_likeness(name) == other, name
+
+
+def decide(rules, *versions, asked=("a",)):
+    packages = tuple(LockedPackage(name=name, version=version) for name, version in versions)
+    return decide_install(PackageRules(**rules), Install(asked=asked, packages=packages))
+
+
+def test_deny_comes_before_allow_and_allow_before_ask_and_what_none_names_is_denied():
+    assert isinstance(decide({"allow": ["a"]}, ("a", "1")), Allow)
+    assert isinstance(decide({"allow": ["a<2"], "ask": ["*"]}, ("a", "1")), Allow)
+    assert isinstance(decide({"allow": ["a<2"], "ask": ["*"]}, ("a", "2")), Ask)
+    assert isinstance(decide({"allow": ["a<2"]}, ("a", "2")), Deny)
+    assert isinstance(decide({"allow": ["*"], "deny": ["a"]}, ("a", "1")), Deny)
+    assert isinstance(decide({"allow": ["*"], "deny": ["b>3"]}, ("a", "1"), ("b", "4")), Deny)
+    assert isinstance(decide({"allow": ["*"], "deny": ["b>3"]}, ("a", "1"), ("b", "3")), Allow)
+    assert isinstance(decide({"allow": ["*"]}, ("b", "1")), Deny), "what was asked for is not in the lock"
+    assert isinstance(decide({}, ("a", "1")), Deny)
+    assert refuse_names(PackageRules(allow=("requets",)), ["requets"]) is None, "a rule that has the very name"
+    assert refuse_names(PackageRules(allow=("*",)), ["requets"]).code == "package_resembles"
+
+
+def test_faults_of_environments_are_told_with_their_keys():
+    data = {
+        "packages": {"allow": ["a>>1"]},
+        "environments": {
+            "one": {"python": ["a @ https://x"], "default": True},
+            "two": {"python": ["a"], "lock": "/x", "default": True},
+        },
+    }
+    assert [fault.keys[0] for fault in rule_faults(data, own=())] == [
+        ("packages", "allow", 0),
+        ("environments", "one", "python", 0),
+        ("environments", "two", "lock"),
+        ("environments", "two", "default"),
+    ]
