@@ -7,13 +7,16 @@ from typing import Final
 from anyio import to_thread
 from pydantic import JsonValue
 
+from gloveport.model import Program
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import read_file
 from gloveport.workspace.patch.writer import WriteResult
+from gloveport.workspace_service.sandboxes import SHELL, VALUE_BYTES
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
 _MOST_CHARACTERS: Final = 2000
+_MOST_BYTES: Final = 64 << 10
 
 
 async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
@@ -32,15 +35,30 @@ async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
 
 
 async def _run(service: WorkspaceService, command: str, paths: Sequence[str], seconds: float) -> list[str]:
-    """What there is to say of a hook: nothing where it has ended well."""
+    """Run a hook as the shell has it, with the paths behind it, and tell what there is to say: nothing if all is well.
+
+    Raises:
+        AuditError: It can't be written down.
+    """
+    sandboxes, audit = service.sandboxes, service.sandboxes.engine.audit
+    begun = audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
+    program = Program(name="hook", argv=(*SHELL, f'{command} "$@"', "hook", *paths), directory=sandboxes.target)
+    stdout, stderr = _BoundedOutput(_MOST_BYTES), _BoundedOutput(_MOST_BYTES)
+    limits = sandboxes.limits.model_copy(update={"wall_seconds": seconds})
+    ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
     try:
-        ran = await service.sandboxes.run_hook(command, paths, seconds)
+        async with sandboxes.notice_changes([]) as found, sandboxes.open_sandbox(limits, found) as child:
+            outcome = await child.run(program, value_bytes=VALUE_BYTES, stdout=stdout, stderr=stderr)
+            ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
     except WorkspaceError as error:
         return [f"{command}: {error.args[0]}"]
-    if ran.exit_code == 0:
+    finally:
+        audit.append("hook.ended", ended)
+    if outcome.exit_code == 0:
         return []
-    output = (ran.stdout + ran.stderr).decode(errors="replace")[-_MOST_CHARACTERS:].strip()
-    state = "has not ended in time" if ran.timed_out else f"has failed ({ran.exit_code})"
+    output = (stdout.data + stderr.data).decode(errors="replace")[-_MOST_CHARACTERS:].strip()
+    is_late = outcome.killed_by == "wall_seconds"
+    state = "has not ended in time" if is_late else f"has failed ({outcome.exit_code})"
     return [f"{command} {state}: {output}" if output else f"{command} {state}"]
 
 
@@ -63,3 +81,19 @@ def _update_revisions(service: WorkspaceService, answer: dict[str, JsonValue], n
 
 def _is_named(patterns: Sequence[str], path: str) -> bool:
     return any(matches(pattern, path) or matches(pattern, path.rpartition("/")[2]) for pattern in patterns)
+
+
+class _BoundedOutput:
+    """A ``sandbox.base.Sink`` that ends the program when it has said too much."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.data = bytearray()
+        self._full = False
+
+    def write(self, data: bytes) -> None:
+        self._full |= len(self.data) + len(data) > self._most
+        self.data += data[: self._most - len(self.data)]
+
+    def full(self) -> bool:
+        return self._full

@@ -1,4 +1,4 @@
-"""Runs commands and hooks in sandboxes that may write to a workspace, and keeps the protected paths from them."""
+"""Runs commands in sandboxes that may write to a workspace, and keeps the protected paths from them."""
 
 import contextlib
 import functools
@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 
 import anyio
 from anyio import to_thread
-from pydantic import JsonValue
 
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, RequestJournal
@@ -31,7 +30,6 @@ from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.program import ProgramOutput
 from gloveport.workspace.protected import protected_paths, protected_state
 from gloveport.workspace_service.command_types import Attachment, PreparedCommand
 from gloveport.workspace_service.missing_programs import explain_missing
@@ -42,12 +40,11 @@ from gloveport.workspace_service.refused_requests import note_requests
 Take: TypeAlias = Callable[[protected_paths.ProtectedPaths], AbstractAsyncContextManager[Confined]]
 """Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
 
-_SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
+SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
 """How often a sandbox is begun anew because what is to be kept was moved just then."""
 
 _SHORT_SECONDS: Final = 0.002
-_HOOK_BYTES: Final = 64 << 10
 VALUE_BYTES: Final = 256
 _NOT_FOUND: Final = 127
 """Exit code of a shell that finds no program."""
@@ -99,7 +96,7 @@ class WorkspaceSandboxes:
         policy = guard.grant.workspace
         command.has_all_time = request.seconds >= self.limits.wall_seconds
         command.can_ask_for_network = policy is not None and stance(policy, "network") == "ask"
-        program = self._program_of(request, (*_SHELL, request.action.command))
+        program = self._program_of(request, (*SHELL, request.action.command))
 
         async def run(child: Confined) -> Outcome:
             return await self._run(child, program, guard, command)
@@ -198,32 +195,6 @@ class WorkspaceSandboxes:
             )
             command.missing = explain_missing(said, self.tree.root, self.owners_path)
 
-    async def run_hook(self, command: str, paths: Sequence[str], seconds: float) -> ProgramOutput:
-        """Run a command of the operator's on what was written, as the shell has it, with the paths behind it.
-
-        Raises:
-            WorkspaceError: SANDBOX_UNAVAILABLE.
-            AuditError: It can't be written down.
-        """
-        begun = self.engine.audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
-        program = Program(name="hook", argv=(*_SHELL, f'{command} "$@"', "hook", *paths), directory=self.target)
-        stdout, stderr = _BoundedOutput(_HOOK_BYTES), _BoundedOutput(_HOOK_BYTES)
-        limits = self.limits.model_copy(update={"wall_seconds": seconds})
-        ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
-        try:
-            async with self.notice_changes([]) as found, self.open_sandbox(limits, found) as child:
-                outcome = await child.run(program, value_bytes=VALUE_BYTES, stdout=stdout, stderr=stderr)
-                ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
-        finally:
-            self.engine.audit.append("hook.ended", ended)
-        return ProgramOutput(
-            exit_code=outcome.exit_code,
-            stdout=bytes(stdout.data),
-            stderr=bytes(stderr.data),
-            truncated=stdout.full(),
-            timed_out=outcome.killed_by == "wall_seconds",
-        )
-
     @contextlib.asynccontextmanager
     async def notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
         """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
@@ -307,19 +278,3 @@ class WorkspaceSandboxes:
             if not protected_state.is_same(known, found):
                 await to_thread.run_sync(protected_state.save, self.state, found)
         return found
-
-
-class _BoundedOutput:
-    """A ``sandbox.base.Sink`` that ends the program when it has said too much."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.data = bytearray()
-        self._full = False
-
-    def write(self, data: bytes) -> None:
-        self._full |= len(self.data) + len(data) > self._most
-        self.data += data[: self._most - len(self.data)]
-
-    def full(self) -> bool:
-        return self._full
