@@ -19,7 +19,8 @@ from mcp import Client
 from tests.server.workspace.served import opened, owned
 
 from gloveport.bootstrap import app
-from gloveport.bootstrap.workspace import open_workspace, with_workspace
+from gloveport.bootstrap.workspace import open_workspace
+from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.config import Config
 from gloveport.config.schema import Hook
 from gloveport.errors import ConfigError

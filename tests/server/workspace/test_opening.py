@@ -6,7 +6,8 @@ import pytest
 
 from gloveport.bootstrap import app
 from gloveport.bootstrap.upstreams import connect_servers
-from gloveport.bootstrap.workspace import open_workspace, with_workspace
+from gloveport.bootstrap.workspace import open_workspace
+from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.config import Config
 from gloveport.errors import ConfigError
 
