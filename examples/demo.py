@@ -30,6 +30,7 @@ import upstream
 import watch
 from mcp import Client, StdioServerParameters
 
+import skills
 from gloveport.egress.transport.ca import CertificateAuthority
 
 EXAMPLES = Path(__file__).parent
@@ -133,6 +134,7 @@ async def main() -> int:
             joined = await upstream.shown(client, others, GLOVEPORT, f"{directory}/state") if others else None
         watched = await watch.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         lasting = await sessions.shown(GLOVEPORT, Path(directory), f"{directory}/state")
+        kept = await skills.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         repaired = await repair.shown(GLOVEPORT, Path(directory), f"{directory}/state") if shutil.which("git") else None
         packed = await packages.shown(GLOVEPORT, Path(directory), f"{directory}/state")
         print("\n── What was written down ──")
@@ -156,6 +158,7 @@ async def main() -> int:
         and any(key in str(headers) for headers in weather.seen)
         and audit.returncode == 0
         and lasting
+        and kept
         and watched is not False
         and packed is not False
         and joined is not False
