@@ -131,8 +131,8 @@ async def test_a_wrong_argument_is_named_and_runs_nothing(client, records):
         assert result.is_error
         assert expected in text_of(result)
         assert text_of(result).endswith(
-            "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, session, files, "
-            "wait_seconds"
+            "hint: the arguments are language, code, timeout_seconds, memory_mib, ansi, apis, tools, session, "
+            "environment, files, wait_seconds"
         )
         assert "pydantic" not in text_of(result)
         assert records() == []
