@@ -66,4 +66,6 @@ def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, 
     environ = {**os.environ, **environ, "GLOVEPORT_CONFIG": str(config)}
     ended = subprocess.run(["bash", "-c", line], check=False, env=environ, capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert all(record.kind for record in records())
+    begun = Path(environ["GLOVEPORT_STATE"], "audit").exists()  # a server whose client is gone at once opens no log
+    assert begun or command == "serve"
+    assert all(record.kind for record in (records() if begun else ()))

@@ -33,7 +33,7 @@ def serve(
     ] = None,
     workspace: Annotated[
         str | None,  # of an empty one a Path would make the working directory
-        typer.Option("--workspace", metavar="DIR", help="ServerOffer tools that read, change and run what is in DIR."),
+        typer.Option("--workspace", metavar="DIR", help="Offer tools that read, change and run what is in DIR."),
     ] = None,
     toolsets: Annotated[
         str, typer.Option("--toolsets", metavar="NAMES", help="Which tools: code, workspace.", show_default="both")
