@@ -52,7 +52,8 @@ def modules_of(config: Config) -> list[str]:
     """Modules that are imported late, and that runs will need under this configuration."""
     names: list[str] = []
     if leads_out(config.way_out):
-        names += ["gloveport.egress.proxy.handler", "gloveport.egress.credentials.inject", "gloveport.egress.http.pool"]
+        names += ["gloveport.egress.proxy.handler", "gloveport.egress.credentials.inject"]
+        names += ["gloveport.egress.http.connection_pool"]
     if any(server.active for server in config.servers.values()):
         names += ["gloveport.bootstrap.upstreams", "gloveport.hub.calls", "gloveport.hub.discovery"]
     if config.sampling.enabled:
