@@ -54,7 +54,7 @@ def resolving(world_of):
     @contextlib.asynccontextmanager
     async def serve(names: Names, **config):
         async with ConnectionPool(names.resolve) as upstreams, world_of(**config) as world:
-            world.engine.gateway = dataclasses.replace(world.engine.gateway, upstreams=upstreams)
+            world.engine.gateway.upstreams = upstreams
             yield world
 
     return serve

@@ -3,9 +3,8 @@
 from gloveport.environments.indexes import PUBLIC, find_indexes
 
 
-def test_the_indexes_of_the_users_own_tools_are_taken_over_without_their_passwords(tmp_path, monkeypatch):
-    home = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "none")}
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def test_the_indexes_of_the_users_own_tools_are_taken_over_without_their_passwords(tmp_path):
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_CONFIG_DIRS": str(tmp_path / "none")}
     assert find_indexes(("https://a.test/simple",), {"PIP_INDEX_URL": "https://b.test"}).urls == (
         "https://a.test/simple",
     )
@@ -23,3 +22,7 @@ def test_the_indexes_of_the_users_own_tools_are_taken_over_without_their_passwor
     (tmp_path / "config/uv").mkdir()
     (tmp_path / "config/uv/uv.toml").write_text('[[index]]\nurl = "https://f.test/simple"\ndefault = true\n')
     assert find_indexes((), home).urls == ("https://f.test/simple",)
+    (tmp_path / "config").rename(tmp_path / ".config")
+    of_home = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "none")}
+    assert find_indexes((), of_home).urls == ("https://f.test/simple",)
+    assert find_indexes((), {"XDG_CONFIG_DIRS": str(tmp_path / "none")}).urls  # a user without a home

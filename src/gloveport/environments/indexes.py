@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-import platformdirs
-
 from gloveport.model.value import Value
 
 PUBLIC: Final = "https://pypi.org/simple"
@@ -91,7 +89,7 @@ def _of_uv(environ: Mapping[str, str]) -> tuple[list[str], str]:
     more = (environ.get("UV_INDEX", "") + " " + environ.get("UV_EXTRA_INDEX_URL", "")).split()
     if default or more:
         return [_strip_name(url) for url in [*more, default or PUBLIC]], "the variables of uv"
-    for path in (platformdirs.user_config_path("uv") / "uv.toml", Path("/etc/uv/uv.toml")):
+    for path in (*_files_of_user("uv/uv.toml", environ), Path("/etc/uv/uv.toml")):
         try:
             told = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
@@ -133,7 +131,7 @@ def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
     if named:
         yield from [] if named == os.devnull else [Path(named)]
         return
-    yield platformdirs.user_config_path("pip") / "pip.conf"
+    yield from _files_of_user("pip/pip.conf", environ)
     if home := environ.get("HOME"):
         yield Path(home, ".pip/pip.conf")
     yield from (Path(directory, "pip/pip.conf") for directory in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"))
@@ -144,3 +142,10 @@ def _strip_name(url: str) -> str:
     """Without the name that uv lets stand before it: ``name=url``."""
     name, equals, rest = url.partition("=")
     return rest if equals and "/" not in name else url
+
+
+def _files_of_user(path: str, environ: Mapping[str, str]) -> list[Path]:
+    """A file below this user's configuration directory; none for a user that has no home."""
+    home = environ.get("HOME")
+    directory = environ.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+    return [Path(directory, path)] if directory else []
