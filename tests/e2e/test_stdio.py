@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -122,13 +123,15 @@ def test_a_wrong_configuration_is_refused_at_once(stdio, tmp_path):
     assert "bubblewarp" in stderr
 
 
-def test_how_a_session_begins_is_answered_as_the_sdk_would(stdio):
-    """O4: which answers where it was loaded before, by a message that nobody knows."""
+def test_how_a_session_begins_is_answered_as_the_sdk_would(stdio, gloveport, environ):
+    """O4: which answers where it was loaded before, by a message that nobody knows. With a skill, and without any."""
+    new = gloveport.start("skills", "new", "hello", "-d", "x", env={**os.environ, **environ})
+    assert new.wait() == 0
     asked = [("ping", {}), ("prompts/list", {}), ("resources/list", {}), ("resources/templates/list", {})]
     asked += [("tools/list", {}), ("tools/list", {"_meta": {"progressToken": 1}})]
 
-    def begin(name, version, first):
-        server = stdio()
+    def begin(name, version, toolsets, first):
+        server = stdio("--toolsets", toolsets)
         if first:
             server.send("nonsense", {}, "first")
             assert server.answer("first")["error"]
@@ -140,8 +143,33 @@ def test_how_a_session_begins_is_answered_as_the_sdk_would(stdio):
             answers.append(server.answer(number)["result"])
         return answers
 
-    for name, version in (("mcp", "2025-06-18"), ("agent", "2025-11-25")):
-        assert begin(name, version, first=False) == begin(name, version, first=True), (name, version)
+    for case in (("mcp", "2025-06-18", "code,skills"), ("agent", "2025-11-25", "code")):
+        answers = begin(*case, first=False)
+        assert answers == begin(*case, first=True), case
+        assert ("skill://hello/SKILL.md" in json.dumps(answers)) == ("run_skill" in json.dumps(answers))
+        assert ("skill" in json.dumps(answers)) == ("skills" in case[2])
+
+
+def test_a_skill_runs_without_the_sdk_as_with_it(stdio):
+    """S1, O4: a name of ours in ``_meta`` has the SDK answer."""
+    server = stdio()
+    server.shake_hands()
+    code = "MONTH = 11  # parameter\nMONTH * 2"
+    skill = {"name": "twice", "description": "x", "code": code, "language": "python"}
+    server.send("tools/call", {"name": "save_skill", "arguments": skill}, 1)
+    assert not server.answer(1)["result"]["isError"]
+    for arguments, said in (({"month": 21}, "42"), ({"year": 1}, "invalid_arguments")):
+        answers = []
+        for number, meta in ((2, {}), (3, {"gloveport/usual": True})):
+            call = {"name": "run_skill", "arguments": {"name": "twice", "arguments": arguments}, "_meta": meta}
+            server.send("tools/call", call, number)
+            result = server.answer(number)["result"]
+            lines = result["content"][0]["text"].splitlines()
+            answers.append(
+                (result["isError"], lines[1:] if said == "42" else lines)
+            )  # the first tells the time it took
+        assert answers[0] == answers[1]
+        assert (answers[0][0], said in str(answers[0])) == (said != "42", True)
 
 
 def test_a_session_without_a_handshake_begins_as_the_sdk_would_begin_it(stdio):

@@ -13,6 +13,7 @@ from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stock_of, stocks
 from gloveport.bootstrap.environment_setup import open_environments
+from gloveport.bootstrap.skill_places import open_library
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
@@ -151,6 +152,7 @@ async def assemble_on(
                     admission=AdmissionQueue(**dict(config.admission)),
                     archive=archive,
                     artifacts=artifacts,
+                    skills=open_library(config, environ),
                 )
 
 

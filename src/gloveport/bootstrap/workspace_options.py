@@ -24,7 +24,9 @@ def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
     try:
         settings = type(config.workspace).model_validate({**dict(config.workspace), **said})
     except ValidationError as error:
-        raise ConfigError(f"--toolsets: {error.errors()[0]['msg']}", hint="they are: code, workspace") from error
+        raise ConfigError(
+            f"--toolsets: {error.errors()[0]['msg']}", hint="they are: code, workspace, skills"
+        ) from error
     return config.model_copy(update={"workspace": settings})
 
 

@@ -61,12 +61,15 @@ class Backend:
 
     def fast_tools(self) -> "Mapping[str, FastTool]":
         """The tools that need no SDK."""
-        from gloveport.server.tools.fast_execute import fast_execute
+        from gloveport.server.tools.fast_execute import fast_execute, fast_run_skill
         from gloveport.server.tools.run_calls import RunCalls
 
         tools: dict[str, FastTool] = {}
-        if self.service is None or "code" in self.config.workspace.toolsets:
-            tools["execute_code"] = fast_execute(RunCalls(engine=self.engine))
+        calls, toolsets = RunCalls(engine=self.engine), self.config.workspace.toolsets
+        if self.service is None or "code" in toolsets:
+            tools["execute_code"] = fast_execute(calls)
+            if "skills" in toolsets:
+                tools["run_skill"] = fast_run_skill(calls)
         if self.service is not None:
             from gloveport.server.tools.fast_tools import fast_tools
 

@@ -36,7 +36,8 @@ def serve(
         typer.Option("--workspace", metavar="DIR", help="Offer tools that read, change and run what is in DIR."),
     ] = None,
     toolsets: Annotated[
-        str, typer.Option("--toolsets", metavar="NAMES", help="Which tools: code, workspace.", show_default="both")
+        str,
+        typer.Option("--toolsets", metavar="NAMES", help="Which tools: code, workspace, skills.", show_default="all"),
     ] = "",
     config: ConfigOption = None,
 ) -> None:
@@ -111,7 +112,8 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None) ->
     from gloveport.server.startup import Startup
     from gloveport.server.transports.stdio import serve_stdio
 
-    startup, ending = Startup(offer=ServerOffer(config=config)), anyio.Event()
+    startup = Startup(offer=ServerOffer(config=config), has_skills=lambda: _has_skills(config))
+    ending = anyio.Event()
     failure: GloveportError | None = None
     came: list[Signals] = []
 
@@ -138,6 +140,12 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None) ->
     if failure is not None:
         raise failure
     return came
+
+
+def _has_skills(config: "Config") -> bool:
+    from gloveport.bootstrap.skill_places import open_library
+
+    return not open_library(config, os.environ).is_empty
 
 
 def _announce(address: str) -> None:

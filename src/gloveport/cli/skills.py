@@ -163,9 +163,10 @@ def learn(
     config: ConfigOption = None,
 ) -> None:
     """Run a skill as any program; keep what it did as its grant, and the run as an example. It is a candidate then."""
+    from gloveport.engine.skill_replay import example_of
     from gloveport.event_loop import run as run_loop
     from gloveport.policy.decisions.skill_grant import MOST_USED, describe_grant, learn_grant
-    from gloveport.skills.skill_files import Example, with_grant
+    from gloveport.skills.skill_files import with_grant
 
     settings, library = _open(config)
     kept, arguments, used = library.find(name), _read_arguments(given), set[Any]()
@@ -176,13 +177,7 @@ def learn(
         raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
     values = {one.name: one.default for one in kept.skill.parameters} | arguments
     grant = learn_grant(used, values, [mount.target for mount in settings.policy.mounts], kept.skill.code)
-    has_value = result.value is not None and result.value_type is None
-    example = Example(
-        arguments=arguments,
-        value=result.value if has_value else None,
-        stdout="" if has_value else result.stdout.text[:16_384],
-        exact=not used,
-    )
+    example = example_of(result, arguments=arguments, files={}, exact=not used)
     with recording(config) as record:
         kept = library.replace(kept, with_grant(kept.skill, grant, example))
         record("skill.saved", _facts(kept))

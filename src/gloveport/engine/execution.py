@@ -22,6 +22,7 @@ from gloveport.engine.grants import GrantCache, session_grant
 from gloveport.engine.hints import find_missing_module
 from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
+from gloveport.engine.recent_runs import RecentRun, RecentRuns
 from gloveport.engine.result import facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext
 from gloveport.engine.run_environments import Environments, RunEnvironment
@@ -30,6 +31,7 @@ from gloveport.engine.runs import Runs
 from gloveport.engine.session import Session
 from gloveport.engine.session_requests import SessionRequests
 from gloveport.engine.sessions import Sessions
+from gloveport.engine.skill_requests import SkillRequests
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
@@ -54,6 +56,7 @@ from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, System
 from gloveport.sandbox.pool.pool import Stock, StockedSandbox
 from gloveport.sandbox.run.capture import Archive
+from gloveport.skills.skill_library import SkillLibrary
 
 if TYPE_CHECKING:
     from gloveport.hub.calls import LookUp
@@ -85,6 +88,8 @@ class Engine:
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
         artifacts: Files that programs have left.
+        skills: Programs that are kept under names.
+        recent: Programs that ran and succeeded, of which skills are saved.
     """
 
     policy: Policy
@@ -108,6 +113,8 @@ class Engine:
     admission: AdmissionQueue
     archive: Archive
     artifacts: ArtifactStore
+    skills: SkillLibrary
+    recent: RecentRuns = field(default_factory=RecentRuns)
     _granted: GrantCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -164,7 +171,7 @@ class Engine:
             run_id=run_id,
             session=context.session,
             asker=context.asker,
-            used=context.used,
+            used=set() if context.used is None else context.used,
             clock=clock,
         )
         share, session = share or caller, None
@@ -190,11 +197,29 @@ class Engine:
             async with run.guard.admit(run.action()) as ending:
                 result = await self._run(run, share, session)
                 ending.fields.update(facts(result))
+                self._remember(run, result, share)
                 if result.session is not None:
                     ending.fields.update({"session": result.session.id, "state": result.session.state})
                 return result
         except Denied as denial:
             return refusal(run_id, request, grant, denial)
+
+    def _remember(self, run: Execution, result: Result, share: str) -> None:
+        """Keep what a skill could be saved from: not what depends on a session, nor what is a skill already."""
+        if result.status != "ok" or run.request.session is not None or run.context.skill is not None:
+            return
+        grant = run.guard.grant
+        mounts = tuple(mount.target for mount in (*grant.mounts, *grant.writable))
+        self.recent.add(
+            RecentRun(
+                owner=share, request=run.request, result=result, used=frozenset(run.guard.used or ()), mounts=mounts
+            )
+        )
+
+    @property
+    def skill_requests(self) -> SkillRequests:
+        """What callers ask about skills."""
+        return SkillRequests(library=self.skills, recent=self.recent, audit=self.audit)
 
     @property
     def session_requests(self) -> SessionRequests:

@@ -1,4 +1,7 @@
-"""Tells whether a run of a skill's example came out as it did when the example was kept. Pure."""
+"""Keeps a run as an example of a skill, and tells whether another run came out as that did. Pure."""
+
+import base64
+from collections.abc import Mapping
 
 from pydantic import JsonValue
 
@@ -6,6 +9,21 @@ from gloveport.model import Result
 from gloveport.skills.skill_files import Example
 
 _SHOWN = 200
+_STDOUT_CHARACTERS = 16_384
+
+
+def example_of(
+    result: Result, *, arguments: Mapping[str, JsonValue], files: Mapping[str, bytes], exact: bool
+) -> Example:
+    """A run that succeeded, as an example; ``exact``: whether it asked nobody, so that each run has this result."""
+    has_value = result.value is not None and result.value_type is None
+    return Example(
+        arguments=arguments,
+        files={name: base64.b64encode(data).decode() for name, data in files.items()},
+        value=result.value if has_value else None,
+        stdout="" if has_value else result.stdout.text[:_STDOUT_CHARACTERS],
+        exact=exact,
+    )
 
 
 def find_deviation(example: Example, result: Result) -> str:

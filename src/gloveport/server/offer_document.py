@@ -1,4 +1,4 @@
-"""Makes ``server_offer.json``: the tools and the templates of resources as the SDK tells of them."""
+"""Makes ``server_offer.json``: tools, templates of resources and prompts as the SDK tells of them."""
 
 import json
 from typing import Any
@@ -11,6 +11,8 @@ from gloveport.server.protocol import add_resources
 from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.code import Tools, describe
 from gloveport.server.tools.offer import describe_tools
+from gloveport.server.tools.skill_resources import add_skill_texts
+from gloveport.server.tools.skill_tools import describe_skill_tools
 
 _NOBODY: Any = None
 """In place of what the tools work on: none of them is called."""
@@ -21,10 +23,15 @@ async def render_offer() -> str:
     tools = Tools(engine=_NOBODY, inspect=_NOBODY, transport="stdio")
     server: MCPServer[Any] = MCPServer("listing")
     add_resources(server, tools, ArtifactTool(engine=_NOBODY, transport="stdio"))
+    skills: MCPServer[Any] = MCPServer("listing")
+    add_skill_texts(skills, _NOBODY)
     listing = {
-        "code": await _list_tools(describe(tools, "")),
+        "code": await _list_tools(describe(tools, {})),
+        "skills": await _list_tools(describe_skill_tools(tools)),
         "workspace": await _list_tools(describe_tools(_NOBODY, "")),
         "templates": [_plain(one) for one in await server.list_resource_templates()],
+        "skill_templates": [_plain(one) for one in await skills.list_resource_templates()],
+        "skill_prompts": [_plain(one) for one in await skills.list_prompts()],
     }
     return json.dumps(listing, indent=1, ensure_ascii=False) + "\n"
 

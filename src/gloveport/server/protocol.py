@@ -12,6 +12,7 @@ from gloveport.bootstrap.inspection import inspect
 from gloveport.config import Config
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
+from gloveport.engine.skill_search import SkillSearch
 from gloveport.server.rendering.structured import StructuredContent
 from gloveport.server.rendering.workspace_replies import wrong_arguments
 from gloveport.server.request_caller import share_of
@@ -20,6 +21,8 @@ from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.artifact_tool import ArtifactListing, ArtifactTool
 from gloveport.server.tools.code import Tools, describe
+from gloveport.server.tools.skill_resources import SkillExtension, SkillListing, add_skill_texts
+from gloveport.server.tools.skill_tools import describe_skill_tools
 from gloveport.server.transports.file_transfer import FileTransfer
 from gloveport.workspace_service.service import WorkspaceService
 
@@ -49,9 +52,11 @@ def make_server(
     if transport == "http":
         transfer = FileTransfer(store=engine.artifacts, most_bytes=int(engine.policy.limits.input_bytes))
     inspecting = functools.partial(inspect, config, environ)
-    tools = Tools(engine=engine, inspect=inspecting, transport=transport, transfer=transfer)
     offered = _offer(engine, config, service)
-    code = describe(tools, offered.execute_suffix()) if offered.has_code else []
+    skills = SkillSearch(library=engine.skills) if offered.has_skills else None
+    tools = Tools(engine=engine, inspect=inspecting, transport=transport, transfer=transfer, skills=skills)
+    code = describe(tools, offered.suffixes()) if offered.has_code else []
+    code += describe_skill_tools(tools) if skills else []
     files = offer.describe_tools(service, version_of_gloveport()) if service else []
     code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
     server: MCPServer[Any] = MCPServer(
@@ -65,15 +70,19 @@ def make_server(
                 config.clients.structured, frozenset(tool.name for tool in code if tool.fn_metadata.output_schema)
             ),
             ArtifactListing(store=engine.artifacts, transport=transport),
+            *([SkillListing(search=skills)] if skills else ()),
             *([KeepAlive(service)] if service else ()),
             ArgumentCheck(code),
             ArgumentCheck(files, wrong_arguments),
         ],
+        extensions=[SkillExtension(engine.skills)] if skills else [],
         log_level="WARNING",
     )
     if transfer is not None:
         transfer.add_routes(server)
     add_resources(server, tools, ArtifactTool(engine=engine, transport=transport))
+    if skills:
+        add_skill_texts(server, engine.skills)
     return server
 
 
@@ -97,7 +106,9 @@ def add_resources(server: MCPServer[Any], tools: Tools, artifacts: ArtifactTool)
 
 def _offer(engine: Engine, config: Config, service: WorkspaceService | None) -> ServerOffer:
     """What is offered on a host that is known."""
-    toolsets = config.workspace.toolsets if service else ("code",)
+    toolsets = config.workspace.toolsets
+    if service is None:
+        toolsets = tuple(name for name in toolsets if name != "workspace")
     settings = config.workspace.model_copy(update={"toolsets": toolsets})
     return ServerOffer(
         config=config.model_copy(update={"workspace": settings, "policy": engine.policy}),

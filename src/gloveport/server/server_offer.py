@@ -33,6 +33,10 @@ STATELESS: Final = "2026-07-28"
 PREFIX: Final = "io.modelcontextprotocol/"
 """What names of the protocol begin with in ``_meta``."""
 
+SKILLS_EXTENSION: Final = f"{PREFIX}skills"
+SKILLS_SETTINGS: Final = {"directoryRead": True}
+"""What of the extension of MCP for skills is offered (draft SEP-2640)."""
+
 LISTING: Final = Path(__file__).with_name("server_offer.json")
 
 _CAPABILITIES: Final = {
@@ -71,6 +75,11 @@ class ServerOffer:
         """Whether ``execute_code`` and what belongs to it are among it."""
         return "code" in self.config.workspace.toolsets or not self.has_workspace
 
+    @property
+    def has_skills(self) -> bool:
+        """Whether the tools for skills are among it, and what else clients may ask about skills."""
+        return "skills" in self.config.workspace.toolsets and self.has_code
+
     def instructions(self) -> str:
         """What the client may tell its model."""
         code, workspace = CODE_INSTRUCTIONS * self.has_code, WORKSPACE_INSTRUCTIONS * self.has_workspace
@@ -87,9 +96,10 @@ class ServerOffer:
 
     def discover_result(self) -> dict[str, Any]:
         """The result of ``server/discover``, with which sessions without a handshake begin."""
+        extensions = {"extensions": {SKILLS_EXTENSION: SKILLS_SETTINGS}} if self.has_skills else {}
         return {
             "cacheScope": "private",
-            "capabilities": _STATELESS_CAPABILITIES,
+            "capabilities": {**extensions, **_STATELESS_CAPABILITIES},
             "instructions": self.instructions(),
             "resultType": "complete",
             "supportedVersions": [STATELESS],
@@ -97,7 +107,12 @@ class ServerOffer:
             "_meta": {f"{PREFIX}serverInfo": {"name": NAME, "title": TITLE, "version": version_of_gloveport()}},
         }
 
-    def execute_suffix(self) -> str:
+    def suffixes(self) -> dict[str, str]:
+        """What follows the descriptions of tools, by their names."""
+        found = {"search_tools": " Finds skills too."} if self.has_skills else {}
+        return {"execute_code": self._execute_suffix(), **found}
+
+    def _execute_suffix(self) -> str:
         """What follows the description of ``execute_code``: the operator's numbers, packages and mounts.
 
         What is asked above the numbers is lowered to them without a word.
@@ -123,20 +138,24 @@ class ServerOffer:
         listed = _read_listing()
         files: Sequence[Mapping[str, Any]] = listed["workspace"] if self.has_workspace else ()
         named = {tool["name"] for tool in files}
-        code = [tool for tool in listed["code"] if self.has_code and tool["name"] not in named]
-        tools = [dict(tool) for tool in (*code, *files)]
+        code = [*(listed["code"] if self.has_code else ()), *(listed["skills"] if self.has_skills else ())]
+        tools = [dict(tool) for tool in (*(tool for tool in code if tool["name"] not in named), *files)]
+        suffixes = self.suffixes()
         for tool in tools:
-            if tool["name"] == "execute_code":
-                tool["description"] += self.execute_suffix()
+            tool["description"] += suffixes.get(tool["name"], "")
             if not with_schemas:
                 tool.pop("outputSchema", None)
         return tools
 
+    def resource_templates(self) -> list[dict[str, Any]]:
+        """The templates of resources."""
+        listed = _read_listing()
+        return [*listed["templates"], *(listed["skill_templates"] if self.has_skills else ())]
 
-def resource_templates() -> list[dict[str, Any]]:
-    """The templates of resources."""
-    templates: list[dict[str, Any]] = _read_listing()["templates"]
-    return templates
+    def prompts(self) -> list[dict[str, Any]]:
+        """The prompts."""
+        prompts: list[dict[str, Any]] = _read_listing()["skill_prompts"] if self.has_skills else []
+        return prompts
 
 
 def version_of_gloveport() -> str:

@@ -21,12 +21,14 @@ class Startup:
         offer: What the server offers, as far as the configuration tells; without one the SDK answers everything.
         make_server: Makes the SDK's server, in a thread. Not before the host is known to be sound.
         tools: Those that need no SDK.
+        has_skills: Whether there are skills, which are listed as resources.
         refusal: Why nothing is run on this host, and what repairs it; empty where all is well.
     """
 
     offer: ServerOffer | None = None
     make_server: "Callable[[], MCPServer[Any]] | None" = None
     tools: Mapping[str, FastTool] = field(default_factory=dict)
+    has_skills: Callable[[], bool] = bool
     refusal: str = ""
     _offered: anyio.Event = field(default_factory=anyio.Event)
     _settled: anyio.Event = field(default_factory=anyio.Event)

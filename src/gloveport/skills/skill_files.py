@@ -204,6 +204,7 @@ def with_code(skill: Skill, code: str, description: str = "") -> dict[str, bytes
 
 
 def _body(head: Frontmatter, language: Language, parameters: Sequence[SkillParameter]) -> str:
+    arguments = json.dumps({one.name: one.default for one in parameters}, ensure_ascii=False)
     options = "".join(f" --set {one.name}={shlex.quote(json.dumps(one.default))}" for one in parameters)
     rows = "".join(
         f"| `{one.name}` | {one.type} | `{json.dumps(one.default)}` | {one.description} |\n" for one in parameters
@@ -213,7 +214,8 @@ def _body(head: Frontmatter, language: Language, parameters: Sequence[SkillParam
 
 {head.description}
 {table}
-With Gloveport: `gloveport skills run {head.name}{options}`.
+With Gloveport, call the tool `run_skill` with this name and `arguments`, such as `{arguments}`; in a
+terminal, `gloveport skills run {head.name}{options}`.
 
 Without Gloveport: `{_ALONE[language]}`, with the parameters as they stand in the file.
 """

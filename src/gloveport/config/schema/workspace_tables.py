@@ -69,9 +69,13 @@ class Workspace(WorkspacePolicy):
     """The directory. It may hold nothing that Gloveport runs, keeps or reads secrets from, and nothing of the system's.
     Default: that of `--workspace`; without either those tools are not offered."""
 
-    toolsets: Annotated[tuple[Literal["code", "workspace"], ...], Field(min_length=1)] = ("code", "workspace")
-    """Which tools are offered where there is a workspace: a client pays for each with every request. `--toolsets`
-    says it on the command line."""
+    toolsets: Annotated[tuple[Literal["code", "workspace", "skills"], ...], Field(min_length=1)] = (
+        "code",
+        "workspace",
+        "skills",
+    )
+    """Which tools are offered: a client pays for each with every request. Without a workspace `code` counts in any
+    case. `skills` needs `code`. `--toolsets` says it on the command line."""
 
     exempt: tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...] = ()
     """Names, and paths below the directory, that may be written though what is written there runs later, outside of the

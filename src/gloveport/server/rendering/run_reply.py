@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gloveport.artifacts.artifact_store import Preview
-from gloveport.errors import GloveportError, find_exhaustion
+from gloveport.errors import Denied, GloveportError, find_exhaustion
 from gloveport.model import Grant, Policy, Result
 from gloveport.server.rendering.result_text import answer
 
@@ -50,6 +50,12 @@ def reply_result(policy: Policy, result: Result, pictures: Sequence[Preview] = (
 def reply_error(*lines: str) -> RunReply:
     """The answer to a call that was not carried out."""
     return RunReply("\n".join(lines), is_error=True)
+
+
+def reply_refusal(error: GloveportError) -> RunReply:
+    """The answer to a call that was refused."""
+    code = f"{error.code}: " if isinstance(error, Denied) else ""
+    return reply_error(f"{code}{error.args[0]}", *([f"hint: {error.hint}"] if error.hint else []))
 
 
 def reply_failure(error: Exception) -> RunReply:

@@ -7,7 +7,7 @@ short and some hide their structured content. An error is a call that ran nothin
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
@@ -23,6 +23,7 @@ from starlette.requests import Request as HttpRequest
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import Run
+from gloveport.engine.skill_search import SkillSearch
 from gloveport.hub.discovery import Detail, search
 from gloveport.model import Result
 from gloveport.model.egress import ApiName
@@ -59,7 +60,7 @@ _OPAQUE = frozenset(
 """What of an answer is not described before it is there: a client may pay for each word with every request."""
 
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
 _GONE = error_reply("the client closed the connection")
 
 
@@ -71,12 +72,14 @@ class Tools:
         inspect: Tries every layer of this host for real.
         transport: How the client is connected, for the audit log.
         transfer: Files that come and go over HTTP; None where there is none.
+        skills: The search among skills; None where none are offered.
     """
 
     engine: Engine
     inspect: Callable[[], Awaitable[list[Check]]]
     transport: Transport
     transfer: FileTransfer | None = None
+    skills: SkillSearch | None = None
     _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -99,7 +102,7 @@ class Tools:
         run id for `wait_run`.
         """
         if ctx.request_state is not None:
-            return await self._again(ctx)
+            return await self.again(ctx)
         run = self.calls.begin(
             given,
             caller_of(ctx, self.transport),
@@ -108,7 +111,7 @@ class Tools:
         )
         if isinstance(run, RunReply):
             return to_wire(run)
-        return await self._attend(ctx, run, given.wait_seconds)
+        return await self.attend(ctx, run, given.wait_seconds)
 
     async def wait_run(
         self,
@@ -118,11 +121,11 @@ class Tools:
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         """Wait for a run that an answer gave as `running` or `waiting`, and return its result."""
         if ctx.request_state is not None:
-            return await self._again(ctx)
+            return await self.again(ctx)
         run = self.engine.runs.find(run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(run_id)
-        return await self._attend(ctx, run, wait_seconds)
+        return await self.attend(ctx, run, wait_seconds)
 
     async def cancel_run(self, ctx: Context[Any, Any], run_id: RunId) -> wire.CallToolResult:
         """End a run; in a session, interrupt its call."""
@@ -146,7 +149,8 @@ class Tools:
         """
         hub, toolbox = self.engine.hub, self.engine.reach.toolbox
         found = await search(hub, toolbox, query, limit)
-        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail)))
+        skills = await to_thread.run_sync(self.skills.search, query, limit) if self.skills is not None else ((), 0)
+        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, *skills)))
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
 
     async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
@@ -194,15 +198,15 @@ class Tools:
         text, following = page
         return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
 
-    async def _again(self, ctx: Context[Any, Any]) -> Reply:
-        """A client on 2026-07-28 comes back with its answers. The SDK has unsealed the state."""
+    async def again(self, ctx: Context[Any, Any]) -> Reply:
+        """Go on where a client on 2026-07-28 comes back with its answers. The SDK has unsealed the state."""
         state = State.read(ctx.request_state or "")
         run = self.engine.runs.find(state.run_id, caller_of(ctx, self.transport).share)
         if run is None:
             return _unknown_run(state.run_id)
-        return await self._attend(ctx, run, WAIT_SECONDS, state)
+        return await self.attend(ctx, run, WAIT_SECONDS, state)
 
-    async def _attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
+    async def attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
         """Attend to a run for so long, and tell what came of it, or how it stands."""
         progress = _progress(ctx)
         run.on_output = None if progress is None else progress.add
@@ -216,28 +220,30 @@ class Tools:
         return reply  # noqa: RET504 - the context may have ended what was in it
 
 
-def describe(tools: Tools, suffix: str) -> list[Tool]:
-    """The tools as a client is told of them; ``suffix``: what follows the description of ``execute_code``."""
-    execute = _describe(tools.execute_code, "Run code in a sandbox", _ACTS)
+def describe(tools: Tools, suffixes: Mapping[str, str]) -> list[Tool]:
+    """The tools as a client is told of them; ``suffixes``: what follows the descriptions of some, by their names."""
+    execute = describe_tool(tools.execute_code, "Run code in a sandbox", ACTS)
     artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport, transfer=tools.transfer)
     offered = [
         execute,
-        _describe(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", _ACTS),
-        _describe(tools.wait_run, "Wait for a run", _ACTS),
-        _describe(tools.cancel_run, "Cancel a run", _ACTS),
-        _describe(tools.read_output, "Read output of a run", _READS),
-        _describe(artifacts.read_artifact, "Read what a program left", _READS),
-        _describe(tools.search_tools, "Search tools", _READS),
-        _describe(tools.list_apis, "APIs", _READS),
-        _describe(tools.health, "Health of the sandbox", _READS),
+        describe_tool(SessionTool(engine=tools.engine, transport=tools.transport).session, "Sessions", ACTS),
+        describe_tool(tools.wait_run, "Wait for a run", ACTS),
+        describe_tool(tools.cancel_run, "Cancel a run", ACTS),
+        describe_tool(tools.read_output, "Read output of a run", _READS),
+        describe_tool(artifacts.read_artifact, "Read what a program left", _READS),
+        describe_tool(tools.search_tools, "Search tools", _READS),
+        describe_tool(tools.list_apis, "APIs", _READS),
+        describe_tool(tools.health, "Health of the sandbox", _READS),
     ]
     if tools.transfer is not None:
         execute.description += " Over HTTP, `files` takes the ticket that `PUT /uploads` of this server answers, too."
-    execute.description += suffix
+    for tool in offered:
+        tool.description += suffixes.get(tool.name, "")
     return offered
 
 
-def _describe(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
+def describe_tool(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
+    """One tool as a client is told of it."""
     tool = Tool.from_function(function, title=title, annotations=annotations)
     tool.parameters = lean(tool.parameters)
     if tool.fn_metadata.output_schema is not None:

@@ -1,36 +1,58 @@
-"""``execute_code`` for the fast path: where nothing that a run may do is asked of its client."""
+"""``execute_code`` and ``run_skill`` for the fast path: where nothing that a run may do is asked of its client."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeVar
 
 import pydantic_core
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from gloveport.engine.runs import Run
 from gloveport.server.fast_path import FastCall, FastTool, Work, without_nulls
 from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.tools.progress import Progress
-from gloveport.server.tools.run_calls import ExecuteArguments, RunCalls
+from gloveport.server.tools.run_calls import ExecuteArguments, RunCalls, RunSkillArguments
+
+Arguments = TypeVar("Arguments", bound=BaseModel)
 
 
 def fast_execute(calls: RunCalls) -> FastTool:
-    """The tool. A run with a door may have to ask its client, or the client's model, which the SDK does."""
+    """``execute_code``."""
+    return _running(calls, ExecuteArguments, _execute)
+
+
+def fast_run_skill(calls: RunCalls) -> FastTool:
+    """``run_skill``."""
+    return _running(calls, RunSkillArguments, _run_skill)
+
+
+def _running(
+    calls: RunCalls, model: type[Arguments], run: Callable[[RunCalls, Arguments, FastCall], Awaitable[RunReply]]
+) -> FastTool:
+    """A tool. A run with a door may have to ask its client, or the client's model, which the SDK does."""
 
     def begin(call: FastCall) -> Work | None:
         if calls.engine.reach.network.doors:
             return None
         try:
-            given = ExecuteArguments.model_validate(without_nulls(call.arguments))
+            given = model.model_validate(without_nulls(call.arguments))
         except ValidationError:
             return None
-        return partial(_execute, calls, given, call)
+        return partial(run, calls, given, call)
 
     return begin
 
 
 async def _execute(calls: RunCalls, given: ExecuteArguments, call: FastCall) -> RunReply:
-    run = calls.begin(given, call.caller)
-    if isinstance(run, RunReply):
-        return run
-    return await calls.attend(run, given.wait_seconds, _progress(call))
+    return await _attend(calls, calls.begin(given, call.caller), given.wait_seconds, call)
+
+
+async def _run_skill(calls: RunCalls, given: RunSkillArguments, call: FastCall) -> RunReply:
+    return await _attend(calls, await calls.begin_skill(given, call.caller), given.wait_seconds, call)
+
+
+async def _attend(calls: RunCalls, run: Run | RunReply, seconds: float, call: FastCall) -> RunReply:
+    return run if isinstance(run, RunReply) else await calls.attend(run, seconds, _progress(call))
 
 
 def _progress(call: FastCall) -> Progress | None:

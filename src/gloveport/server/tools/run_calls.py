@@ -1,4 +1,4 @@
-"""Begins runs for calls of ``execute_code``, waits for them, and tells what came of them. Needs nothing of the SDK."""
+"""Begins runs of programs and skills, waits for them, and tells what came of them. Needs nothing of the SDK."""
 
 import base64
 import binascii
@@ -7,21 +7,24 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final, Literal
 
 import anyio
-from pydantic import BaseModel, ByteSize, ConfigDict, Field
+from anyio import to_thread
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue
 
 from gloveport.engine.caller import Caller
 from gloveport.engine.execution import Engine
 from gloveport.engine.previews import shown_pictures
-from gloveport.engine.run_context import RunContext
+from gloveport.engine.run_context import RunContext, SkillRun
 from gloveport.engine.runs import Run
+from gloveport.errors import GloveportError
 from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
 from gloveport.policy.decisions.input_files import MOST_FILES
-from gloveport.server.rendering.run_reply import RunReply, reply_error, reply_failure, reply_result
+from gloveport.server.rendering.run_reply import RunReply, reply_error, reply_failure, reply_refusal, reply_result
 from gloveport.server.tools.progress import Progress
 
 WAIT_SECONDS: Final = 50.0
@@ -45,6 +48,16 @@ class ExecuteArguments(BaseModel):
     session: Annotated[str | None, Field(max_length=64)] = None
     environment: str | None = None
     files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None
+    wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
+
+
+class RunSkillArguments(BaseModel):
+    """What ``run_skill`` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    arguments: dict[str, JsonValue] | None = None
     wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
 
 
@@ -88,7 +101,22 @@ class RunCalls:
             environment=given.environment,
             files=files,
         )
+        return self._begin(request, caller, can_sample=can_sample)
 
+    async def begin_skill(
+        self, given: RunSkillArguments, caller: Caller, *, can_sample: bool = False
+    ) -> Run | RunReply:
+        """Begin a run of a skill, read and bound now; or the answer that says why there is none."""
+        requests = self.engine.skill_requests
+        try:
+            request, skill = await to_thread.run_sync(
+                partial(requests.prepare, given.name, given.arguments or {}, owner=caller.share)
+            )
+        except GloveportError as error:
+            return reply_refusal(error)
+        return self._begin(request, caller, can_sample=can_sample, skill=skill)
+
+    def _begin(self, request: Request, caller: Caller, *, can_sample: bool, skill: SkillRun | None = None) -> Run:
         async def execute(run: Run) -> Result:
             context = RunContext(
                 run_id=run.id,
@@ -96,13 +124,14 @@ class RunCalls:
                 asker=self.engine.desk.asker(run.notify),
                 ask_client=run.ask_model if can_sample else None,
                 live=run.live,
+                skill=skill,
                 shows_pictures=True,
             )
             return await self.engine.execute(
                 request, caller=caller.name, share=caller.share, on_output=run.output, context=context
             )
 
-        return self.engine.runs.begin(caller.share, given.language, execute)
+        return self.engine.runs.begin(caller.share, request.language, execute)
 
     async def attend(self, run: Run, seconds: float, progress: Progress | None) -> RunReply:
         """Wait for a run that asks nobody for anything, for so long, and tell what came of it, or how it stands.

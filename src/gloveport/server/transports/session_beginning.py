@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gloveport.server.fast_path import HANDSHAKES, ClientMessage, FastPath, LineWork, line_of
-from gloveport.server.server_offer import PREFIX, STATELESS, resource_templates
+from gloveport.server.server_offer import PREFIX, STATELESS, ServerOffer
 from gloveport.server.startup import Startup
 
 _MOST_SAID: Final = 8
@@ -32,7 +32,8 @@ class SessionBeginning:
 
     def answer(self, message: ClientMessage, line: bytes) -> bytes | LineWork | None:
         """The line that answers, empty where none does, or the work for it; None: somebody else has to answer."""
-        if self.startup.offer is None:
+        offer = self.startup.offer
+        if offer is None:
             return None
         if message.id is None:
             return self._take_initialized(message, line)
@@ -42,7 +43,7 @@ class SessionBeginning:
             return self._discover(message.id, message)
         if not self.fast_path.can_answer or message.params.keys() - {"_meta"}:
             return None
-        make = self._answers().get(message.method)
+        make = self._answers(offer).get(message.method)
         return None if make is None else make(message.id)
 
     def _take_initialized(self, message: ClientMessage, line: bytes) -> bytes | None:
@@ -71,14 +72,15 @@ class SessionBeginning:
             return None
         return line_of(request, self.startup.offer.discover_result())
 
-    def _answers(self) -> dict[str, Callable[[str | int], bytes | LineWork]]:
+    def _answers(self, offer: ServerOffer) -> dict[str, Callable[[str | int], bytes | LineWork]]:
+        templates = offer.resource_templates
         answers: dict[str, Callable[[str | int], bytes | LineWork]] = {
             "ping": lambda request: line_of(request, {}),
-            "prompts/list": lambda request: line_of(request, {"prompts": []}),
-            "resources/templates/list": lambda request: line_of(request, {"resourceTemplates": resource_templates()}),
+            "prompts/list": lambda request: line_of(request, {"prompts": offer.prompts()}),
+            "resources/templates/list": lambda request: line_of(request, {"resourceTemplates": templates()}),
             "tools/list": self._list_tools,
         }
-        if not self.has_called:
+        if not self.has_called and not (offer.has_skills and self.startup.has_skills()):
             answers["resources/list"] = lambda request: line_of(request, {"resources": []})
         return answers
 

@@ -1,0 +1,165 @@
+"""What callers ask about skills: save one, change it, delete it, and have it run. Each is written down.
+
+An approved skill is everybody's to run. A candidate is code that one caller has written: nobody else runs, changes or
+deletes it, unless a person has put it there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from gloveport.audit.log import AuditLog
+from gloveport.engine.recent_runs import RecentRuns
+from gloveport.engine.run_context import SkillRun
+from gloveport.engine.skill_replay import example_of
+from gloveport.errors import Denied
+from gloveport.model import Language, Request
+from gloveport.model.skill import SkillGrant
+from gloveport.policy.decisions.skill_grant import MOST_USED, learn_grant
+from gloveport.policy.wording import quote_sent
+from gloveport.skills.parameters import bind_arguments, find_parameters
+from gloveport.skills.search_replace import apply_blocks, parse_blocks
+from gloveport.skills.skill_files import make_files, with_code
+from gloveport.skills.skill_library import KeptSkill, SkillLibrary
+
+_MOST_PATCH: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillRequests:
+    """The skills of one server, for its callers. What is done here reads and writes files."""
+
+    library: SkillLibrary
+    recent: RecentRuns
+    audit: AuditLog
+
+    def save(self, name: str, description: str, *, code: str, language: Language, caller: str, owner: str) -> KeptSkill:
+        """Keep a program that has not been seen to run. It was granted nothing.
+
+        Raises:
+            Denied: There is one of this name, or it would be none.
+            ConfigError, AuditError: It can't be written.
+        """
+        files = make_files(name, description, language, code, grant=SkillGrant())
+        return self._save(name, files, caller=caller, owner=owner)
+
+    def save_run(self, name: str, description: str, *, run_id: str, caller: str, owner: str) -> KeptSkill:
+        """Keep the program of a run that succeeded, with what it did as its grant, and the run as an example.
+
+        Raises:
+            Denied: As ``save``; or there is no such run of this owner's, or it named an environment.
+            ConfigError, AuditError: It can't be written.
+        """
+        run = self.recent.find(run_id, owner)
+        if run is None:
+            raise Denied(
+                "unknown_run",
+                f"There is no run {quote_sent(run_id)} of yours that succeeded, or no longer.",
+                hint="Run the program again, outside of a session, and save that run.",
+            )
+        if len(run.used) > MOST_USED:
+            raise Denied(
+                "too_much_used",
+                f"The run has done more than {MOST_USED} different things: no grant can be learned from it.",
+                hint="Save a run that does less, or save the code.",
+            )
+        if run.request.environment is not None:
+            raise Denied(
+                "needs_environment",
+                f"The run was in the environment {quote_sent(run.request.environment)}, and a skill names none.",
+                hint="Have it need nothing of that, or name the packages in the program's own text (PEP 723).",
+            )
+        language, code = run.request.language, run.request.code
+        defaults = {one.parameter.name: one.parameter.default for one in find_parameters(language, code)}
+        files = make_files(
+            name,
+            description,
+            language,
+            code,
+            grant=learn_grant(run.used, defaults, run.mounts, code),
+            examples=[example_of(run.result, arguments={}, files=run.request.files, exact=not run.used)],
+            made_by=run_id,
+        )
+        return self._save(name, files, caller=caller, owner=owner)
+
+    def update(self, name: str, patch: str, *, caller: str, owner: str) -> KeptSkill:
+        """Change a skill's program by blocks of SEARCH and REPLACE. It is a candidate then.
+
+        Raises:
+            Denied: It is another caller's or only read here, or the patch does not fit.
+            ConfigError, AuditError: It can't be written.
+        """
+        if len(patch) > _MOST_PATCH:
+            raise Denied("malformed_patch", f"A patch has {_MOST_PATCH} characters at most.")
+        kept = self._own(name, owner)
+        code = apply_blocks(kept.skill.code, parse_blocks(patch))
+        changed = self.library.replace(kept, with_code(kept.skill, code))
+        self._record("skill.saved", changed, caller)
+        return changed
+
+    def delete(self, name: str, *, caller: str, owner: str) -> None:
+        """Delete a skill.
+
+        Raises:
+            Denied: There is none, or it is another caller's or only read here.
+            ConfigError, AuditError: It can't be done, or not be written down.
+        """
+        kept = self._own(name, owner)
+        self._record("skill.removed", kept, caller)
+        self.library.remove(kept)
+
+    def prepare(self, name: str, arguments: Mapping[str, JsonValue], *, owner: str) -> tuple[Request, SkillRun]:
+        """The program of a skill with these arguments, and under what it runs: read once, now.
+
+        Raises:
+            Denied: There is none that runs, it is another caller's candidate, or the arguments do not fit.
+            ConfigError: What is known of it can't be read.
+        """
+        kept = self.library.find(name)
+        skill, rights = kept.skill, kept.rights
+        if rights is None:
+            _require_owner(kept, owner)
+        if skill.language is None:
+            raise Denied(
+                "no_program", f"The skill {name} has no program that runs here.", hint=f"Read skill://{name}/SKILL.md."
+            )
+        request = Request(language=skill.language, code=bind_arguments(skill.language, skill.code, arguments))
+        return request, SkillRun(name=name, sha256=skill.snapshot.sha256, rights=rights)
+
+    def _save(self, name: str, files: Mapping[str, bytes], *, caller: str, owner: str) -> KeptSkill:
+        kept = self.library.save(name, files, owner=owner)
+        self._record("skill.saved", kept, caller)
+        return kept
+
+    def _own(self, name: str, owner: str) -> KeptSkill:
+        kept = self.library.find(name)
+        _require_owner(kept, owner)
+        if not kept.record.owner:
+            raise Denied(
+                "skill_of_the_owner",
+                f"The skill {name} was put there by the owner of this computer.",
+                hint="Tell them, or save one of another name.",
+            )
+        return kept
+
+    def _record(self, kind: str, kept: KeptSkill, caller: str) -> None:
+        skill = kept.skill
+        facts: dict[str, JsonValue] = {
+            "caller": caller,
+            "skill": skill.name,
+            "sha256": skill.snapshot.sha256,
+            "version": skill.version,
+        }
+        self.audit.append(kind, facts)
+
+
+def _require_owner(kept: KeptSkill, owner: str) -> None:
+    if kept.record.owner not in ("", owner):
+        raise Denied(
+            "skill_of_another",
+            f"The skill {kept.skill.name} is a candidate of another caller's.",
+            hint="The owner of this computer may approve it: gloveport skills approve "
+            f"{kept.skill.name}. Or save your own under another name.",
+        )

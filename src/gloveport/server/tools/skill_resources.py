@@ -1,0 +1,215 @@
+"""Skills for clients that read them: resources ``skill://``, a prompt, and the extension of MCP for skills (SEP-2640).
+
+An entry names every file with its digest, so that a client can bind what its user approves to exactly these bytes.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final
+
+from anyio import to_thread
+from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.extension import Extension, MethodBinding
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, RequestParams
+from pydantic import Field
+
+from gloveport.engine.skill_search import SkillSearch
+from gloveport.errors import ConfigError, Denied
+from gloveport.server.server_offer import SKILLS_EXTENSION, SKILLS_SETTINGS
+from gloveport.skills.frontmatter import FILE
+from gloveport.skills.skill_library import KeptSkill, SkillLibrary
+from gloveport.untrusted_text import one_line
+
+SCHEME: Final = "skill://"
+
+_PAGE: Final = 50
+_DIRECTORY: Final = "inode/directory"
+_TTL_MS: Final = 0
+"""What is read may be another the next time: nothing tells of a change."""
+
+_MIME: Final = {
+    "md": "text/markdown",
+    "py": "text/x-python",
+    "ts": "text/typescript",
+    "js": "text/javascript",
+    "sh": "text/x-shellscript",
+    "json": "application/json",
+}
+
+
+class ListParams(RequestParams):
+    """Parameters of ``skills/list``."""
+
+    cursor: Annotated[str | None, Field(max_length=100)] = None
+
+
+class UriParams(RequestParams):
+    """Parameters of ``skills/get`` and ``resources/directory/read``."""
+
+    uri: Annotated[str, Field(max_length=1000)]
+    cursor: Annotated[str | None, Field(max_length=100)] = None
+
+
+class SkillExtension(Extension):
+    """``skills/list``, ``skills/get`` and ``resources/directory/read``."""
+
+    identifier = SKILLS_EXTENSION
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+
+    def settings(self) -> dict[str, Any]:
+        """See ``Extension``."""
+        return dict(SKILLS_SETTINGS)
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """See ``Extension``."""
+        return [
+            MethodBinding("skills/list", ListParams, self._list),
+            MethodBinding("skills/get", UriParams, self._get),
+            MethodBinding("resources/directory/read", UriParams, self._read_directory),
+        ]
+
+    async def _list(self, _ctx: ServerRequestContext[Any, Any], params: ListParams) -> HandlerResult:
+        return await to_thread.run_sync(self._page, params.cursor or "")
+
+    def _page(self, after: str) -> dict[str, Any]:
+        names = [name for name, _ in self._library.places() if name > after]
+        entries = [_entry(kept) for name in names[:_PAGE] if (kept := _find(self._library, name)) is not None]
+        more = {"nextCursor": names[_PAGE - 1]} if len(names) > _PAGE else {}
+        return {"skills": entries, **more, "ttlMs": _TTL_MS, "cacheScope": "private"}
+
+    async def _get(self, _ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
+        name, path = split_uri(params.uri)
+        kept = await to_thread.run_sync(_find, self._library, name)
+        if kept is None or path not in ("", FILE):
+            raise _unknown(params.uri)
+        return {"skill": _entry(kept), "ttlMs": _TTL_MS, "cacheScope": "private"}
+
+    async def _read_directory(self, _ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
+        name, path = split_uri(params.uri)
+        kept = await to_thread.run_sync(_find, self._library, name)
+        below = f"{path}/" if path else ""
+        children: dict[str, str] = {}
+        for file in sorted(kept.skill.snapshot.files) if kept else ():
+            if file.startswith(below):
+                first, slash, _ = file[len(below) :].partition("/")
+                children[f"{below}{first}"] = _DIRECTORY if slash else _mime_of(first)
+        if not children or params.uri.endswith("/") or params.cursor:
+            raise _unknown(params.uri)
+        return {
+            "resources": [
+                {"uri": f"{SCHEME}{name}/{child}", "name": child.rpartition("/")[2], "mimeType": mime}
+                for child, mime in children.items()
+            ]
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillListing:
+    """Middleware that lists skills among the resources: of very many the first by name."""
+
+    search: SkillSearch
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass everything on."""
+        result = await call_next(ctx)
+        if ctx.method != "resources/list" or not isinstance(result, dict):
+            return result
+        found, _ = await to_thread.run_sync(partial(self.search.search, "", 200))
+        listed = [
+            {
+                "uri": f"{SCHEME}{one.indexed.name}/{FILE}",
+                "name": one.indexed.name,
+                "description": one_line(one.indexed.description, 1024),
+                "mimeType": "text/markdown",
+            }
+            for one in found
+        ]
+        return {**result, "resources": [*result["resources"], *listed]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillTexts:
+    """What a client reads of skills."""
+
+    library: SkillLibrary
+
+    async def resource(self, name: str) -> str:
+        """A skill's ``SKILL.md``, by CodeForge's short name of it."""
+        text = await self.file(name, FILE)
+        return text if isinstance(text, str) else text.decode(errors="replace")
+
+    async def file(self, name: str, path: str) -> str | bytes:
+        """A file of a skill."""
+        kept = await to_thread.run_sync(_find, self.library, name)
+        data = None if kept is None else kept.skill.snapshot.files.get(path)
+        if data is None:
+            raise ResourceNotFoundError(f"there is no {SCHEME}{name[:80]}/{path[:200]}")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return data
+
+    async def prompt(self, name: str) -> str:
+        """Run a skill by its name."""
+        kept = await to_thread.run_sync(_find, self.library, name)
+        if kept is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"there is no skill {name[:80]!a}")
+        takes = "".join(
+            f"\n- {one.name} ({one.type}, {json.dumps(one.default)} by itself) {one.description}"
+            for one in kept.skill.parameters
+        )
+        return (
+            f"Run the skill `{kept.skill.name}` with the tool run_skill. It comes from: {one_line(kept.origin, 200)}; "
+            f"it is {'approved' if kept.rights else 'a candidate'}. Of itself it says: "
+            f"{json.dumps(one_line(kept.skill.head.description, 1024))}"
+            + (f"\nIts arguments:{takes}" if takes else "\nIt takes no arguments.")
+        )
+
+
+def add_skill_texts(server: MCPServer[Any], library: SkillLibrary) -> None:
+    """Let clients read skills as resources, and have one run by a prompt."""
+    texts = SkillTexts(library=library)
+    server.resource("skill://{name}/{+path}", name="skill", description="")(texts.file)
+    server.resource("skill://{name}", name="skill_md", description="", mime_type="text/markdown")(texts.resource)
+    server.prompt("run_skill", title="Run a skill")(texts.prompt)
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """The name of a skill and the path of a file in it; empty where it is none of ours."""
+    name, _, path = uri.removeprefix(SCHEME).partition("/") if uri.startswith(SCHEME) else ("", "", "")
+    return name, path
+
+
+def _find(library: SkillLibrary, name: str) -> KeptSkill | None:
+    try:
+        return library.find(name)
+    except (Denied, ConfigError):
+        return None
+
+
+def _entry(kept: KeptSkill) -> dict[str, Any]:
+    root = f"{SCHEME}{kept.skill.name}/"
+    return {
+        "uri": f"{root}{FILE}",
+        "frontmatter": kept.skill.head.as_written(),
+        "resources": [
+            {"uri": f"{root}{path}", "digest": f"sha256:{digest}"}
+            for path, digest in kept.skill.snapshot.digests.items()
+        ],
+        "_meta": {"gloveport/state": kept.state, "gloveport/origin": kept.origin},
+    }
+
+
+def _mime_of(name: str) -> str:
+    return _MIME.get(name.rpartition(".")[2], "application/octet-stream")
+
+
+def _unknown(uri: str) -> MCPError:
+    return MCPError(code=INVALID_PARAMS, message=f"there is no {uri[:200]!a}")

@@ -1,0 +1,126 @@
+"""The tools for skills: one thin function each. What they refuse, they say how to put right."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import mcp_types as wire
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+
+from gloveport.engine.caller import Caller
+from gloveport.errors import GloveportError
+from gloveport.model import Language
+from gloveport.policy.decisions.skill_grant import describe_grant
+from gloveport.server.rendering.replies import error_reply, to_wire
+from gloveport.server.rendering.run_reply import RunReply, reply_refusal
+from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.argument_check import takes
+from gloveport.server.tools.client_sampling import can_sample
+from gloveport.server.tools.code import ACTS, RunId, Tools, describe_tool
+from gloveport.server.tools.elicitation import Reply
+from gloveport.server.tools.run_calls import RunSkillArguments
+from gloveport.skills.skill_library import KeptSkill
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillTools:
+    """What the tools work on."""
+
+    tools: Tools
+
+    async def save_skill(
+        self,
+        ctx: Context[Any, Any],
+        name: str,
+        description: str,
+        from_run: RunId | None = None,
+        code: str | None = None,
+        language: Language | None = None,
+    ) -> wire.CallToolResult:
+        """Keep a program as a skill: that of a run that succeeded, whose rights it gets once approved, or code. Lines
+        `MONTH = 11  # parameter: …` (`//` in TypeScript) are its parameters.
+        """
+        skills = self.tools.engine.skill_requests
+        if from_run is not None and code is None and language is None:
+
+            def save(caller: Caller) -> KeptSkill:
+                return skills.save_run(name, description, run_id=from_run, caller=caller.name, owner=caller.share)
+
+        elif from_run is None and code is not None and language is not None:
+
+            def save(caller: Caller) -> KeptSkill:
+                return skills.save(
+                    name, description, code=code, language=language, caller=caller.name, owner=caller.share
+                )
+
+        else:
+            return error_reply("save_skill was not carried out", "hint: give from_run alone, or code and language")
+        return await self._answer(ctx, save, lambda kept: _saved_text(kept, "saved"))
+
+    async def update_skill(self, ctx: Context[Any, Any], name: str, patch: str) -> wire.CallToolResult:
+        """Patch a skill's program: blocks of lines `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE`, exact."""
+        skills = self.tools.engine.skill_requests
+
+        def update(caller: Caller) -> KeptSkill:
+            return skills.update(name, patch, caller=caller.name, owner=caller.share)
+
+        return await self._answer(ctx, update, lambda kept: _saved_text(kept, "updated"))
+
+    async def delete_skill(self, ctx: Context[Any, Any], name: str) -> wire.CallToolResult:
+        """Delete it."""
+        skills = self.tools.engine.skill_requests
+
+        def delete(caller: Caller) -> None:
+            skills.delete(name, caller=caller.name, owner=caller.share)
+
+        return await self._answer(ctx, delete, lambda _: f"deleted: {name}")
+
+    @takes(RunSkillArguments)
+    async def run_skill(
+        self, ctx: Context[Any, Any], given: RunSkillArguments
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        """Run a skill; search_tools finds them."""
+        if ctx.request_state is not None:
+            return await self.tools.again(ctx)
+        caller = caller_of(ctx, self.tools.transport)
+        run = await self.tools.calls.begin_skill(given, caller, can_sample=can_sample(ctx))
+        if isinstance(run, RunReply):
+            return to_wire(run)
+        return await self.tools.attend(ctx, run, given.wait_seconds)
+
+    async def _answer(
+        self, ctx: Context[Any, Any], work: Callable[[Caller], Made], text: Callable[[Made], str]
+    ) -> wire.CallToolResult:
+        caller = caller_of(ctx, self.tools.transport)
+        try:
+            made = await to_thread.run_sync(work, caller)
+        except GloveportError as error:
+            return to_wire(reply_refusal(error))
+        said = self.tools.engine.clean(text(made))
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=said)])
+
+
+def describe_skill_tools(tools: Tools) -> list[Tool]:
+    """The tools as a client is told of them."""
+    skills = SkillTools(tools=tools)
+    offered: list[tuple[Callable[..., Awaitable[Reply]], str]] = [
+        (skills.save_skill, "Save a skill"),
+        (skills.update_skill, "Update a skill"),
+        (skills.delete_skill, "Delete a skill"),
+        (skills.run_skill, "Run a skill"),
+    ]
+    return [describe_tool(function, title, ACTS) for function, title in offered]
+
+
+def _saved_text(kept: KeptSkill, done: str) -> str:
+    skill = kept.skill
+    lines = [f"{done}: {skill.name}, version {skill.version}, a candidate (skill://{skill.name}/SKILL.md)"]
+    if skill.parameters:
+        lines.append(f"takes: {', '.join(f'{one.name}: {one.type}' for one in skill.parameters)}")
+    lines += [f"would be granted: {line}" for line in describe_grant(skill.grant)]
+    lines.append(f"Until the owner approves it (gloveport skills approve {skill.name}) it runs as any program does.")
+    return "\n".join(lines)
