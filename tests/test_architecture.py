@@ -295,6 +295,16 @@ def test_no_library_code_imports_inside_a_function():
                     assert not isinstance(node, ast.Import | ast.ImportFrom), f"{path}:{node.lineno}"
 
 
+def test_every_module_that_is_named_to_be_imported_later_is_there():
+    """A linter does not see that a module is gone whose name stands in a text."""
+    for path in FILES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                first, *rest = node.value.split(".")
+                if first == "gloveport" and len(rest) > 1 and (ROOT / rest[0]).is_dir():
+                    assert ROOT.joinpath(*rest).with_suffix(".py").exists(), f"{path}:{node.lineno}: {node.value}"
+
+
 def test_the_host_never_imports_guest_files_and_they_never_import_the_host():
     for path in FILES:
         assert not any(name.startswith("gloveport.guest") for name, _ in imports(parse(path))), path
