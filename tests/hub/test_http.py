@@ -394,12 +394,12 @@ async def test_what_is_still_open_when_nobody_waits_any_more_is_cleared_away():
                 await asked.stream.receive()
         over.append(asked)
 
-    async with raw(conduct) as far, using(server(far, startup_seconds=20, call_seconds=0.5)) as upstream:
+    async with raw(conduct) as far, using(server(far, startup_seconds=4, call_seconds=0.5)) as upstream:
         await upstream.tools()
         for tool in ("trickle", "silent"):
             assert (await failure(upstream.call(tool, {}))).code == "tool_timeout"
         assert not over
-        await until(lambda: len(over) == 2)
+        await until(lambda: len(over) == 2, seconds=30)
         assert upstream.state == "ready"
 
 

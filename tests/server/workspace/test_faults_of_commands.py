@@ -256,7 +256,7 @@ async def test_a_command_has_a_loopback_of_its_own(served, target):
     assert await served.out(f'python3 -c "{own}"') == "1\n"
     other = """
 import ctypes, socket
-for family, kind in ((17, 3), (16, 3), (40, 1), (38, 5), (1, 1), (2, 3)):
+for family, kind in ((17, 3), (16, 3), (40, 1), (38, 5), (1, 2), (2, 3)):
     try:
         socket.socket(family, kind)
     except OSError:
