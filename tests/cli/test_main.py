@@ -11,14 +11,26 @@ import pytest
 GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
 
-def test_help_names_the_commands():
-    said = subprocess.run([*GLOVEPORT, "--help"], capture_output=True, text=True, check=True).stdout
-    assert {"serve", "run", "doctor", "config", "audit"} <= set(said.split())
+def test_help_names_the_commands(gloveport):
+    assert {"serve", "run", "doctor", "config", "audit"} <= set(gloveport.run("--help").stdout.split())
 
 
-def test_the_version_is_the_installed_one():
-    said = subprocess.run([*GLOVEPORT, "--version"], capture_output=True, text=True, check=True).stdout
-    assert said == "gloveport 0.1.0\n"
+THREAD = "threading.Thread(target=lambda: (threading.main_thread().join(), print('a thread'))).start()"
+ENDING = """
+import atexit, sys, threading
+from gloveport.cli.main import main
+atexit.register(print, "and what is registered")
+{}
+sys.argv = ["gloveport", "--version"]
+main()
+"""
+
+
+@pytest.mark.parametrize(("before", "meanwhile"), [("", ""), (THREAD, "a thread\n")], ids=["alone", "thread"])
+def test_what_waits_for_the_end_of_the_process_has_its_turn(before, meanwhile):
+    """Though no object is freed any more."""
+    said = subprocess.run([sys.executable, "-c", ENDING.format(before)], capture_output=True, text=True, check=True)
+    assert said.stdout == f"gloveport 0.1.0\n{meanwhile}and what is registered\n"
 
 
 @pytest.mark.parametrize(
