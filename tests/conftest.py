@@ -17,8 +17,11 @@ from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 
-hypothesis.settings.register_profile("untimed", deadline=None)  # a slow machine is no fault
-hypothesis.settings.load_profile("untimed")
+# A slow machine is no fault. Each run tries other examples, so that many runs try many; --hypothesis-profile=thorough
+# tries them at once.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile("quick")
 
 # A script that starts tests in its background has Ctrl-C ignored, by us and by all that we start. Not where it is sent.
 signal.signal(signal.SIGINT, signal.default_int_handler)

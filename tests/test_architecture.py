@@ -2,7 +2,6 @@
 
 import ast
 import graphlib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -222,20 +221,27 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    for node in ast.walk(tree):
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parse(path)))
+
+
+@cache
+def imports(path: Path) -> list[tuple[str, ast.AST]]:
+    """What a module imports, at any depth, with the statements that do it."""
+    found: list[tuple[str, ast.AST]] = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node) for alias in node.names)
+            found += ((alias.name, node) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            names = [alias.name for alias in node.names]
-            for name in names:
-                yield (f"{node.module}.{name}", node)
+            found += ((f"{node.module}.{alias.name}", node) for alias in node.names)
+    return found
 
 
 def packages_imported(path: Path) -> set[str]:
     found = set()
-    for name, _ in imports(parse(path)):
+    for name, _ in imports(path):
         parts = name.split(".")
         if parts[0] == "gloveport" and len(parts) > 1:
             found.add(parts[1])
@@ -262,9 +268,7 @@ def test_imports_point_strictly_down_the_layers_of_each_package():
             seen.add(part)
             assert part in layer, f"{package}/{part} has no layer"
             others = {
-                name.removeprefix(prefix).partition(".")[0]
-                for name, _ in imports(parse(path))
-                if name.startswith(prefix)
+                name.removeprefix(prefix).partition(".")[0] for name, _ in imports(path) if name.startswith(prefix)
             }
             for other in others - {part}:
                 assert layer[other] < layer[part], f"{path}: {part} (layer {layer[part]}) imports {other}"
@@ -276,7 +280,7 @@ def test_no_module_imports_itself_by_way_of_others():
     graph = {
         name: {
             other
-            for imported, _ in imports(parse(path))
+            for imported, _ in imports(path)
             for other in (imported, imported.rpartition(".")[0])
             if other in modules
         }
@@ -289,16 +293,20 @@ def test_no_library_code_imports_inside_a_function():
     for path in FILES:
         if package_of(path) == "cli":
             continue  # commands import what they need, so that --help is quick
-        for function in ast.walk(parse(path)):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                for node in ast.walk(function):
-                    assert not isinstance(node, ast.Import | ast.ImportFrom), f"{path}:{node.lineno}"
+        inside = {
+            node
+            for function in nodes(path)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in function.body
+        }
+        for node in inside:
+            assert not any(isinstance(each, ast.Import | ast.ImportFrom) for each in ast.walk(node)), path
 
 
 def test_every_module_that_is_named_to_be_imported_later_is_there():
     """A linter does not see that a module is gone whose name stands in a text."""
     for path in FILES:
-        for node in ast.walk(parse(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 first, *rest = node.value.split(".")
                 if first == "gloveport" and len(rest) > 1 and (ROOT / rest[0]).is_dir():
@@ -307,9 +315,9 @@ def test_every_module_that_is_named_to_be_imported_later_is_there():
 
 def test_the_host_never_imports_guest_files_and_they_never_import_the_host():
     for path in FILES:
-        assert not any(name.startswith("gloveport.guest") for name, _ in imports(parse(path))), path
+        assert not any(name.startswith("gloveport.guest") for name, _ in imports(path)), path
     for path in GUEST_FILES:
-        assert not any(name.split(".")[0] == "gloveport" for name, _ in imports(parse(path))), path
+        assert not any(name.split(".")[0] == "gloveport" for name, _ in imports(path)), path
 
 
 def test_every_package_has_a_layer():

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.audit.log import AuditLog
@@ -74,7 +74,6 @@ def test_a1_whatever_two_writers_wrote_verifies(writers, sizes):
         assert outcome.head.seq == len(writers)
 
 
-@settings(max_examples=200)
 @given(st.data(), WRITERS, SIZES)
 def test_a1_any_byte_that_is_changed_is_named_by_file_line_and_seq(data, writers, sizes):
     """A1: found, at its place, and nothing else is accused."""

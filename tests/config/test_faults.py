@@ -6,7 +6,7 @@ from pathlib import Path
 
 import certifi
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.config import Config, load
@@ -49,7 +49,6 @@ def tables(model=Config, base=()):
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=20)
 
 
-@settings(max_examples=30)
 @given(st.dictionaries(st.tuples(st.sampled_from(list(tables())), KEYS), st.just("1"), min_size=1, max_size=6))
 def test_every_unknown_key_is_named_with_its_line_at_any_depth(unknown):
     """T3: an unknown configuration key is a refusal that says where."""

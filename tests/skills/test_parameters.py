@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import Denied
@@ -57,7 +57,6 @@ def test_no_value_is_code_wherever_the_marked_line_stands():
         assert json.loads(code.removeprefix("const X = ").removesuffix("; // parameter")) == text
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.recursive(
         st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

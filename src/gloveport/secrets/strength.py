@@ -30,6 +30,8 @@ def is_guessable(value: str) -> bool:
 
 def guess_bits(value: str) -> float:
     """Estimate how many bits somebody has to guess who knows how people make passwords."""
+    if not value:
+        return 0.0
     in_words = sum(len(run) for run in _LETTERS.findall(value) if _is_word(run))
     bits = _bits_of_one(value)
     by_letter = in_words * _BITS_OF_A_LETTER + (len(value) - in_words) * bits

@@ -8,7 +8,7 @@ import zlib
 import brotli
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.egress.http.content_encoding import ACCEPTED, make_decoder
@@ -47,7 +47,6 @@ def cut(data, places):
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(ENCODERS)), max_size=3),
     PARTS.map(b"".join),
@@ -167,7 +166,6 @@ def test_n6_what_follows_the_end_is_an_error(kind, extra, apart):
     assert caught.value.code == "broken_encoding"
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([b"gzip", b"zstd"]),
     st.lists(st.binary(max_size=30), min_size=1, max_size=5),
@@ -187,7 +185,6 @@ def test_a_frame_to_be_skipped_is():
     assert decoded(b"zstd", [body[at : at + 7] for at in range(0, len(body), 7)]) == TEXT
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.sampled_from(sorted(KINDS)), st.integers(0, 1 << 16), st.integers(1, 255), st.binary(max_size=200))
 def test_n6_whatever_comes_is_decoded_or_broken_and_nothing_else(kind, place, change, noise):
     """N6: T3: no other error, and no silence where a checksum says otherwise."""

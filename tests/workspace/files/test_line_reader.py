@@ -19,7 +19,7 @@ from gloveport.workspace.files.line_reader import (
     read_file,
 )
 
-ONE_TREE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+ONE_TREE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def refusal(tree, path, **arguments) -> WorkspaceError:

@@ -98,7 +98,7 @@ def test_what_is_no_picture_is_not_guessed_from_its_name(tree, root, name, conte
     assert refusal(tree, name) == "BINARY_FILE"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(HEADS), st.binary(max_size=60))
 def test_a_header_of_any_bytes_is_an_answer_or_a_refusal(tree, root, head, rest):
     """CT-R3: no other error, and no endless reading."""
