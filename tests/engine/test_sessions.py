@@ -10,6 +10,7 @@ from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Narrowing, Policy, Request
+from gloveport.sandbox.pool.makers import SessionStarter
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run import confined
 
@@ -322,3 +323,28 @@ async def test_every_call_is_written_down(opened, records):
         await caller.call("x")
     ended = [record for record in records() if record.kind == "execute.ended"]
     assert [record.fields["session"] for record in ended] == [caller.id] * 2
+
+
+async def test_a_session_begins_where_one_waits_but_not_with_more_than_it_asks_for(opened):
+    """N2: and one that goes on does so when what waits is exchanged, for another way out."""
+    config = {"sessions": {"life_seconds": 1000}}
+    async with opened(**config) as engine:
+
+        async def begin(code, **limits):
+            for stock in stocks:
+                await stock.wait_filled()
+            waiting = {waiting.child.pid for stock in stocks for waiting in stock._waiting}
+            caller = Caller(engine, f"{code} {limits}")
+            assert (await caller.call(code, limits=limits)).status == "ok"
+            return caller, engine.sessions.find(caller.id, caller.share)._child.pid in waiting
+
+        stocks = [stock for stock in engine.sandbox.stocks if isinstance(stock.maker, SessionStarter)]
+        first, was_waiting = await begin("x = 41", wall_seconds=20)
+        assert was_waiting
+        assert (await begin("import pandas"))[1]
+        for limits in ({"memory_bytes": 64 << 20}, {"cpu_seconds": 5}, {"processes": 20}):
+            assert not (await begin("x = 1", **limits))[1], limits
+        app.adopt(engine, Config(pool=POOL, **config))
+        stocks = [stock for stock in engine.sandbox.stocks if isinstance(stock.maker, SessionStarter)]
+        assert (await begin("x = 2"))[1]
+        assert (await first.call("x + 1")).value == 42

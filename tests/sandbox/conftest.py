@@ -110,6 +110,7 @@ class Warm:
             if stock not in self.pool.stocks:
                 self.pool.stocks += (stock,)
                 self.pool._tasks.start_soon(stock.maintain)
+        for stock in fitting:  # those of sessions need the others
             await stock.wait_filled()
         async with self.pool.start(plan) as child:
             yield child

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def forks(environ):
     """A fork server for Python, of an engine that has no other."""
-    config = Config(policy=Policy(languages={"python"}), pool={"forked": 0, "booted": 0})
+    tables = {"pool": {"forked": 0, "booted": 0}, "sessions": {"total": 0}}
+    config = Config(policy=Policy(languages={"python"}), **tables)
     async with app.assemble(config, environ) as engine:
         waiting = config.model_copy(update={"pool": PoolSize(forked=1)})
         stocks = build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python
+from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
-from gloveport.sandbox.plan import Network, Plan, System, make_plan
-from gloveport.sandbox.pool.makers import ForkServer, Prestarter
+from gloveport.sandbox.plan import Network, Plan, System, let_last, make_plan
+from gloveport.sandbox.pool.makers import ForkServer, Prestarter, SessionStarter
 from gloveport.sandbox.pool.pool import Maker, Stock
 
 _KINDS = ("", "import asyncio", "import pandas")
@@ -114,7 +115,34 @@ def stocks(
                     else Prestarter(backend=backend, plan=plan, program=program)
                 )
                 made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))
-    return tuple(made)
+    return (*_session_stocks(config, made, system, runtimes, network), *made)  # which would fit those plans too
+
+
+def _session_stocks(
+    config: Config,
+    sources: Sequence[Stock],
+    system: System,
+    runtimes: Mapping[Language, Runtime],
+    network: Network,
+) -> Iterator[Stock]:
+    """What waits for sessions that begin in Python: one of each kind, made of the sandboxes of ``sources``."""
+    grant, settings = whole_grant(config), config.pool
+    if not (settings.forked and config.sessions.total and config.sessions.per_caller and "python" in grant.languages):
+        return
+    programs = [
+        prepare_session(runtimes, ("python", source), grant, "", counts_memory=system.counts_memory)
+        for source in _KINDS
+    ]
+    for program in {program.preload: program for program in programs}.values():
+        try:
+            plan = let_last(make_plan(program, grant, system, network), config.sessions.life_seconds)
+        except SandboxError:  # a run hears why
+            continue
+        for source in sources:
+            if source.maker.fits(plan):
+                maker = SessionStarter(source=source, plan=plan, program=program)
+                yield Stock(maker=maker, size=1, idle_seconds=settings.idle_seconds)
+                break
 
 
 def stock_of(config: Config, backend: Bubblewrap, plan: Plan, program: Program) -> Stock | None:

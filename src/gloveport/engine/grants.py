@@ -1,6 +1,5 @@
 """Caches what each request is granted and the plan of its sandbox: few requests differ in them."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,7 +12,7 @@ from gloveport.model import Grant, Limits, Mount, Narrowing, Policy, Program, Re
 from gloveport.model.hub import Sampling
 from gloveport.model.packages import PackageRules
 from gloveport.policy.decisions.grant import grant_for
-from gloveport.sandbox.plan import Plan, System, make_plan
+from gloveport.sandbox.plan import Plan, System, let_last, make_plan
 
 Key = TypeVar("Key")
 Made = TypeVar("Made")
@@ -88,7 +87,6 @@ class GrantCache:
         return self._make_plan(run, program, self.policy.limits)
 
     def _make_plan(self, run: Execution, program: Program, limits: Limits | None = None) -> Plan:
-        """What bounds a process's time is, in a session, that of many calls."""
         grant, system = run.guard.grant, self.system
         if limits is not None:
             grant = grant.model_copy(update={"limits": limits})
@@ -96,10 +94,7 @@ class GrantCache:
             system = system.model_copy(update={"packages": (), "env": environment.env})
             program = program.model_copy(update={"binds": (*program.binds, environment.mount)})
         plan = make_plan(program, grant, system, run.reach.network)
-        if program.session is None:
-            return plan
-        seconds = math.ceil(self.session_seconds * grant.limits.cpus)
-        return plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}})
+        return plan if program.session is None else let_last(plan, self.session_seconds)
 
 
 def session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:

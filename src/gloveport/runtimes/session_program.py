@@ -8,7 +8,7 @@ from gloveport.runtimes import Runtime
 
 _MOST_CHECKPOINT_BYTES: Final = 64 * MIB
 _ANY_PYTHON: Final = "import asyncio"
-"""A program like those that may follow, where the first one is in another language."""
+"""A program like those that may follow, whatever the first one is."""
 
 
 def prepare_session(
@@ -31,7 +31,8 @@ def prepare_session(
         counts_memory: See ``sandbox.plan.System``.
     """
     language, source = first
-    program = runtimes["python"].prepare(source if language == "python" else _ANY_PYTHON, grant)
+    text = f"{_ANY_PYTHON}\n{source}" if language == "python" else _ANY_PYTHON
+    program = runtimes["python"].prepare(text, grant)
     limits = grant.limits
     others = {name: one for name, one in runtimes.items() if name in grant.languages}
     shell, deno = others.get("shell"), others.get("typescript") or others.get("javascript")

@@ -14,7 +14,21 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from gloveport.errors import SandboxError
-from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Limits, Mount, Program, Symlink, Value
+from gloveport.model import (
+    GUEST,
+    MIB,
+    OUT,
+    OUT_LINKS,
+    PRIVATE,
+    SCRATCH,
+    Grant,
+    Limits,
+    Mount,
+    Program,
+    SessionSetup,
+    Symlink,
+    Value,
+)
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 """Where no cgroup counts what lies there, which is memory: beside the program's own."""
@@ -149,6 +163,8 @@ class Plan(Value):
     """Soft and hard limit of each process."""
 
     limits: Limits
+    session: SessionSetup | None = None
+    """What is run in it, where that is a session."""
 
     @property
     def mounts(self) -> tuple[Mount, ...]:
@@ -164,8 +180,10 @@ class Plan(Value):
 
     @cached_property
     def walls(self) -> str:
-        """Digest of all but the limits of processes and cgroups, which can be lowered in a sandbox that stands."""
-        return hashlib.sha256(self.model_dump_json(exclude={"rlimits", "limits"}).encode()).hexdigest()
+        """Digest of all but the limits of processes and cgroups, which can be lowered in a sandbox that stands, and of
+        what is run in it.
+        """
+        return hashlib.sha256(self.model_dump_json(exclude={"rlimits", "limits", "session"}).encode()).hexdigest()
 
 
 _NO_NETWORK = Network()
@@ -240,7 +258,14 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         placeholders=network.placeholders,
         rlimits=_rlimits(limits, program, system),
         limits=limits,
+        session=program.session,
     )
+
+
+def let_last(plan: Plan, seconds: float) -> Plan:
+    """The plan of a session that may last so long: what bounds a process's time is, there, that of many calls. Pure."""
+    cpu = math.ceil(seconds * plan.limits.cpus)
+    return plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (cpu, cpu + 1)}})
 
 
 def _system_v(shared: int) -> dict[str, str]:

@@ -109,5 +109,5 @@ def _key(plan: Plan) -> str:
     timed = Limits().model_dump(include={"wall_seconds", "cpu_seconds", "output_bytes"})
     rlimits = {name: limit for name, limit in plan.rlimits.items() if name not in ("RLIMIT_CPU", "RLIMIT_AS")}
     return plan.model_copy(
-        update={"limits": plan.limits.model_copy(update=timed), "rlimits": rlimits}
+        update={"limits": plan.limits.model_copy(update=timed), "rlimits": rlimits, "session": None}
     ).model_dump_json()

@@ -79,7 +79,8 @@ class PoolSettings(Value):
 
     forked: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_forked)
     """How many wait at most for shell, and for Python with no, some, and data packages imported: one of each kind until
-    somebody comes, and four times as many when the last was taken; 0 builds each when it is asked for. Default: eight
+    somebody comes, and four times as many when the last was taken; 0 builds each when it is asked for. A session with
+    data packages and one without wait, too, where there may be any. Default: eight
     of each kind for each processor, at most 16, less where memory is small."""
 
     booted: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_booted)

@@ -4,6 +4,8 @@
                                {"call": n, "do": "variables"}
                                {"call": n, "do": "inspect", "expression", "value_bytes"}
     interpreter → supervisor   {"call": n, "report", "variables", "checkpoint": "" or why none will be made}
+    supervisor → interpreter   {"rehearse": true}
+    interpreter → supervisor   {}
     supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}
     interpreter → supervisor   {"checkpoint": pid or null}, and with it the socket on which the twin waits
 
@@ -116,6 +118,9 @@ class Interpreter:
             try:
                 if "call" in message:
                     self.link.send({"call": message["call"], **self.answer(message)})
+                elif "rehearse" in message:
+                    self.rehearse()
+                    self.link.send({})
                 else:
                     self.checkpoint(message)
             except KeyboardInterrupt:  # one that came too late

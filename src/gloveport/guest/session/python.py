@@ -105,6 +105,15 @@ class ForkedPython:
         self.process, self.link, self.calls = self.tools.Process(pid), self.link_class(ours), ()
         self.deaths.expect(self.process)
 
+    def rehearse(self):
+        """Do once what a call needs while nobody waits: since the fork, who writes to a page first has to copy it."""
+        try:
+            self.link.send({"rehearse": True})
+            select.select([self.link, self.process.descriptor], [], [], ANSWER_SECONDS)
+            self.link.receive_now()
+        except (OSError, ValueError, EOFError):  # it has died: the first call finds that out
+            pass
+
     def send(self, message):
         """Pass a call on. Raises OSError where it is dead."""
         self.link.send(message)

@@ -21,6 +21,7 @@ import select
 
 PR_SET_CHILD_SUBREAPER = 36
 BREATH_SECONDS = 0.004  # a fork at once would keep the host, on a busy processor, from taking the answer
+IDLE_SECONDS = 0.02  # where a call is waited for less than that, nobody has the time to rehearse
 DENO = "deno"
 INTERPRETERS = {"python": "python", "shell": "shell", "typescript": DENO, "javascript": DENO}
 
@@ -68,6 +69,8 @@ class Supervisor:
         """See the class."""
         if self.settings["first"] == "python":  # while the host makes ready for the first call
             self.python.prepare()
+            if not select.select([self.host], [], [], IDLE_SECONDS)[0]:
+                self.python.rehearse()
         while (message := self.host.receive()) is not None:
             if "call" not in message:  # it was for a call that is over
                 continue

@@ -1,4 +1,4 @@
-"""Makes sandboxes that wait for their program: forked by a fork server, or built with their interpreter started.
+"""Makes sandboxes that wait: forked by a fork server, built with their interpreter started, or with a session in them.
 
 A fork server is kept running for each profile: started, replaced when it is worn or dead, ended with the server. A worn
 one is kept until its last child has ended. Its successor has another layout of the address space and another hash seed,
@@ -19,6 +19,7 @@ from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Kept, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
+from gloveport.sandbox.pool.pool import Stock
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
 from gloveport.sandbox.run.confined import Confined
 
@@ -129,6 +130,49 @@ class ForkServer:
             if current is None:
                 raise
             _log.warning("a fork server could not be cleared away: %s", error.args[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionStarter:
+    """A ``pool.Maker``: takes sandboxes for one program, and has each wait for the first call of a session instead.
+
+    Attributes:
+        source: Whence they come: its sandboxes have the same walls.
+        plan: Of the sessions of whoever asks for all that the policy gives.
+        program: What is run in each.
+    """
+
+    source: Stock
+    plan: Plan
+    program: Program
+
+    def fits(self, plan: Plan) -> bool:
+        """See ``pool.Maker``: what runs already has its limits, only those of cgroups can be lowered."""
+        return (
+            plan.session is not None
+            and plan.session == self.plan.session
+            and plan.rlimits == self.plan.rlimits
+            and plan.limits.cpu_seconds == self.plan.limits.cpu_seconds  # a process's, where no cgroup counts it
+            and same_walls(self.plan, plan)
+        )
+
+    def is_quick(self) -> bool:
+        """See ``pool.Maker``."""
+        return self.source.maker.is_quick()
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Confined]:
+        """See ``pool.Maker``."""
+        waiting = await self.source.make()
+        try:
+            waiting.child.narrow(self.plan)
+            await waiting.child.prepare_session(self.program)
+            yield waiting.child
+        finally:
+            await waiting.remove()
+
+    async def maintain(self) -> None:
+        """See ``pool.Maker``: nothing. The source is kept by itself, as long as one of its sandboxes is there."""
 
 
 async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:

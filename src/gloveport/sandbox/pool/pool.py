@@ -124,7 +124,7 @@ class Stock:
         if not self.maker.is_quick():
             return None
         try:
-            waiting = await self._make()
+            waiting = await self.make()
         except SandboxError:  # if it is this host that fails, building it cold fails too, and says why
             return None
         return waiting if await _hand_out(waiting, plan) else None
@@ -155,7 +155,7 @@ class Stock:
                     if missing <= _GROWTH or missing < len(self._waiting) or not self.maker.is_quick():
                         await anyio.sleep(_BEHIND_SECONDS)
                     try:
-                        self._waiting.append(await self._make())
+                        self._waiting.append(await self.make())
                         pause = _PAUSE_SECONDS
                     except ForkRefusedError:  # none ever can: each is built when it is asked for
                         await anyio.sleep_forever()
@@ -188,7 +188,12 @@ class Stock:
     def _missing(self) -> int:
         return max(0, self._wanted - len(self._waiting))
 
-    async def _make(self) -> WaitingSandbox:
+    async def make(self) -> WaitingSandbox:
+        """Another one, for whoever removes it.
+
+        Raises:
+            SandboxError: It can't be made.
+        """
         async with contextlib.AsyncExitStack() as stack:
             self._made += 1
             stack.callback(self._count_removed)  # when all of it is gone

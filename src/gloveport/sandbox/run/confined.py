@@ -133,6 +133,9 @@ class Confined:
     """What the kernel holds for it, where it is a session's."""
 
     _throttle: CpuThrottle | None = None
+    _is_prepared: bool = False
+    """Whether a session's supervisor is in it."""
+
     _calls: int = 0
     """Of a session: how many there were."""
 
@@ -269,8 +272,22 @@ class Confined:
         if self._notes is not None:
             supervisor.note(self._notes)
 
+    async def prepare_session(self, program: Program) -> None:
+        """Have a session's supervisor in it, which waits.
+
+        Raises:
+            SandboxError: It has died.
+        """
+        try:
+            await self._hand_over(program, 0, {})
+        except (GuestError, OSError) as error:
+            raise SandboxError(f"the sandbox died before its session began: {error}") from error
+        self._is_prepared = True
+
     async def begin_session(self, program: Program) -> None:
         """See ``sandbox.base.Child``."""
+        if not self._is_prepared:
+            await self.prepare_session(program)
         limits = self.plan.limits
         inner = self.inner.fileno()
         self._held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
@@ -279,10 +296,6 @@ class Confined:
         self._events = Selector()
         for file in (self.streams.stdout, self.streams.stderr, self.channel, self.over):
             self._events.register(file.fileno(), selectors.EVENT_READ)
-        try:
-            await self._hand_over(program, 0, {})
-        except (GuestError, OSError) as error:
-            raise SandboxError(f"the sandbox died before its session began: {error}") from error
 
     async def call(
         self,
