@@ -57,8 +57,7 @@ def anyio_backend():
 @pytest.fixture(scope="session")
 def gloveport():
     """The command, whose processes start fast: see ``forked``."""
-    with forked.gloveport() as command:
-        yield command
+    return forked.shared()
 
 
 @pytest.fixture

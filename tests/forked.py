@@ -1,25 +1,33 @@
-"""``gloveport`` as a process that has nothing to import any more: forked from one that has imported all of it.
+"""Processes that have nothing to import any more, for they are forked from one that has imported all of Gloveport.
 
-It has descriptors, a directory, an environment, signals and an end of its own as if it were executed. That the
-installed command starts is proven where tests execute it. ``python -m tests.forked DESCRIPTOR`` is what forks.
+``gloveport`` itself, and scripts that would import the SDK. Each has descriptors, a directory, an environment, signals
+and an end of its own as if it were executed. That the installed command starts is proven where tests execute it.
+``python -m tests.forked LISTENER OWNER`` (descriptors) is what forks.
 """
 
+import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import fork
+
 _ROOT = Path(__file__).parents[1]
-_MESSAGE_BYTES = 1 << 17
+_FORK = Path(__file__).with_name("fork.py")
 
 
 @dataclass(frozen=True)
@@ -27,14 +35,18 @@ class Gloveport:
     """The command, to be started with arguments.
 
     Attributes:
-        requests: Leads to the process that forks.
+        place: The socket at which the process that forks listens.
     """
 
-    requests: socket.socket
+    place: Path
 
     def start(self, *arguments: str, **options) -> subprocess.Popen:
         """As ``subprocess.Popen`` with these options."""
-        return _Forked([self.requests, *map(str, arguments)], **options)
+        return _Forked([self.place, "gloveport", *map(str, arguments)], **options)
+
+    def start_script(self, script: Path, *arguments: str, **options) -> subprocess.Popen:
+        """As ``subprocess.Popen`` of an interpreter with this script."""
+        return _Forked([self.place, str(script), *arguments], **options)
 
     def run(self, *arguments: str, timeout=30, **options) -> subprocess.CompletedProcess:
         """As ``subprocess.run`` with these options; output is captured as text, and there is no input but ``input``."""
@@ -49,6 +61,11 @@ class Gloveport:
         return subprocess.CompletedProcess([*arguments], process.returncode, stdout, stderr)
 
 
+def command(program: Path | str, *arguments: str) -> list[str]:
+    """The words of a command, for whoever starts commands: ``gloveport``, or an interpreter with this script."""
+    return [sys.executable, "-I", "-S", str(_FORK), str(shared().place), str(program), *arguments]
+
+
 class _Forked(subprocess.Popen):
     """A process whose parent is another one, which tells us of its end."""
 
@@ -56,13 +73,8 @@ class _Forked(subprocess.Popen):
         cwd, env = others[4:6]
         reading, _, _, writing, _, complaining = pipes = others[9:15]
         given = [place if pipe == -1 else pipe for place, pipe in enumerate((reading, writing, complaining))]
-        requests, *arguments = args
-        self._ended, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        program = json.dumps([arguments, dict(env or os.environ)]).encode()
-        directory = os.open(cwd or ".", os.O_PATH)
-        with theirs:
-            socket.send_fds(requests, [program], [theirs.fileno(), directory, *given])
-        os.close(directory)
+        place, *words = args
+        self._ended = fork.ask(str(place), words, dict(env or os.environ), cwd or ".", given)
         self.pid = int(self._ended.recv(32))
         self._close_pipe_fds(*pipes)
 
@@ -82,33 +94,50 @@ class _Forked(subprocess.Popen):
         return self.returncode
 
 
+@functools.cache
+def shared() -> Gloveport:
+    """The one of this process and all its tests; what forks ends with us."""
+    context = contextlib.ExitStack()
+    atexit.register(context.close)
+    return context.enter_context(gloveport())
+
+
 @contextlib.contextmanager
 def gloveport() -> Iterator[Gloveport]:
     """Start what forks; it ends with us."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.forked", str(theirs.fileno())]
-    with ours, theirs, subprocess.Popen(command, cwd=_ROOT, pass_fds=[theirs.fileno()]) as process:
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryDirectory() as directory, ours, theirs:
+        place = Path(directory, "socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(place))
+            listener.listen(128)
+            passed = [listener.fileno(), theirs.fileno()]
+            command = [sys.executable, "-m", "tests.forked", *map(str, passed)]
+            process = subprocess.Popen(command, cwd=_ROOT, pass_fds=passed)
         theirs.close()
-        yield Gloveport(ours)
+        yield Gloveport(place)
         ours.close()
         assert process.wait() == 0
 
 
-def _keep(ended: socket.socket) -> bool:
-    """Fork; in the new process return True, in this one tell its number and its end and exit."""
+def _keep(asked: socket.socket) -> bool:
+    """Fork; in the new process return True, in this one tell its number and its end, or end it with who has asked."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if (process := os.fork()) == 0:
-        ended.close()
+        asked.close()
         return True
     for descriptor in range(3):
         os.close(descriptor)
+    ended = os.pidfd_open(process)
     with contextlib.suppress(OSError):  # nobody may want to know
-        ended.send(str(process).encode())
-        ended.send(str(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])).encode())
+        asked.send(str(process).encode())
+        if ended not in select.select([ended, asked], [], [])[0]:
+            os.kill(process, signal.SIGKILL)
+        asked.send(str(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])).encode())
     os._exit(0)
 
 
-def _become(arguments: list[str], environ: dict[str, str], directory: int, *standard: int) -> None:
+def _become(words: list[str], environ: dict[str, str], directory: int, *standard: int) -> None:
     """Have what an executed process has."""
     os.fchdir(directory)
     os.close(directory)
@@ -118,26 +147,25 @@ def _become(arguments: list[str], environ: dict[str, str], directory: int, *stan
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
-    sys.argv = ["gloveport", *arguments]
+    sys.argv = words
     os.environ.clear()
     os.environ.update(environ)
 
 
-def _serve(requests: socket.socket) -> bool:
-    """Fork for each request. Return True in the new processes, and False when there are no more requests."""
+def _serve(listener: socket.socket, owner: socket.socket) -> bool:
+    """Fork for each who asks. Return True in the new processes, and False when the owner has gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        told, descriptors, *_ = socket.recv_fds(requests, _MESSAGE_BYTES, 5)
-        if not told:
-            return False
+    while listener in select.select([listener, owner], [], [])[0]:
+        asked, _ = listener.accept()
         if os.fork() == 0:
-            requests.close()
-            ended, *others = descriptors
-            if _keep(socket.socket(fileno=ended)):
-                _become(*json.loads(told), *others)
+            listener.close()
+            owner.close()
+            told, descriptors, *_ = socket.recv_fds(asked, fork.WORDS_BYTES, 4)
+            if _keep(asked):
+                _become(*json.loads(told), *descriptors)
                 return True
-        for descriptor in descriptors:
-            os.close(descriptor)
+        asked.close()
+    return False
 
 
 if __name__ == "__main__":
@@ -147,7 +175,10 @@ if __name__ == "__main__":
         if not module.name.startswith("gloveport.guest"):
             importlib.import_module(module.name)
     gc.freeze()  # else what is shared would be copied when it is looked through
-    if _serve(socket.socket(fileno=int(sys.argv[1]))):
-        from gloveport.cli.main import main
+    if _serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])):
+        if sys.argv[0] == "gloveport":
+            from gloveport.cli.main import main
 
-        main()
+            main()
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from tests import forked
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import http_connection, stdio_connection
@@ -20,12 +21,12 @@ from gloveport.hub.server_state import OnTools
 from gloveport.model.hub import Server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"
-PLAIN, HOSTILE = str(FAR_SIDE / "mcp_plain.py"), str(FAR_SIDE / "mcp_hostile.py")
+PLAIN, HOSTILE = FAR_SIDE / "mcp_plain.py", str(FAR_SIDE / "mcp_hostile.py")
 
 
 def plain(**told) -> Server:
     """A server made with the SDK, over its standard streams."""
-    return Server(command=(sys.executable, PLAIN, "stdio"), **told)
+    return Server(command=forked.command(PLAIN, "stdio"), **told)
 
 
 def hostile(conduct: str, **told) -> Server:
@@ -74,7 +75,7 @@ class Listening:
 @contextlib.contextmanager
 def listening(kind: str) -> Iterator[Listening]:
     """Start one: ``http``, ``json`` or ``sse``."""
-    process = subprocess.Popen([sys.executable, PLAIN, kind], stdout=subprocess.PIPE, text=True)
+    process = forked.shared().start_script(PLAIN, kind, stdout=subprocess.PIPE, text=True)
     try:
         port = int(process.stdout.readline())
         yield Listening(f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}", process)

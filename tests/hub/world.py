@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests import forked
 from tests.egress.world import World
 from tests.far_side.listening import HOST
 
@@ -71,7 +72,7 @@ def npm(name: str, *arguments: str, **more) -> dict:
 
 def far_side(name: str, *arguments: str, **more) -> dict:
     """The table of a server of the far side, ``mcp_NAME.py``, all of whose tools may be called."""
-    return {"command": [sys.executable, str(FAR_SIDE / f"mcp_{name}.py"), *arguments], "rules": ALLOW} | more
+    return {"command": forked.command(FAR_SIDE / f"mcp_{name}.py", *arguments), "rules": ALLOW} | more
 
 
 def at(port: int, path: str, **more) -> dict:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import socket
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ import mcp_types as wire
 import uvicorn
 from mcp import Client
 from mcp.server import MCPServer
+from tests import forked
 
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person as Who
@@ -137,7 +137,7 @@ class Shop:
 async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
     """Assemble an engine as configured, with the shop as its only server."""
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
-    servers = {"shop": Server(command=(sys.executable, str(FAR_SIDE), str(directory / "ledger")))}
+    servers = {"shop": Server(command=forked.command(FAR_SIDE, str(directory / "ledger")))}
     config = Config(servers=servers, pool=PoolSettings(forked=2, booted=0), **settings)
     async with app.assemble(config, environ, connect_servers) as engine:
         yield Shop(engine, directory, environ)

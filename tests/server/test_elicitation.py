@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import sys
 import time
-from pathlib import Path
 
 import anyio
 import httpx2
@@ -12,6 +10,7 @@ import mcp_types as wire
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
+from tests import forked
 from tests.server.eras import both_eras
 from tests.server.shop import DECLINE, DISMISS, FAR_SIDE, NO, YES, Dialogs, accept, execute, said, serving
 
@@ -23,7 +22,6 @@ from gloveport.server.tools import elicitation
 
 pytestmark = pytest.mark.anyio
 
-GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 DESTROY = "tools.shop.destroy(name={!r})"
 TRY = """
 def attempt(name):
@@ -385,12 +383,13 @@ async def test_a_connection_that_closes_ends_a_run_that_waits_on_it(shop, era, w
 async def test_a_server_whose_client_closes_its_end_leaves_no_question(tmp_path, is_running, eventually):
     """E5: over standard streams, with the server as a process of its own."""
     word = f"ledger-{time.time_ns()}"
-    command = json.dumps([sys.executable, str(FAR_SIDE), str(tmp_path / word)])
+    command = json.dumps(forked.command(FAR_SIDE, str(tmp_path / word)))
     config = tmp_path / "gloveport.toml"
     config.write_text(f"pool = {{ forked = 0, booted = 0 }}\nservers.shop.command = {command}\n")
     config.chmod(0o600)
     environ = {"GLOVEPORT_CONFIG": str(config), "GLOVEPORT_STATE": str(tmp_path / "state")}
-    serve = StdioServerParameters(command=GLOVEPORT, args=["serve"], env=environ)
+    command, *words = forked.command("gloveport", "serve")
+    serve = StdioServerParameters(command=command, args=words, env=environ)
     dialogs = Dialogs([YES], held=anyio.Event())
     async with anyio.create_task_group() as group:
 
