@@ -35,7 +35,35 @@ def test_what_was_found_sound_is_recalled_for_the_same_and_for_nothing_else(host
     assert list(recall_checks(host, Config(), environ)) == SOUND
     with open_host(Config()) as again:
         assert list(recall_checks(again, Config(), environ)) == SOUND
-    assert recall_checks(host, Config(sandbox={"landlock_abi": 3}), environ) is None
+    other = Config(sandbox={"landlock_abi": 3})
+    assert recall_checks(host, other, environ) is None
+    remember_checks(host, other, environ, SOUND)
+    assert list(recall_checks(host, other, environ)) == list(recall_checks(host, Config(), environ)) == SOUND
+
+
+def test_what_no_sandbox_is_built_from_is_nothing_else(host, environ, state, tmp_path):
+    """A person has many workspaces, and rules for each."""
+    (first := tmp_path / "first").mkdir()
+    (second := tmp_path / "second").mkdir()
+    remember_checks(host, Config(workspace={"root": str(first)}), environ, SOUND)
+    same = Config(workspace={"root": str(second)}, clients={"structured": ["a"]}, pool={"idle_seconds": 9})
+    assert list(recall_checks(host, same, environ)) == SOUND
+    mounts = [{"source": str(first), "target": "/first"}]
+    for other in (
+        {"policy": {"mounts": mounts}},
+        {"policy": {"limits": {"open_files": 100}}},
+        {"pool": {"forked": 0}},
+        {"api": {"a": {"hosts": ["a.example"]}}},
+    ):
+        assert recall_checks(host, Config(workspace={"root": str(second)}, **other), environ) is None, other
+    assert recall_checks(host, Config(), environ) is None, "a workspace can not do without the fork server"
+
+
+def test_some_are_remembered_and_the_oldest_is_forgotten(host, environ, state):
+    configs = [Config(policy={"limits": {"open_files": number}}) for number in range(100, 117)]
+    for config in configs:
+        remember_checks(host, config, environ, SOUND)
+    assert [recall_checks(host, config, environ) is not None for config in configs] == [False] + [True] * 16
 
 
 def test_what_is_missing_is_looked_for_each_time(host, environ, state):
@@ -63,7 +91,7 @@ def test_what_somebody_else_may_have_written_is_not_believed(host, environ, stat
     attempt(lambda: state.chmod(0o777))
     attempt(lambda: file.write_bytes(whole[:-9]))
     attempt(lambda: file.write_bytes(b"[1]"))
-    attempt(lambda: file.write_bytes(json.dumps({**json.loads(whole), "checks": [{"name": 1}]}).encode()))
+    attempt(lambda: file.write_bytes(json.dumps({key: [{"name": 1}] for key in json.loads(whole)}).encode()))
 
     def link():
         other = tmp_path / "other"

@@ -56,13 +56,14 @@ def serve(gloveport, environ):
 
 
 @pytest.fixture(scope="module")
-def shared(gloveport, nothing_waits, tmp_path_factory):
+def shared(gloveport, nothing_waits, known_host, tmp_path_factory):
     """A server for all who leave it as it was."""
-    state = str(tmp_path_factory.mktemp("shared") / "state")
-    server = Served(gloveport, {"GLOVEPORT_STATE": state, "GLOVEPORT_CONFIG": nothing_waits})
-    yield server
-    server.process.kill()
-    server.process.communicate()
+    state = tmp_path_factory.mktemp("shared") / "state"
+    with known_host(state):
+        server = Served(gloveport, {"GLOVEPORT_STATE": str(state), "GLOVEPORT_CONFIG": nothing_waits})
+        yield server
+        server.process.kill()
+        server.process.communicate()
 
 
 def message(method: str, params: dict, request_id: int | None = 1) -> dict:

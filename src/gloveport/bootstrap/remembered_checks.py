@@ -2,7 +2,8 @@
 
 Nothing becomes weaker by it: each sandbox finds for itself what is in force, and is refused where something is not.
 What is remembered says only that nothing need be looked for first. It is kept for one boot, one kernel, one bubblewrap,
-one version and one configuration, in a file that nobody but its owner can have written.
+one version and whatever of a configuration sandboxes are built from, in a file that nobody but its owner can have
+written. Clients have configurations and workspaces of their own: some of each are remembered.
 """
 
 import hashlib
@@ -18,32 +19,29 @@ from typing import Final
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from gloveport.atomic_file import replace_file
-from gloveport.bootstrap.build import Host
+from gloveport.bootstrap.build import Host, whole_grant
 from gloveport.config import Config, state_directory
 from gloveport.sandbox.detection.probe import Check
 
 _FILE: Final = "host.json"
-_MOST_BYTES: Final = 1 << 16
+_MOST_BYTES: Final = 1 << 17
+_MOST_KNOWN: Final = 16
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _CHECKS: Final = TypeAdapter(tuple[Check, ...])
+_KNOWN: Final = TypeAdapter(dict[str, object])
 
 
 def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Sequence[Check] | None:
-    """What was found of this very host under this very configuration; None where nothing that can be believed was."""
+    """What was found of this very host under such a configuration; None where nothing that can be believed was.
+
+    Args:
+        host: As it was found.
+        config: As it was loaded: of a workspace it does not matter which one it is.
+        environ: Our environment.
+    """
     try:
-        descriptor = os.open(state_directory(environ) / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with FileIO(descriptor) as file:
-        status = os.fstat(descriptor)
-        is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        data = file.read(_MOST_BYTES) if is_ours and _is_ours(state_directory(environ)) else b""
-    try:
-        known = json.loads(data)
-        if known["key"] != _key(host, config):
-            return None
-        return _CHECKS.validate_python(known["checks"])
-    except (ValueError, TypeError, KeyError, ValidationError):
+        return _CHECKS.validate_python(_read(environ)[_key(host, config)])
+    except (KeyError, ValidationError):
         return None
 
 
@@ -52,11 +50,27 @@ def remember_checks(host: Host, config: Config, environ: Mapping[str, str], chec
     directory = state_directory(environ)
     if any(check.state == "missing" for check in checks) or not _is_ours(directory):
         return
-    known = {"key": _key(host, config), "checks": [check.model_dump(mode="json") for check in checks]}
+    known = {**_read(environ), _key(host, config): [check.model_dump(mode="json") for check in checks]}
     try:
-        replace_file(directory / _FILE, json.dumps(known).encode())
+        replace_file(directory / _FILE, json.dumps(dict([*known.items()][-_MOST_KNOWN:])).encode())
     except OSError:
         return
+
+
+def _read(environ: Mapping[str, str]) -> Mapping[str, object]:
+    """What was found, by key, the newest last; nothing where it can't be believed."""
+    try:
+        descriptor = os.open(state_directory(environ) / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    with FileIO(descriptor) as file:
+        status = os.fstat(descriptor)
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        data = file.read(_MOST_BYTES) if is_ours and _is_ours(state_directory(environ)) else b""
+    try:
+        return _KNOWN.validate_json(data)
+    except ValidationError:
+        return {}
 
 
 def _is_ours(directory: Path) -> bool:
@@ -82,7 +96,11 @@ def _key(host: Host, config: Config) -> str:
         host.system.model_dump(),
         {language: dict(vars(runtime)) for language, runtime in host.runtimes.items()},
         dict(host.missing),
-        config.model_dump(),
+        whole_grant(config).model_dump(),
+        config.sandbox.model_dump(),
+        config.pool.forked > 0,
+        config.workspace.root is not None and "workspace" in config.workspace.toolsets,
+        config.workspace.limits.open_files,
     ]
     return hashlib.sha256(json.dumps(facts, default=_spell, sort_keys=True).encode()).hexdigest()
 

@@ -107,15 +107,15 @@ async def open_backend(
 
     async with contextlib.AsyncExitStack() as stack:
         host = stack.enter_context(open_host(config, interpreters))
-        config = _with_view(config, host, found)
+        configured, config = config, _with_view(config, host, found)
         if startup is not None:
             startup.set_offer(_offer(config, host))
         engine = await stack.enter_async_context(assemble_on(host, config, os.environ, choose_connect(config)))
-        checks = recall_checks(host, config, os.environ)
+        checks = recall_checks(host, configured, os.environ)
         if checks is None:
             checks = await inspect_host(host, config, engine.reach.network)
             require(checks)
-            remember_checks(host, config, os.environ, checks)
+            remember_checks(host, configured, os.environ, checks)
         warn_of_cold_start(checks)
         service = None
         if config.workspace.root is not None:
