@@ -85,11 +85,13 @@ def test_a_server_that_nobody_has_asked_has_few_processes(stdio, tmp_path, event
     server.shake_hands()
     pid, forked, built = server.process.pid, 4, 5
 
-    def first_processes(depth):
-        return sum(len(numbers) == depth and numbers[-1] == 1 for numbers in below(pid))
+    def is_at_rest():
+        found = list(below(pid))
+        first = [len(numbers) for numbers in found if numbers[-1] == 1]  # of sandboxes that wait, and all
+        are_there = (first.count(3), first.count(2)) == (forked, built)
+        return are_there and len(found) <= 2 + 4 * built + 2 * forked
 
-    eventually(lambda: (first_processes(3), first_processes(2)) == (forked, built))  # of sandboxes that wait, and all
-    assert len(list(below(pid))) <= 2 + 4 * built + 2 * forked
+    eventually(is_at_rest)
 
 
 def test_where_a_layer_is_missing_every_call_is_answered_with_what_repairs_it(stdio, no_bubblewrap):
