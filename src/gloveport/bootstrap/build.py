@@ -102,12 +102,14 @@ def stocks(
     for language in LANGUAGES:
         for source in _KINDS if language in runtimes and language in grant.languages else ():
             program = runtimes[language].prepare(source, grant)
+            size = settings.forked if program.forked else settings.booted
+            if not size:
+                continue
             try:
                 plan = make_plan(program, grant, system, network)
             except SandboxError:  # a run hears why
                 continue
-            size = settings.forked if program.forked else settings.booted
-            if size and plan not in plans:
+            if plan not in plans:
                 plans.append(plan)
                 maker: Maker = (
                     ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
