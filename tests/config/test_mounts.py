@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.config.checks.mounts import home_directories, mount_faults
 from gloveport.model import Mount
@@ -43,7 +44,7 @@ def test_a_directory_and_a_file_may_be_shown(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "target",
     [
         *("/proc", "/sys/fs", "/dev/shm", "/tmp", "/tmp/x", "/run/x", "/etc", "/etc/ssl", "/usr/local/x"),
@@ -56,12 +57,12 @@ def test_a_target_that_overlaps_the_system_of_a_sandbox_is_refused(target):
     assert "which overlaps /" in target_problem(target)
 
 
-@pytest.mark.parametrize("target", ["/library", "/etcetera", "/opt/gloveporter", "/home/x", "/data"])
+@for_each("target", ["/library", "/etcetera", "/opt/gloveporter", "/home/x", "/data"])
 def test_a_target_that_only_begins_alike_is_fine(target):
     assert problems(Mount(source="/usr/share", target=target)) == []
 
 
-@pytest.mark.parametrize("target", ["//", "//data", "/a/../etc", "/a/..", "/a//b", "/a/", "/./a", "/a\nb", "/a\x7f"])
+@for_each("target", ["//", "//data", "/a/../etc", "/a/..", "/a//b", "/a/", "/./a", "/a\nb", "/a\x7f"])
 def test_a_target_has_one_spelling(target):
     assert "expected an absolute path in its one spelling" in target_problem(target)
 
@@ -76,12 +77,12 @@ def test_targets_lie_side_by_side(other):
         assert "overlaps that of policy.mounts[0]" in problem
 
 
-@pytest.mark.parametrize("source", ["/", "//", "/usr/../root", "/usr/share/", "/usr//share", "/usr/./share", "/usr\n"])
+@for_each("source", ["/", "//", "/usr/../root", "/usr/share/", "/usr//share", "/usr/./share", "/usr\n"])
 def test_a_source_has_one_spelling(source):
     assert "expected an absolute path in its one spelling" in source_problem(source)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     ["/proc", "/proc/1/root", "/proc/self/cwd", "/sys", "/sys/kernel", "/dev", "/dev/shm", "/run", "/run/user"],
 )
@@ -89,7 +90,7 @@ def test_a_source_where_the_kernel_or_services_answer_is_refused(source):
     assert "where the kernel or services answer" in source_problem(source)
 
 
-@pytest.mark.parametrize("source", ["/etc", "/root", "/home", "/var", "/var/lib", "/tmp", "/var/tmp"])
+@for_each("source", ["/etc", "/root", "/home", "/var", "/var/lib", "/tmp", "/var/tmp"])
 def test_a_source_that_holds_something_of_everybodys_is_refused(source):
     assert "expected a directory of one purpose" in source_problem(source)
 
@@ -102,8 +103,8 @@ def test_a_whole_home_directory_is_refused():
     assert "expected less than a home directory" in source_problem("/home/of-a-directory-service")
 
 
-@pytest.mark.parametrize("home", ["/root", "/home/somebody"])
-@pytest.mark.parametrize("name", [".ssh", ".ssh/id_ed25519", ".aws", ".config/gcloud", ".netrc", ".gnupg"])
+@for_each("home", ["/root", "/home/somebody"])
+@for_each("name", [".ssh", ".ssh/id_ed25519", ".aws", ".config/gcloud", ".netrc", ".gnupg"])
 def test_credentials_in_a_home_directory_are_refused(home, name):
     """T4: no secret inside."""
     assert "expected no place of credentials" in source_problem(f"{home}/{name}")

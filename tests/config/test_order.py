@@ -1,8 +1,8 @@
 """Rules of an API that can't do what they seem to."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.rule_order import _spans
@@ -21,8 +21,8 @@ def rule(action, methods=(), paths=()):
 ANYTHING = rule("allow")
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@for_each(
+    "first, second",
     [
         (ANYTHING, rule("deny", ["DELETE"])),
         (ANYTHING, rule("deny", paths=["/admin/**"])),
@@ -51,7 +51,7 @@ def test_the_rule_that_is_in_the_way_is_named():
     assert "rules[1]" in fault.problem
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [
         [rule("deny", ["DELETE"]), ANYTHING],

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 import gloveport
 from gloveport.config import Config, load, refuse_as_workspace
@@ -49,7 +50,7 @@ def test_what_holds_more_than_a_project_is_no_workspace():
         assert refusal(root).startswith("workspace: expected")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "root",
     [
         *("/usr", "/usr/local", "/usr/local/bin", "/usr/share/doc", "/etc", "/etc/profile.d", "/boot", "/bin", "/lib"),
@@ -61,7 +62,7 @@ def test_what_this_host_runs_is_no_workspace(root):
     assert refusal(root).startswith("workspace: expected")
 
 
-@pytest.mark.parametrize("name", ["bin", "bin/tools", ".local", ".local/bin", ".ssh", ".config/systemd"])
+@for_each("name", ["bin", "bin/tools", ".local", ".local/bin", ".ssh", ".config/systemd"])
 def test_the_programs_and_credentials_of_a_home_are_no_workspace(name):
     """W2, T1: what lies there is found on PATH."""
     for home in ("/root", "/home/of-a-directory-service", pwd.getpwuid(os.geteuid()).pw_dir):

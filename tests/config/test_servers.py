@@ -4,6 +4,7 @@ import certifi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.config import load, reload, trust
 from gloveport.config.checks.tool_rules import _covers
@@ -132,8 +133,8 @@ def test_a_server_that_is_reached_in_two_ways_is_a_fault():
     assert problem(command=["a"], url="https://a.example") == ("servers.x.url", "expected command or url, found both")
 
 
-@pytest.mark.parametrize(
-    ("server", "key"),
+@for_each(
+    "server, key",
     [
         (remote(env={"A": "b"}), "env"),
         (remote(secret_env={"A": "env:A"}), "secret_env"),
@@ -160,7 +161,7 @@ def test_a_variable_has_one_value():
     assert key == "servers.x.env.A"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         *("http://mcp.example.com/mcp", "http://10.0.0.5/", "http://localhost.example.com/", "http://128.0.0.1/"),
@@ -174,7 +175,7 @@ def test_credentials_never_leave_this_machine_in_clear_text(url):
     assert text.startswith("expected https, because a credential is sent to it")
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "mcp.localhost", "127.0.0.1", "127.8.8.8", "[::1]"])
+@for_each("host", ["localhost", "LOCALHOST.", "mcp.localhost", "127.0.0.1", "127.8.8.8", "[::1]"])
 def test_what_stays_on_this_machine_needs_no_encryption(host):
     assert problems(x=remote(f"http://{host}:8080/mcp", auth=[BEARER])) == []
 
@@ -208,7 +209,7 @@ def test_a_secret_header_is_no_plain_one(name):
     assert (key, text) == (f"servers.x.headers.{name}", "expected a header that is no secret")
 
 
-@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Mcp-Session-Id", "Accept"])
+@for_each("name", ["Host", "content-length", "Transfer-Encoding", "Mcp-Session-Id", "Accept"])
 def test_what_the_protocol_says_nobody_else_says(name):
     key, text = problem(**remote(headers={name: "x"}))
     assert key == f"servers.x.headers.{name}"
@@ -241,8 +242,8 @@ def test_a_place_holds_one_credential(server):
     assert "expected a place of its own" in text
 
 
-@pytest.mark.parametrize(
-    ("condition", "found"),
+@for_each(
+    "condition, found",
     [
         ({}, "none"),
         ({"prefix": ""}, "none"),
@@ -258,7 +259,7 @@ def test_a_condition_says_one_thing(condition, found):
     assert text == f"expected one condition, found {found}"
 
 
-@pytest.mark.parametrize("equals", [False, 0, "", [], {}])
+@for_each("equals", [False, 0, "", [], {}])
 def test_a_value_that_is_nothing_is_a_value(equals):
     assert ruled({"action": "allow", "arguments": {"a": {"equals": equals}}}) == []
 
@@ -273,7 +274,7 @@ def test_a_value_that_no_argument_can_have_is_a_fault(home):
     assert "arguments.b.one_of" in text
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=x)", r"(a)\1", "a)|(b", "(?x)a # b", "[z-a]", "a{1000}{1000}{1000}"])
+@for_each("pattern", ["(", "(?=x)", r"(a)\1", "a)|(b", "(?x)a # b", "[z-a]", "a{1000}{1000}{1000}"])
 def test_a_pattern_that_could_run_wild_or_leave_its_place_is_a_fault(pattern):
     """H5, T3"""
     ((key, text),) = ruled({"action": "allow", "arguments": {"a": {"pattern": pattern}}})
@@ -296,8 +297,8 @@ def given_as(value):
 WHERE = {"arguments": {"owner": {"equals": "us"}}}
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@for_each(
+    "first, second",
     [
         (ANYTHING, {"action": "deny", "tools": ["delete_*"]}),
         (ANYTHING, ANYTHING | WHERE),
@@ -319,8 +320,8 @@ def test_a_tool_rule_that_can_never_match_is_a_fault(first, second):
     assert ruled(first, second) == [("servers.x.rules[1]", "can never match: rules[0] matches all that it speaks of")]
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@for_each(
+    "first, second",
     [
         ({"action": "deny", "tools": ["delete_*"]}, ANYTHING),
         ({"action": "allow", "tools": ["a*"]}, {"action": "deny", "tools": ["*a"]}),

@@ -4,13 +4,14 @@ import time
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from tests.cases import for_each
 
 from gloveport.limits.untrusted_json import count_values, first_faults, has_many_values
 
 MANY = 300_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         b"[" + b"[]," * MANY + b"0]",
@@ -20,7 +21,6 @@ MANY = 300_000
         b"{" + b'"a":{},' * MANY,
         b'"' * 3_000_000 + b"," * MANY,
     ],
-    ids=["lists", "strings", "a backslash at the end", "an escaped quote", "members", "no JSON"],
 )
 def test_many_values_are_seen_wherever_they_stand(text):
     """H1, H5."""
@@ -38,14 +38,14 @@ def test_text_of_any_length_is_one_value(text):
     assert count_values(text) == 1
 
 
-@pytest.mark.parametrize("edge", range(-3, 4))
+@for_each("edge", range(-3, 4))
 def test_nothing_depends_on_where_a_piece_ends(edge):
     """H1: a string, or an escape, on the border of two pieces."""
     text = b'["' + b"x" * ((1 << 16) - 5 + edge) + b'\\",\\\\",[' + b"1,1" + b"]]"
     assert count_values(text, 10) == 4
 
 
-@pytest.mark.parametrize("unit", [b'"', b'"",', b'",",', b"\\", b'\\"', b"[", b'"a":"b",'])
+@for_each("unit", [b'"', b'"",', b'",",', b"\\", b'\\"', b"[", b'"a":"b",'])
 def test_the_time_is_linear(unit):
     """H5: whatever 8 MiB hold."""
     text = unit * ((8 << 20) // len(unit)) + b"," * MANY

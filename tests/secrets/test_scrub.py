@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.secrets.forms import Forms, base64_cores
 from gloveport.secrets.scrub import Needles, Scrubber, scrub, scrub_text
@@ -114,7 +115,7 @@ ECHOES = {
 }
 
 
-@pytest.mark.parametrize("value", [KEY, ODD, "correct horse battery staple", "00000000", "ααααββββ"], ids=ascii)
+@for_each("value", [KEY, ODD, "correct horse battery staple", "00000000", "ααααββββ"])
 def test_n6_no_form_of_a_value_passes(value):
     """N6: nor a part of it that says more than the few bits which base64 mixes with a neighbour's."""
     needles = Needles.of({"KEY": value})
@@ -135,7 +136,7 @@ def test_n6_other_encodings_of_characters_do_not_hide_it(codec):
     assert scrub(Needles.of({"KEY": value}), b"--" + value.encode(codec) + b"--") == b"--" + MARK + b"--"
 
 
-@pytest.mark.parametrize(("width", "fold"), [(60, b"\\n"), (64, b"\n"), (76, b"\r\n"), (8, b"\n"), (60, b"\\r\\n")])
+@for_each("width, fold", [(60, b"\\n"), (64, b"\n"), (76, b"\r\n"), (8, b"\n"), (60, b"\\r\\n")])
 def test_n6_base64_broken_into_lines_is_found_wherever_a_line_ends(width, fold):
     """N6: an API that returns files as folded base64 would hand out what was stored in them."""
     for before in range(70):
@@ -229,9 +230,7 @@ def test_n6_a_value_that_overlaps_itself_leaves_nothing(value, text):
     assert value.encode() not in clean
 
 
-@pytest.mark.parametrize(
-    "value", [KEY, "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "x7Kp2mQ9vB4nT1zR", "Summer2026!Winter2027!", ODD]
-)
+@for_each("value", [KEY, "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "x7Kp2mQ9vB4nT1zR", "Summer2026!Winter2027!", ODD])
 def test_n6_a_long_beginning_or_end_of_a_value_is_the_value(value):
     """N6: a server that cuts the URL that it echoes told all of a key but its last character."""
     needles, wrong = Needles.of({"KEY": value}), []
@@ -298,7 +297,7 @@ def test_n6_a_value_too_short_to_be_found_is_an_error_that_does_not_tell_it(valu
     assert not value.strip() or value.strip() not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "a b", 'a"', "a\r\nSet-Cookie: x", "ä", "]"])
+@for_each("name", ["", "a b", 'a"', "a\r\nSet-Cookie: x", "ä", "]"])
 def test_a_name_that_could_break_a_header_is_an_error(name):
     with pytest.raises(ValueError, match="no name"):
         Needles.of({name: "12345678"})
@@ -340,9 +339,7 @@ def test_n6_when_something_is_let_out_does_not_tell_what_is_looked_for(data):
     assert in_pieces(NEEDLES, pieces)[0] == in_pieces(others, pieces)[0]
 
 
-@pytest.mark.parametrize(
-    "value", [KEY, ODD.replace("\n", ""), "a" * 40, "~\x7f \"'\\/&<>+=%", "pässwörd 🔑"], ids=ascii
-)
+@for_each("value", [KEY, ODD.replace("\n", ""), "a" * 40, "~\x7f \"'\\/&<>+=%", "pässwörd 🔑"])
 def test_n6_no_form_goes_on_over_the_end_of_a_line_but_folded_base64(value):
     """N6: so that what stands before can be let out."""
     assert not [form for form in Forms.of(value).plain if b"\n" in form]
@@ -367,7 +364,7 @@ PEM = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "taken_apart",
     [
         "\r\n".join(PEM),
@@ -399,7 +396,7 @@ def test_n6_each_line_of_a_key_is_found_in_base64():
     assert len(scrub(needles, encoded).replace(MARK, b"")) < len(encoded) - 4 / 3 * len(PEM[1] + PEM[2]) + 8
 
 
-@pytest.mark.parametrize("line", [PEM[0], PEM[-1], "type: service", "password: hunter2000", "}"])
+@for_each("line", [PEM[0], PEM[-1], "type: service", "password: hunter2000", "}"])
 def test_n6_a_line_that_everybody_knows_or_could_guess_is_no_secret_alone(line):
     needles = Needles.of({"KEY": "\n".join([*PEM[:2], "type: service", "password: hunter2000", "}", *PEM[2:]])})
     assert scrub(needles, f"<{line}>\n".encode()) == f"<{line}>\n".encode()
@@ -487,7 +484,7 @@ def test_text_stays_text_when_a_form_ends_within_a_character():
     assert isinstance(scrub_text(Needles.of({"A": utf16}), utf16 + "é"), str)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "form",
     [
         "Anna O'Neill",

@@ -3,12 +3,12 @@
 import secrets
 import string
 
-import pytest
+from tests.cases import for_each
 
 from gloveport.secrets.strength import guess_bits, is_guessable
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "hunter2hunter2",
@@ -27,8 +27,8 @@ def test_what_a_person_makes_up_is_guessable(value):
     assert is_guessable(value), guess_bits(value)
 
 
-@pytest.mark.parametrize("length", [16, 20, 40])
-@pytest.mark.parametrize("alphabet", [string.ascii_letters + string.digits, string.hexdigits.lower()])
+@for_each("length", [16, 20, 40])
+@for_each("alphabet", [string.ascii_letters + string.digits, string.hexdigits.lower()])
 def test_what_is_random_and_long_enough_is_not(alphabet, length):
     wrong = 0
     for _ in range(200):
@@ -36,7 +36,7 @@ def test_what_is_random_and_long_enough_is_not(alphabet, length):
     assert wrong <= 20, "an estimate, seldom wrong"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "ghp_16C7e42F292c6912E7710c838347Ae178B4a",

@@ -8,6 +8,7 @@ import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.egress.credentials.sigv4 import SigningKey, authorization, canonical_request, sign
 from gloveport.egress.http.heads import Outbound
@@ -75,7 +76,7 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@for_each("name", PUBLISHED)
 def test_signatures_are_those_of_the_published_suite(name):
     method, target, headers, body, expected = PUBLISHED[name]
     assert signature(method, target, VANILLA + headers, body) == expected

@@ -1,8 +1,8 @@
 """How the start of a PostgreSQL session is read, whatever is sent."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.egress.databases.postgres_startup import _PARAMETERS, allow_parameters, parse_parameters
 from gloveport.errors import Denied
@@ -39,6 +39,6 @@ def test_nothing_is_passed_on_but_what_is_allowed(asked):
     assert {*passed} <= {*_PARAMETERS.values()}
 
 
-@pytest.mark.parametrize("options", ["-c jit=off", "-cjit=off", "--jit=off", " \t-c\njit=off ", "-c jit=x -c jit=off"])
+@for_each("options", ["-c jit=off", "-cjit=off", "--jit=off", " \t-c\njit=off ", "-c jit=x -c jit=off"])
 def test_options_are_read_as_servers_read_them(options):
     assert allow_parameters({"user": "me", "options": options}) == {"jit": "off"}

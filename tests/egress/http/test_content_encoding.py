@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.egress.http.content_encoding import ACCEPTED, make_decoder
 from gloveport.errors import UpstreamError
@@ -63,14 +64,14 @@ def test_n6_every_coding_comes_off_whatever_the_cut(names, body, places):
     assert out == body
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_n6_byte_by_byte(kind):
     coding, encode = KINDS[kind]
     body = TEXT[:3000]
     assert decoded(coding, [bytes([byte]) for byte in encode(body)]) == body
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_n7_what_was_flushed_comes_out_at_once(kind):
     """N7: an event in a compressed stream does not wait for the next."""
     if kind == "br":
@@ -91,7 +92,7 @@ def test_n7_what_was_flushed_comes_out_at_once(kind):
         undo.finish()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "coding", [b"GZIP", b" gzip ", b"x-Gzip", b"gzip,", b", ,gzip\t", b"identity, gzip", b"Identity,GZip,identity"]
 )
 def test_names_are_read_as_http_writes_lists(coding):
@@ -106,7 +107,7 @@ def test_without_a_coding_everything_passes_as_it_is(coding):
     undo.finish()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "coding",
     [
         b"compress",
@@ -135,7 +136,7 @@ def test_what_is_said_to_be_accepted_is():
         assert decoded(name, [ENCODERS[name](TEXT)]) == TEXT
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_n6_a_body_that_breaks_off_is_an_error_wherever_it_does(kind):
     """N6: T3."""
     coding, encode = KINDS[kind]
@@ -146,7 +147,7 @@ def test_n6_a_body_that_breaks_off_is_an_error_wherever_it_does(kind):
         assert caught.value.code == "broken_encoding"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_body_without_a_byte_is_whole(kind):
     """So servers answer that have nothing to say and compress all the same."""
     undo = make_decoder(KINDS[kind][0] + b", br")
@@ -154,9 +155,9 @@ def test_a_body_without_a_byte_is_whole(kind):
     undo.finish()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("extra", [b"x", b"\0", b"junk" * 100])
-@pytest.mark.parametrize("apart", ["with the end", "behind the end"])
+@for_each("kind", KINDS)
+@for_each("extra", [b"x", b"\0", b"junk" * 100])
+@for_each("apart", ["with the end", "behind the end"])
 def test_n6_what_follows_the_end_is_an_error(kind, extra, apart):
     """N6: T3: nobody has looked at it."""
     coding, encode = KINDS[kind]
@@ -219,7 +220,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@for_each("bomb", BOMBS)
 def test_n7_a_bomb_never_fills_the_memory(bomb):
     """N7: 32 MiB out of some kilobytes, piece by piece."""
     coding, encode = BOMBS[bomb]

@@ -6,6 +6,7 @@ import h11
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.egress.http.bodies import BodyReader, encode_chunk
 from gloveport.egress.http.heads import (
@@ -129,7 +130,7 @@ def test_what_is_written_is_read_as_it_was_meant(headers):
     assert found.headers == tuple((name.lower(), value.strip(b" \t")) for name, value in headers)
 
 
-@pytest.mark.parametrize("line", [("GET", "/ x"), ("G T", "/"), ("GET", "/\r\nX: y"), ("GET", ""), ("GET", "/\u2028")])
+@for_each("line", [("GET", "/ x"), ("G T", "/"), ("GET", "/\r\nX: y"), ("GET", ""), ("GET", "/\u2028")])
 def test_a_request_line_that_would_be_read_otherwise_is_not_written(line):
     with pytest.raises(ValueError, match="HTTP does not allow"):
         write_request(*line, ())
@@ -140,8 +141,8 @@ def test_a_status_line_with_a_line_end_is_not_written():
         write_head(b"HTTP/1.1 200 OK\r\nX: y", ())
 
 
-@pytest.mark.parametrize(
-    ("data", "status"),
+@for_each(
+    "data, status",
     [
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 300 + b"\r\n", 431),
         (b"GET / HTTP/1.1\r\nX: " + b"y" * HEAD_BYTES, 431),
@@ -211,7 +212,7 @@ def test_a_body_in_chunks_is_read_as_h11_reads_it_or_refused(data, cuts):
 NO_CHUNKS = [b"x\r\n", b"\r\n", b"-1\r\n", b"0x5\r\nhello", b"5\nhello", b"1" * 16 + b"\r\n", b"5\r\nhelloX\r\n"]
 
 
-@pytest.mark.parametrize("data", NO_CHUNKS)
+@for_each("data", NO_CHUNKS)
 def test_a_chunk_that_is_none_is_refused(data):
     with pytest.raises(Malformed):
         taken(CHUNKED, data, [])

@@ -2,7 +2,7 @@
 
 import time
 
-import pytest
+from tests.cases import for_each
 
 from gloveport.model.workspace import WorkspacePolicy
 from gloveport.policy.decisions.command_variables import inherit_variables, refused_variables
@@ -32,20 +32,20 @@ def refused(name, value="./x"):
     return [said for said, _, _ in refused_variables({name: value})]
 
 
-@pytest.mark.parametrize("name", sorted(RUNNING))
+@for_each("name", sorted(RUNNING))
 def test_what_makes_programs_run_something_is_at_the_gate(name):
     """W6 CT-E1 CT-E2 CT-P3: what runs is what the command says."""
     assert refused(name) == [name]
 
 
-@pytest.mark.parametrize("name", sorted(OWN))
+@for_each("name", sorted(OWN))
 def test_what_the_sandbox_sets_is_at_the_gate(name):
     """W6 CT-E3: HOME, TMPDIR and the caches are the server's."""
     assert refused(name) == [name]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("PYTHONPATH", "src"),
         ("PYTHONUNBUFFERED", "1"),
@@ -97,8 +97,8 @@ def test_daily_variables_pass(name, value):
     assert refused(name, value) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("NODE_OPTIONS", "--require ./x.js"),
         ("NODE_OPTIONS", "--max-old-space-size=1 -r ./x.js"),
@@ -130,7 +130,7 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "value"), SECRETS.items())
+@for_each("kind, value", SECRETS.items())
 def test_what_looks_like_a_secret_is_at_the_gate_and_never_shown(kind, value):
     """W6: by value, whatever the name and the text around it."""
     for text in (value, f"prefix {value}"):
@@ -139,13 +139,13 @@ def test_what_looks_like_a_secret_is_at_the_gate_and_never_shown(kind, value):
         assert value[:12] not in name + why + instead
 
 
-@pytest.mark.parametrize("prefix", ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"])
+@for_each("prefix", ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"])
 def test_every_kind_of_token_of_github_is_known(prefix):
     """W6."""
     assert refused("X", prefix + "A1b2" * 9) != []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["GITHUB_TOKEN", "token", "DB_PASSWORD", "MYSQL_PWD", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "APIKEY", "AUTH"],
 )
@@ -154,7 +154,7 @@ def test_a_name_of_a_secret_with_a_value_like_one_is_at_the_gate(name):
     assert refused(name, "Zk3v9QpL7mXw2RtY") != []
 
 
-@pytest.mark.parametrize("name", ["", "A B", "A=B", "1A", "BASH_FUNC_ls%%", "A\n", "\x1b[2J"])
+@for_each("name", ["", "A B", "A=B", "1A", "BASH_FUNC_ls%%", "A\n", "\x1b[2J"])
 def test_what_is_no_name_is_refused_and_printed_safely(name):
     ((_, why, _),) = refused_variables({name: "1"})
     assert why.isprintable()
@@ -180,8 +180,8 @@ OURS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("inherit", "names"),
+@for_each(
+    "inherit, names",
     [
         (WorkspacePolicy().inherit, ["LANG", "LC_ALL", "TERM", "TZ"]),
         ((), []),
@@ -220,8 +220,8 @@ def test_a_signed_web_token_is_found_after_other_letters():
         assert refused("X", prefix + SECRETS["a signed web token"]) == ["X"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("DATABASE_URL", "postgres://me:hunter2hunter2@localhost:5432/x"),
         ("DATABASE_URL", "postgres://me:hunter2hunter2@localhost"),
@@ -240,8 +240,8 @@ def test_variables_that_only_look_dangerous_pass(name, value):
     assert refused(name, value) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("DATABASE_URL", "postgres://me:hunter2hunter2@localhost.example.com/x"),
         ("DATABASE_URL", "postgres://me:hunter2hunter2@127.0.0.1.example.com/x"),

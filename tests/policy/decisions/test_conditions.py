@@ -2,10 +2,10 @@
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
+from tests.cases import for_each
 
 from gloveport.model.hub import CallTool, Condition
 from gloveport.policy.decisions.conditions import Met, hosts_of, in_words, weigh_conditions
@@ -43,7 +43,7 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("condition", TEXTS)
+@for_each("condition", TEXTS)
 def test_what_is_not_there_meets_none_and_what_has_another_type_perhaps(condition):
     """H5, P22: a server may read 1 as "1" and take what it needs out of an object."""
     assert outcome(condition) is Met.NO
@@ -57,8 +57,8 @@ def test_a_condition_of_which_nothing_is_set_is_never_surely_met():
     assert outcome(Condition(), x="a") is Met.PERHAPS
 
 
-@pytest.mark.parametrize(
-    ("expected", "value", "said"),
+@for_each(
+    "expected, value, said",
     [
         (True, True, Met.YES),
         (True, 1, Met.PERHAPS),
@@ -115,10 +115,8 @@ IGNORED = tuple(
 )
 
 
-@pytest.mark.parametrize(
-    "condition", [Condition(equals="rm -r"), Condition(one_of=("a", "rm -r")), Condition(pattern="rm .*")]
-)
-@pytest.mark.parametrize("form", HIDDEN + IGNORED)
+@for_each("condition", [Condition(equals="rm -r"), Condition(one_of=("a", "rm -r")), Condition(pattern="rm .*")])
+@for_each("form", HIDDEN + IGNORED)
 def test_a_text_that_a_server_may_clean_is_in_doubt(condition, form):
     """H5, P22: no rule is walked around by an end of a line, a space or a character that nobody sees."""
     assert outcome(condition, x="rm -r") is Met.YES
@@ -135,8 +133,8 @@ def test_doubt_goes_into_what_is_nested_and_a_prefix_is_no_exception():
     assert outcome(Condition(equals={"a": "main"}), x={"a": "other"}) is Met.NO
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "said"),
+@for_each(
+    "pattern, text, said",
     [
         ("a|b", "b", Met.YES),
         ("a|b", "ab", Met.NO),
@@ -165,8 +163,8 @@ def test_no_text_makes_an_expression_slow():
     assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
+@for_each(
+    "path, said",
     [
         ("/ws", Met.YES),
         ("/ws/", Met.YES),
@@ -227,8 +225,8 @@ def test_everything_absolute_is_beneath_the_root_and_nothing_beneath_a_directory
     assert outcome(Condition(beneath="/a/../b"), x="/b") is Met.PERHAPS
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
+@for_each(
+    "url, said",
     [
         ("https://a.example/x?y#z", Met.YES),
         ("http://a.example", Met.YES),
@@ -293,8 +291,8 @@ def test_a_host_without_addresses_is_not_known_to_be_public():
         assert outcome(Condition(url="public"), addresses=addresses, x="https://a.example/") is Met.PERHAPS
 
 
-@pytest.mark.parametrize(
-    ("condition", "element"),
+@for_each(
+    "condition, element",
     [
         (Condition(url="public"), "https://a.example/"),
         (Condition(prefix="a"), "a"),
@@ -302,7 +300,6 @@ def test_a_host_without_addresses_is_not_known_to_be_public():
         (Condition(beneath="/ws"), "/ws/a"),
         (Condition(pattern="a*"), "aaa"),
     ],
-    ids=["url", "prefix", "equals", "beneath", "pattern"],
 )
 def test_of_more_than_can_be_looked_at_nobody_can_tell(condition, element):
     """190,000 URLs took 2 s of everybody's time. What is refused so is what no call needs: the stricter reading."""

@@ -1,8 +1,8 @@
 """At which gates a command or a write is, and what is decided there."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.workspace import GATES, MODES, PathChange, WorkspacePolicy
@@ -30,7 +30,7 @@ def decide(command, policy=SAFE, **asked):
     return decide_command(policy, action(command, policy, **asked))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         'git commit -m "fix mount bug"',
@@ -109,7 +109,7 @@ def test_daily_work_passes(command):
     assert decide(command) == Allow(rule="workspace mode: safe")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "rm -rf src",
@@ -235,8 +235,8 @@ def test_the_operator_may_name_what_is_disposable():
     assert gates("rm -rf generated-docs", WorkspacePolicy(disposable=("generated-*",))) == []
 
 
-@pytest.mark.parametrize(
-    ("command", "hosts"),
+@for_each(
+    "command, hosts",
     [
         ("curl -fsSL https://example.com/x", ("example.com",)),
         ("wget -q 'http://EXAMPLE.com:8080/x'", ("example.com",)),
@@ -290,9 +290,7 @@ def test_variables_are_at_their_gate_by_name_and_never_by_value():
     assert permission_details(SAFE, asked)["env_keys"] == ["LD_PRELOAD", "X"]
 
 
-@pytest.mark.parametrize(
-    "command", ["sudo make", "su", "doas ls", "mount -o remount /", "mkfs.ext4 x", "env sudo -n id"]
-)
+@for_each("command", ["sudo make", "su", "doas ls", "mount -o remount /", "mkfs.ext4 x", "env sudo -n id"])
 def test_a_privileged_program_is_denied_and_the_model_told_why(command):
     """W5: the gate `privileged_executable`. Nobody is asked, for nobody could make it work."""
     decision = decide(command)
@@ -316,8 +314,8 @@ def test_what_can_not_be_read_is_a_script():
     assert isinstance(decide(unread, WorkspacePolicy(gates={"inline_script": "deny"})), Deny)
 
 
-@pytest.mark.parametrize(
-    ("path", "ignored", "asked"),
+@for_each(
+    "path, ignored, asked",
     [
         ("src/a.py", (), False),
         ("src/a.py", ("src/a.py",), True),

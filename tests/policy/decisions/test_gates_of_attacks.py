@@ -5,6 +5,7 @@ import sys
 import time
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.model import Allow
 from gloveport.model.workspace import WorkspacePolicy
@@ -27,8 +28,8 @@ def passes(command, root="/srv/project", **asked):
     )
 
 
-@pytest.mark.parametrize(
-    ("command", "stdin"),
+@for_each(
+    "command, stdin",
     [
         ("bash", "git reset --hard\n"),
         ("sh -s", "rm -rf src"),
@@ -75,7 +76,7 @@ def test_standard_input_for_a_program_is_an_inline_script():
     assert gates("wc -c", stdin="x") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "bash -euo pipefail -c 'git reset --hard'",
@@ -147,7 +148,7 @@ def test_what_destroys_work_is_asked_about_in_these_spellings_too(command):
     assert "destructive_command" in gates(command)
 
 
-@pytest.mark.parametrize("name", ["build", "site", "out", "tmp", "target", "project"])
+@for_each("name", ["build", "site", "out", "tmp", "target", "project"])
 def test_the_directories_above_a_workspace_spare_nothing_in_it(name):
     """W5, CT-G1."""
     root = f"/home/u/{name}/project"
@@ -157,13 +158,13 @@ def test_the_directories_above_a_workspace_spare_nothing_in_it(name):
     assert passes(f"rm -rf {root}/build /home/u/{name}-old /home/u/{name}/other /home/u/{name}/other*/src", root)
 
 
-@pytest.mark.parametrize("path", ["/srv/proj*/src", "/srv/*/src", "/*/project", "/s*", "/srv/{project,x}", "/$x/build"])
+@for_each("path", ["/srv/proj*/src", "/srv/*/src", "/*/project", "/s*", "/srv/{project,x}", "/$x/build"])
 def test_a_pattern_that_can_mean_the_workspace_is_asked_about(path):
     """W5, CT-G1."""
     assert gates(f"rm -rf {path}") == ["destructive_command"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "git clean -n",
@@ -211,7 +212,7 @@ def test_daily_work_of_these_kinds_passes(command):
     assert passes(command)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         'dirs=(src tests); rm -rf "${dirs[@]}"',
@@ -237,9 +238,7 @@ def test_a_false_alarm_of_the_scan_can_always_be_permitted():
     assert gates("for f in a b; do sudo $f; done") == ["privileged_executable"]
 
 
-@pytest.mark.parametrize(
-    "command", ["npm i left-pad ./x", "cargo install x", "go install a.b/c@latest", "uv lock", "npm i"]
-)
+@for_each("command", ["npm i left-pad ./x", "cargo install x", "go install a.b/c@latest", "uv lock", "npm i"])
 def test_what_is_not_all_here_needs_the_network(command):
     """W5, CT-N1."""
     assert gates(command) == ["network"]
@@ -262,7 +261,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@for_each("kind", HOSTILE)
 def test_the_worst_two_kibibytes_hold_the_server_for_a_moment_only(kind):
     """W5, CT-R6: a list in a loop took 9 s."""
     text = HOSTILE[kind][:2048]

@@ -1,8 +1,8 @@
 """What may be sent where."""
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
@@ -49,8 +49,8 @@ def connect(host, port, *, egress=EGRESS):
     return decide(Grant(egress=egress), Connect(host=host, port=port))
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "rule"),
+@for_each(
+    "method, path, rule",
     [
         ("GET", "/v1/items", "api.ruled.rules[1]"),
         ("HEAD", "/v1/items/7", "api.ruled.rules[1]"),
@@ -65,8 +65,8 @@ def test_the_first_rule_that_matches_allows(method, path, rule):
     assert fetch("eu.api.example.com", path, method=method) == Allow(rule=rule)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
+@for_each(
+    "method, path",
     [
         ("GET", "/v1/admin"),
         ("GET", "/v1/admin/users"),
@@ -88,8 +88,8 @@ def test_what_a_rule_denies_and_what_none_allows_is_denied(method, path):
     assert "GET|HEAD /v1/**" in decision.hint
 
 
-@pytest.mark.parametrize(
-    ("rules", "hint"),
+@for_each(
+    "rules, hint",
     [
         (
             [Rule(action="deny", paths=("/admin/**",)), Rule(action="allow", methods=("GET", "POST"))],
@@ -133,16 +133,14 @@ def test_a_rule_that_asks_says_what_for():
     assert isinstance(fetch("api.example.com", "/v1/items/7%3Acopy", method="POST"), Ask)
 
 
-@pytest.mark.parametrize("method", ["get", "Get", "gET", "", "GET ", "GET\n", "G\u00cbT", "1GET", "A" * 33])
+@for_each("method", ["get", "Get", "gET", "", "GET ", "GET\n", "G\u00cbT", "1GET", "A" * 33])
 def test_a_method_is_upper_case_or_none(method):
     """N8: no method gets past a rule by another spelling."""
     for host in ("api.example.com", "open.example.com", "m.example.com"):
         assert fetch(host, "/v1/x", method=method).code == "method_or_path_not_allowed"
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/../v1/admin", "/v1/x/%2e%2e/admin", "//v1/admin", "/v1/x;/admin", "/v1%2fadmin", "*"]
-)
+@for_each("path", ["/v1/../v1/admin", "/v1/x/%2e%2e/admin", "//v1/admin", "/v1/x;/admin", "/v1%2fadmin", "*"])
 def test_an_ambiguous_path_is_denied_where_rules_speak_of_paths_and_only_there(path):
     """N2: an allowed prefix leads to nothing else."""
     decision = fetch("api.example.com", path)
@@ -160,8 +158,8 @@ def test_an_api_without_rules_allows_everything_at_its_places():
     assert fetch("2001:db8::1") == Allow(rule="api.inside")
 
 
-@pytest.mark.parametrize(
-    ("host", "scheme", "port", "code", "granted"),
+@for_each(
+    "host, scheme, port, code, granted",
     [
         ("open.example.com", "http", 80, "plain_http_not_granted", "open.example.com"),
         ("open.example.com", "http", 443, "plain_http_not_granted", "open.example.com"),
@@ -175,7 +173,7 @@ def test_an_api_without_rules_allows_everything_at_its_places():
         ("2001:db8::1", "http", 80, "plain_http_not_granted", "[2001:db8::1]"),
     ],
 )
-@pytest.mark.parametrize("egress", [EGRESS, YOLO], ids=["listed", "yolo"])
+@for_each("egress", [EGRESS, YOLO])
 def test_a_granted_host_is_reached_only_as_it_is_granted(host, scheme, port, code, granted, egress):
     """N3 N4 N9: no plain text and no other port, not even where every public host is open."""
     decision = fetch(host, scheme=scheme, port=port, egress=egress)
@@ -184,8 +182,8 @@ def test_a_granted_host_is_reached_only_as_it_is_granted(host, scheme, port, cod
     assert "Retrying does not help" in decision.hint
 
 
-@pytest.mark.parametrize("host", ["10.9.9.9", "169.254.169.254", "8.8.8.8", "::1", "2606:4700:4700::1111"])
-@pytest.mark.parametrize("egress", [EGRESS, YOLO], ids=["listed", "yolo"])
+@for_each("host", ["10.9.9.9", "169.254.169.254", "8.8.8.8", "::1", "2606:4700:4700::1111"])
+@for_each("egress", [EGRESS, YOLO])
 def test_an_address_that_nobody_named_is_denied(host, egress):
     """N4 N9: raw addresses."""
     assert fetch(host, egress=egress).code == "address_not_granted"
@@ -215,7 +213,7 @@ def test_an_unknown_host_is_denied_with_those_that_can_be_reached():
     assert fetch("evil.example.net", egress=Egress()).hint == "Nothing can be reached. Retrying does not help."
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host", ["OPEN.example.com", "open.example.com.", "127.1", "[::1]", "*.api.example.com", "a b", "", "xn--a.example"]
 )
 def test_a_host_that_is_not_canonical_is_denied(host):

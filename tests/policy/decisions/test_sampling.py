@@ -1,6 +1,7 @@
 """What may be asked of a language model."""
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.model import Allow, Grant
 from gloveport.model.hub import Sample, Sampling
@@ -25,7 +26,7 @@ def test_the_models_that_the_operator_named_may_be_asked(model):
     assert sample(SAMPLING, model) == Allow(rule="sampling")
 
 
-@pytest.mark.parametrize("model", ["Small", "small ", "huge", "*", "\x1b[2J" * 1000])
+@for_each("model", ["Small", "small ", "huge", "*", "\x1b[2J" * 1000])
 def test_another_model_is_denied_with_those_that_may_be_named(model):
     """H7: models bounded by the operator."""
     decision = sample(SAMPLING, model)

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.errors import Denied
 from gloveport.model import Execute
@@ -40,8 +41,8 @@ def write(*changes, sha256="0" * 64):
     return WriteFiles(changes=tuple(every), sha256=sha256)
 
 
-@pytest.mark.parametrize(
-    ("action", "subject"),
+@for_each(
+    "action, subject",
     [
         (command("make all", "src"), "command src: make%20all"),
         (command(variables="a1"), "command . a1: make"),
@@ -139,9 +140,7 @@ def test_a_long_name_is_never_cut_into_another():
     assert not is_about("call s/x*", long)
 
 
-@pytest.mark.parametrize(
-    "path", ["/public/../private", "/public/%2e%2e/private", "/public//x", "/public\\..\\x", "/public/;x"]
-)
+@for_each("path", ["/public/../private", "/public/%2e%2e/private", "/public//x", "/public\\..\\x", "/public/;x"])
 def test_a_path_that_servers_may_read_in_two_ways_is_meant_by_no_pattern_of_paths(path):
     """H8: `/public/*` is not `/public/../private`."""
     assert ambiguous(path)
@@ -157,7 +156,7 @@ def test_a_tool_is_never_taken_for_one_of_another_server(tool):
     assert not is_about("call s.a/*", subject_of(call(tool)))
 
 
-@pytest.mark.parametrize("pattern", ["*", "", "call", "c*", "call*", "*/t", "* s/t", "fetch *", "Call s/t", "call s/T"])
+@for_each("pattern", ["*", "", "call", "c*", "call*", "*/t", "* s/t", "fetch *", "Call s/t", "call s/T"])
 def test_a_pattern_names_what_is_done_in_full(pattern):
     """H8: nobody approves everything by a slip."""
     assert not is_about(pattern, "call s/t")

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.errors import Denied
 from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
@@ -72,8 +73,8 @@ def test_a_person_is_told_what_the_server_says_of_the_tool(facts, said):
     assert question == f"May a program call 'delete_\\u202erepo' of the server 's'? The server {said}"
 
 
-@pytest.mark.parametrize(
-    ("rule", "speaks"),
+@for_each(
+    "rule, speaks",
     [
         (ToolRule(action="allow"), True),
         (ToolRule(action="allow", tools=("t",)), True),
@@ -110,8 +111,8 @@ def test_a_refusal_names_the_rule_and_what_is_allowed():
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "allowed", "denied"),
+@for_each(
+    "path, allowed, denied",
     [
         ("/ws/a", True, True),
         ("/etc", False, False),
@@ -163,8 +164,8 @@ FETCH, ASK_FETCH, NO_FETCH = (ToolRule(action=action, arguments=PUBLIC) for acti
 TO_A = {"url": "https://a.example/"}
 
 
-@pytest.mark.parametrize(
-    ("rules", "arguments", "looked_up"),
+@for_each(
+    "rules, arguments, looked_up",
     [
         ((FETCH, DENY), TO_A, {"a.example"}),
         ((FETCH,), {"url": ["https://b.example", "https://A.example/", "https://8.8.8.8"]}, {"a.example", "b.example"}),
@@ -232,8 +233,8 @@ def test_what_a_rule_with_conditions_leaves_of_its_tools_is_asked_about_though_t
     assert isinstance(call(toolbox(NO_FETCH), read_only=True, url="http://127.0.0.1/"), Allow)
 
 
-@pytest.mark.parametrize(
-    ("rules", "visible"),
+@for_each(
+    "rules, visible",
     [
         ((), True),
         ((DENY,), False),
@@ -327,8 +328,8 @@ def test_one_more_rule_that_denies_never_allows_more(box, action, rule):
 BOX = Toolbox(servers={name: ServerPolicy(rules=(ALLOW,)) for name in ("github", "my-files", "a", "a.b", "x__y")})
 
 
-@pytest.mark.parametrize(
-    ("pattern", "meant"),
+@for_each(
+    "pattern, meant",
     [
         ("github/create_issue", {"github": ("create_issue",)}),
         ("github/*", {"github": ("*",)}),
@@ -354,9 +355,7 @@ def test_the_tools_of_a_request_may_be_written_as_they_are_anywhere(pattern, mea
     assert all(policy.rules == (ALLOW,) for policy in narrow.servers.values())
 
 
-@pytest.mark.parametrize(
-    "pattern", ["gitlab/x", "git", "github/", "mcp__", "mcp__github__", "/", ".", "*read", "GITHUB/x"]
-)
+@for_each("pattern", ["gitlab/x", "git", "github/", "mcp__", "mcp__github__", "/", ".", "*read", "GITHUB/x"])
 def test_a_pattern_that_means_no_server_is_denied_with_those_that_there_are(pattern):
     with pytest.raises(Denied) as caught:
         asking(BOX, "github/x", pattern)

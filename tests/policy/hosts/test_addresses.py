@@ -5,6 +5,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.policy.hosts.addresses import is_global, may_dial
 
@@ -105,7 +106,7 @@ def test_no_address_of_a_network_that_is_not_public_is_dialled(network, data):
             assert not may_dial(address, (), ())
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@for_each("address", PUBLIC)
 def test_public_addresses_up_to_the_edges_of_the_others_are_dialled(address):
     """N4: and no more is refused than has to be."""
     assert is_global(ip_address(address))

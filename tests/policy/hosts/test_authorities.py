@@ -5,6 +5,7 @@ import string
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.model.egress import Api, Egress
 from gloveport.policy.hosts.authorities import (
@@ -32,8 +33,8 @@ def refused(text: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    ("text", "host"),
+@for_each(
+    "text, host",
     [
         ("api.example.com", "api.example.com"),
         ("API.Example.COM", "api.example.com"),
@@ -69,7 +70,7 @@ def test_a_host_has_one_spelling(text, host):
     assert canonical_host(text) == host
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -178,8 +179,8 @@ def test_an_address_is_told_from_a_name():
     assert [is_address(host) for host in ("::1", "192.0.2.1", "localhost", "x1.example")] == [True, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "written"),
+@for_each(
+    "text, place, written",
     [
         ("api.example.com", ("https", "api.example.com", 443), "api.example.com"),
         ("API.example.com.", ("https", "api.example.com", 443), "api.example.com"),
@@ -204,8 +205,8 @@ def test_a_pattern_names_a_place(text, place, written):
     assert parse_pattern(written) == place
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@for_each(
+    "text, message",
     [
         ("", "1 to 253 characters"),
         ("*", "not a host name"),
@@ -259,8 +260,8 @@ EGRESS = Egress(
 )
 
 
-@pytest.mark.parametrize(
-    ("scheme", "host", "port", "name"),
+@for_each(
+    "scheme, host, port, name",
     [
         ("https", "api.example.com", 443, "exact"),
         ("http", "api.example.com", 8080, "exact"),

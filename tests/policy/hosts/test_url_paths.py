@@ -3,16 +3,16 @@
 import re
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.policy.hosts.url_paths import ambiguous, matches
 
 LONG = 64 * 1024
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/..",
@@ -73,7 +73,7 @@ def test_what_servers_read_in_two_ways_is_ambiguous(path):
     assert ambiguous(path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/",
@@ -107,8 +107,8 @@ def test_every_spelling_of_a_dot_segment_is_ambiguous(path):
         assert ambiguous(f"{path}/{dots}/x")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path"),
+@for_each(
+    "pattern, path",
     [
         ("/", "/"),
         ("/a/b", "/a/b"),
@@ -150,8 +150,8 @@ def test_a_pattern_means_a_path(pattern, path):
     assert matches(pattern, path)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path"),
+@for_each(
+    "pattern, path",
     [
         ("/", "/a"),
         ("/a", "/a/"),
@@ -224,7 +224,7 @@ def test_escaping_a_character_changes_no_decision(path, data):
         assert matches(pattern, escaped) is matches(pattern, path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     [
         "/**a*b",

@@ -5,6 +5,7 @@ import resource
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.programs import ProgramRun
@@ -36,8 +37,8 @@ def programs(text: str) -> list[str]:
     return [" ".join(each) for each in words(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
+@for_each(
+    "text, meant",
     [
         ("rm -rf src", ["rm", "-rf", "src"]),
         ("r'm' \"-r\"f s\\rc", ["rm", "-rf", "src"]),
@@ -56,8 +57,8 @@ def test_words_are_read_without_their_quoting(text, meant):
     assert words(text) == [meant]
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
+@for_each(
+    "text, meant",
     [
         ("a; b && c || d & e | f |& g", "abcdefg"),
         ("if a; then b; elif c; then d; else e; fi", "abcde"),
@@ -92,13 +93,13 @@ def test_a_variable_that_the_text_sets_is_known(text, arguments):
     assert all(word.known for word in command.arguments)
 
 
-@pytest.mark.parametrize("word", ["$x", "${x}", '"$x"', "$(x)", "`x`", "a$x", "$((1+1))", "${x%y}"])
+@for_each("word", ["$x", "${x}", '"$x"', "$(x)", "`x`", "a$x", "$((1+1))", "${x%y}"])
 def test_a_word_that_depends_on_something_is_not_known(word):
     (command,) = [command for command in commands(f"rm {word}") if command.program == "rm"]
     assert not command.arguments[0].known
 
 
-@pytest.mark.parametrize("text", ["echo $((1+2))", "echo ${i}", "echo $i", "echo '$(x)'", "x=1", "[[ $a == b* ]]"])
+@for_each("text", ["echo $((1+2))", "echo ${i}", "echo $i", "echo '$(x)'", "x=1", "[[ $a == b* ]]"])
 def test_arithmetic_and_plain_variables_are_no_expansions(text):
     """CT-G2."""
     assert facts_of(text).expansions == []
@@ -110,7 +111,7 @@ def test_what_the_shell_puts_together_is_an_expansion(piece):
     assert facts_of(f"echo {piece}").expansions == [piece]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrapped",
     [
         "env -u B A=1 RUN",
@@ -149,7 +150,7 @@ def test_wrappers_and_shells_in_shells_are_unwrapped(wrapped):
     assert any(each.startswith("rm -r a") for each in programs(wrapped.replace("RUN", "rm -r a")))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["command -v rm", "which rm", "echo rm -r a", "grep -rn 'rm -r a' .", "npm run rm", "man rm", "bash x.sh -c rm"],
 )
@@ -158,8 +159,8 @@ def test_a_word_that_is_no_command_starts_nothing(text):
     assert not any(each.startswith("rm") for each in programs(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "interpreter", "source"),
+@for_each(
+    "text, interpreter, source",
     [
         ("python3 -c 'x = 1'", "python", "x = 1"),
         ("python3.11 -Bc'x'", "python", "x"),
@@ -177,9 +178,7 @@ def test_a_program_text_in_a_command_is_found(text, interpreter, source):
     assert scripts(text) == [(interpreter, source)]
 
 
-@pytest.mark.parametrize(
-    "text", ["python3 x.py -c y", "python3 -m pytest -c x", "node x.js -e", "perl x.pl", "bash x.sh"]
-)
+@for_each("text", ["python3 x.py -c y", "python3 -m pytest -c x", "node x.js -e", "perl x.pl", "bash x.sh"])
 def test_arguments_of_a_script_file_are_no_program_texts(text):
     assert scripts(text) == []
 
@@ -205,7 +204,7 @@ def test_a_loop_is_read_once_for_each_of_its_first_values():
     assert "values of a loop" in facts.unread
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "d=(a b); rm $d",
@@ -227,7 +226,7 @@ def test_a_text_that_is_not_read_plainly_is_scanned(text):
     assert facts_of(text).unread
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "for t in tests/*; do pytest $t; done",
@@ -248,7 +247,7 @@ def test_a_text_that_is_read_plainly_is_not_scanned(text):
     assert not facts_of(text).unread
 
 
-@pytest.mark.parametrize("text", ["echo 'x", "if a", ")", "a | | b", "$(", "<<X"])
+@for_each("text", ["echo 'x", "if a", ")", "a | | b", "$(", "<<X"])
 def test_what_is_no_command_is_said_to_be_unread(text):
     facts_of(text)  # raises nothing
     assert commands("a && " + text)[0].program == "a"
@@ -297,7 +296,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
+@for_each("unit", HOSTILE)
 def test_a_hostile_mebibyte_costs_little(unit):
     """W5 CT-R6: the grammar alone took 22 s and 2 GB for 64 KiB of some of these."""
     before = resource.getrusage(resource.RUSAGE_SELF)

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds, answer, page, parse_reference, told_offsets
@@ -158,7 +159,7 @@ async def test_pages_do_not_tear_characters_and_always_go_on(command):
     assert page(command, "stdout", 0, 1)["next_offset"] == 1
 
 
-@pytest.mark.parametrize("reference", ["", "x", "command", "command:abc", "command::stdout", "file:abc:stdout"])
+@for_each("reference", ["", "x", "command", "command:abc", "command::stdout", "file:abc:stdout"])
 def test_a_reference_that_is_none_is_refused(reference):
     """W4"""
     with pytest.raises(WorkspaceError) as error:

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES, Retained
 from gloveport.workspace.files.line_reader import whole_characters
@@ -24,7 +25,7 @@ def filled(total, *, most=100_000):
     return retained, data
 
 
-@pytest.mark.parametrize("total", [0, 1, HEAD_BYTES, HEAD_BYTES + 1, ALL, ALL + 1, 3 * ALL + 12345])
+@for_each("total", [0, 1, HEAD_BYTES, HEAD_BYTES + 1, ALL, ALL + 1, 3 * ALL + 12345])
 def test_every_byte_is_told_under_its_offset_or_not_at_all(total):
     """W4, CT-L6"""
     retained, data = filled(total)
@@ -81,7 +82,7 @@ def test_the_last_bytes_since_an_offset_are_the_newest_ones():
     assert retained.last(1000, 100) == (1000, b"")
 
 
-@pytest.mark.parametrize("text", ["", "a", "ä", "aä", "€", "a€", "😀", "ab😀"])
+@for_each("text", ["", "a", "ä", "aä", "€", "a€", "😀", "ab😀"])
 def test_a_character_that_is_cut_waits_for_its_rest(text):
     """W4"""
     data = text.encode()

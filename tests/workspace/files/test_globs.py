@@ -2,9 +2,9 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.workspace.files.globs import gitignore_regex, listing_regex
 
@@ -18,8 +18,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "matches", "others"),
+@for_each(
+    "pattern, matches, others",
     [
         ("a/**/b", ["a/b", "a/x/b", "a/x/y/b"], ["ax/b", "a/xb", "b"]),
         ("**/b", ["b", "x/y/b"], ["xb", "b/x"]),
@@ -44,8 +44,8 @@ def test_patterns_of_a_gitignore(pattern, matches, others):
     assert [path for path in matches + others if expression.fullmatch(path)] == matches
 
 
-@pytest.mark.parametrize(
-    ("pattern", "matches", "others"),
+@for_each(
+    "pattern, matches, others",
     [
         ("a*", ["a/2", "a-b/1", "abc", "x/a"], ["x", "ba"]),
         ("*.py", ["a.py", "a/b/c.py"], ["a.pyc"]),
@@ -62,8 +62,8 @@ def test_patterns_of_list_files(pattern, matches, others):
     assert [path for path in matches + others if expression.fullmatch(f"/{path}")] == matches
 
 
-@pytest.mark.parametrize("pattern", HOSTILE)
-@pytest.mark.parametrize("text", ["a" * 4000, "a/" * 2000, "ab" * 2000])
+@for_each("pattern", HOSTILE)
+@for_each("text", ["a" * 4000, "a/" * 2000, "ab" * 2000])
 def test_no_pattern_explodes(pattern, text):
     """CT-R6: with a star that tries every way, this test does not end."""
     assert not re.fullmatch(gitignore_regex(pattern), text + "c")

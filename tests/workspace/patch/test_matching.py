@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.matching import place_hunks
@@ -38,8 +39,8 @@ def test_a_stricter_grade_wins_over_a_place_that_comes_first():
     assert result("-a \n+X", "a", "a ", "a") == ["a", "X", "a"]
 
 
-@pytest.mark.parametrize(
-    ("body", "lines", "after", "grade"),
+@for_each(
+    "body, lines, after, grade",
     [
         (" a\n-b\n+B", ["a  ", "b\t"], ["a  ", "B"], "trailing_ws"),
         (
@@ -129,8 +130,8 @@ def test_a_hunk_that_is_lost_is_told_what_is_near():
     assert refused("-x").details["nearest_line"] == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "lines"),
+@for_each(
+    "body, lines",
     [
         ("\n".join(f"@@\n-{number}\n+x" for number in range(100_000)), [*map(str, range(900_000)), *["y"] * 50_000]),
         (" " + "\n ".join(["a"] * 5000) + "\n-b", ["a"] * 900_000),
@@ -139,7 +140,6 @@ def test_a_hunk_that_is_lost_is_told_what_is_near():
         ("-" + " \t" * 1_000_000 + "b", ["\t " * 500_000 + "b"] * 8),
         ("\n".join(["@@\n-a\n-a\n-b\n+x"] * 50_000), ["a", "a", "c"] * 300_000 + ["a", "a", "b"]),
     ],
-    ids=["many hunks", "nearly everywhere", "nearly everywhere, indented", "anchors", "deep", "near misses"],
 )
 def test_a_hostile_patch_ends_within_seconds(body, lines):
     began = time.process_time()

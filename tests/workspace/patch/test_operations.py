@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import ValidationError
+from tests.cases import for_each
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.operations import find_splices
@@ -67,7 +68,7 @@ def test_two_insertions_at_one_place_are_refused():
         result("12", *edits)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "edit",
     [
         {"op": "delete", "start_line": 3},
@@ -88,7 +89,7 @@ def edit(**fields) -> dict:
     return {"action": "edit", "path": "f", "revision": "r", "edits": [fields]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"action": "create", "path": "f"},
@@ -113,7 +114,7 @@ def test_each_action_takes_its_own_fields(change):
     assert refusal.value.code == "INVALID_ARGUMENT"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"action": "create", "path": "f", "content": ""},
@@ -128,7 +129,7 @@ def test_what_an_action_needs_is_enough(change):
     check_changes([Change.model_validate(change)])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"action": "chmod", "path": "f"},

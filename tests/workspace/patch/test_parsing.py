@@ -1,6 +1,7 @@
 """W3: a patch in the V4A dialect, and everything that is none."""
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.parsing import Add, Delete, Hunk, Update, parse_patch
@@ -61,7 +62,7 @@ def test_the_first_hunk_needs_no_mark_and_an_update_needs_no_hunk():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

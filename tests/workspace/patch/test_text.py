@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import count_lines
@@ -13,8 +14,8 @@ def spliced(content: bytes, *splices: Splice) -> bytes:
     return FileText.decode(content, "f").apply(splices)
 
 
-@pytest.mark.parametrize(
-    ("before", "splice", "after"),
+@for_each(
+    "before, splice, after",
     [
         (b"a\nb\n", Splice(1, 2, ("B", "C")), b"a\nB\nC\n"),
         (b"a\r\nb\r\n", Splice(1, 2, ("B",)), b"a\r\nB\r\n"),

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from gloveport.policy.decisions.protected_names import BELOW, DIRECTORIES, FILES, SPELLINGS, fold_name, protected_part
 from gloveport.workspace.files.tree import Tree
@@ -299,7 +300,7 @@ def test_what_is_no_file_blocks_nobody(root, tree, name):
     found(tree)
 
 
-@pytest.mark.parametrize("most", range(12))
+@for_each("most", range(12))
 def test_what_was_there_before_is_kept_by_however_few_mounts(most):
     """W4: fail closed: where there are too few, directories are kept as a whole, the deepest first."""
     owned = {b".git/config", b".git/hooks", b"a/1/.env", b"a/2/.env", b"a/3/.env", b"b/c/d/.envrc"}
@@ -461,8 +462,8 @@ def test_a_tree_that_changes_meanwhile_is_looked_at_without_harm(repository, tre
     assert sorted(path.name for path in outside.iterdir()) == ["HEAD", "objects", "refs"]
 
 
-@pytest.mark.parametrize(
-    ("configuration", "values"),
+@for_each(
+    "configuration, values",
     [
         (b"[core]\nhooksPath = a b\n", [b"a b"]),
         (b"[core]\n\tHOOKSPATH=a # b\n", [b"a"]),
