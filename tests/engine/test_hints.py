@@ -2,7 +2,7 @@
 
 import pytest
 
-from gloveport.engine.hints import find_hint
+from gloveport.engine.hints import find_hint, find_missing_modules
 from gloveport.model import Failure, Grant
 from gloveport.model.egress import Api, Egress
 from gloveport.runtimes import shell, typescript
@@ -40,6 +40,14 @@ def test_deno_can_install_nothing_even_where_pypi_is_granted():
 def test_a_shell_program_is_not_told_of_packages_of_its_own():
     told = hint(stderr="No module named requests", packages=shell.find(None).packages, grant=PYPI)
     assert told.startswith("pip install")
+
+
+def test_what_pandas_would_read_a_file_with_is_to_lie_beside_pandas():
+    parquet = "Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.\n - `Import pyarrow` failed."
+    for said, module in ((parquet, "pyarrow"), ("Missing optional dependency 'openpyxl'.  Use pip", "openpyxl")):
+        assert hint(said, kind="ImportError")
+        assert find_missing_modules(Failure(type="ImportError", message=said)) == ("pandas", module)
+    assert not find_missing_modules(Failure(type="ImportError", message="cannot import name 'x' from 'y'"))
 
 
 def test_who_looks_for_the_network_is_told_whether_there_is_one():

@@ -19,7 +19,7 @@ from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
 from gloveport.engine.artifacts import Collector, write_inputs
 from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
-from gloveport.engine.hints import find_missing_module
+from gloveport.engine.hints import find_missing_modules
 from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
 from gloveport.engine.recent_runs import RecentRun, RecentRuns
@@ -267,10 +267,10 @@ class Engine:
             packages=runtimes[request.language].packages,
             environment="" if run.environment is None else run.environment.label,
         )
-        module = find_missing_module(result.error) if result.error is not None and result.hint else ""
-        if not module:
+        modules = find_missing_modules(result.error) if result.error is not None and result.hint else ()
+        if not modules:
             return result
-        return result.model_copy(update={"hint": f"{self.environments.suggest(module)}; {result.hint}"})
+        return result.model_copy(update={"hint": f"{self.environments.suggest(modules)}; {result.hint}"})
 
     @contextlib.asynccontextmanager
     async def _sandbox(

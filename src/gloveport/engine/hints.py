@@ -8,8 +8,14 @@ from gloveport.policy.hosts.authorities import find
 _NO_MODULE = ("Cannot find module", "--no-npm is specified", "--no-remote is specified")
 """What node and Deno say, which load no package from elsewhere."""
 
-_NO_PACKAGE = ("No module named", "No matching distribution found", "externally-managed-environment")
-"""What Python and pip say."""
+_NO_PACKAGE = (
+    "No module named",
+    "No matching distribution found",
+    "externally-managed-environment",
+    "Missing optional dependency '",
+    "Unable to find a usable engine",
+)
+"""What Python, pip and pandas say."""
 
 _NO_NETWORK = (
     "Name or service not known",
@@ -28,15 +34,23 @@ _PIP_HINT = (
     "pip install --target /tmp/packages NAME works, for PyPI is granted; then add that to PYTHONPATH or sys.path"
 )
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,63})")
+_MISSING_BESIDE_PANDAS = re.compile(r"(?:`Import |Missing optional dependency ')([A-Za-z_][A-Za-z0-9_]{0,63})")
+"""What pandas says of a package that it would read or write a file with, the best one first."""
+
 _SAYS_ITSELF = "ToolError"
 _WANTS_PACKAGES = "PackagesError"
 """Of ``guest/python/gloveport_notebook/magics.py``."""
 
 
-def find_missing_module(failure: Failure) -> str:
-    """The first part of the name of the module that a program of Python has not found; empty where it is another."""
-    found = _MISSING_MODULE.search(failure.message) if failure.type == "ModuleNotFoundError" else None
-    return found[1] if found else ""
+def find_missing_modules(failure: Failure) -> tuple[str, ...]:
+    """Modules, by the first part of their names, that a program of Python would do with; none where it is another
+    failure. What pandas lacks has to lie beside pandas.
+    """
+    if failure.type == "ModuleNotFoundError":
+        found = _MISSING_MODULE.search(failure.message)
+        return (found[1],) if found else ()
+    found = _MISSING_BESIDE_PANDAS.search(failure.message) if failure.type == "ImportError" else None
+    return ("pandas", found[1]) if found else ()
 
 
 def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str:

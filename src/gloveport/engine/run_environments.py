@@ -1,6 +1,6 @@
 """Which environment a run gets: a named one, the default, or one that the program asks for in its own text."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -143,18 +143,20 @@ class Environments:
             return None, None
         return lock, None if lock is None else self.store.find_tree(lock.sha256, self.interpreter)
 
-    def who_has(self, module: str) -> str:
-        """The name of an environment that a program could import this from; empty where there is none."""
-        return next((name for name in self.named if (tree := self.find_built(name)[1]) and module in tree.modules), "")
+    def who_has(self, modules: Sequence[str]) -> str:
+        """The name of an environment that a program could import these from; empty where there is none."""
+        trees = {name: self.find_built(name)[1] for name in self.named}
+        return next((name for name, tree in trees.items() if tree and {*modules} <= {*tree.modules}), "")
 
-    def suggest(self, module: str) -> str:
-        """What to do about a module that a program has not found: the environment that has it, or what to write."""
-        if name := self.who_has(module):
+    def suggest(self, modules: Sequence[str]) -> str:
+        """What to do about modules that a program has not found: the environment that has them, or what to write."""
+        if name := self.who_has(modules):
             return f'the environment {name} has it: environment="{name}"'
-        package = package_of(module)
-        if self.rules.enabled and refuse_names(self.rules, [package]) is None:
-            return f'ask for it in the program: # /// script, # dependencies = ["{package}"], # ///, a line each'
-        return f'the owner can add it: [environments.NAME] python = ["{package}"]'
+        packages = [package_of(module) for module in modules]
+        listed = ", ".join(f'"{package}"' for package in packages)
+        if self.rules.enabled and refuse_names(self.rules, packages) is None:
+            return f"ask for it in the program: # /// script, # dependencies = [{listed}], # ///, a line each"
+        return f"the owner can add it: [environments.NAME] python = [{listed}]"
 
     def lock_request(self, requirements: tuple[str, ...]) -> LockRequest:
         """All that the lock of these depends on."""
