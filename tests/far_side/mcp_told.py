@@ -2,24 +2,22 @@
 
     python -I -S mcp_told.py FILE
 
-FILE holds a list of tools as the protocol has them. It is read for each listing. Standard library only.
+FILE holds a list of tools as the protocol has them. It is read for each listing. It starts quickly:
+of the standard library it imports little.
 """
 
-import base64
-import contextlib
+import binascii
 import json
 import os
 import sys
-import urllib.parse
-from pathlib import Path
 
-FILE = Path(sys.argv[1])
+FILE = sys.argv[1]
 SECRET = os.environ.get("TOKEN", "")
 FORMS = {
     "plain": SECRET,
-    "base64": base64.b64encode(f"user:{SECRET}".encode()).decode(),
+    "base64": binascii.b2a_base64(f"user:{SECRET}".encode(), newline=False).decode(),
     "hex": SECRET.encode().hex(),
-    "url": urllib.parse.quote(SECRET, safe=""),
+    "url": "".join(letter if letter.isalnum() or letter in "_.-~" else f"%{ord(letter):02X}" for letter in SECRET),
     "json": json.dumps(SECRET)[1:-1],
     "reversed": SECRET[::-1],
 }
@@ -60,7 +58,8 @@ def call(number: int, name: str, arguments: dict) -> None:
         send(id=number, result={"content": [{"type": "text", "text": "x" * arguments["size"]}], "isError": True})
         return
     if name == "change":
-        FILE.write_text(json.dumps(arguments["tools"]))
+        with open(FILE, "w") as file:  # noqa: PTH123 - pathlib takes long to import
+            json.dump(arguments["tools"], file)
         send(method="notifications/tools/list_changed")
     if name == "end":
         sys.exit(0)
@@ -80,7 +79,8 @@ def main() -> None:
                     result={"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info},
                 )
             case "tools/list":
-                text = FILE.read_text().replace("TOKEN", SECRET or "TOKEN")
+                with open(FILE) as file:  # noqa: PTH123
+                    text = file.read().replace("TOKEN", SECRET or "TOKEN")
                 send(id=number, result={"tools": json.loads(text)})
             case "tools/call":
                 call(number, params["name"], params.get("arguments") or {})
@@ -89,5 +89,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
+    try:  # noqa: SIM105 - contextlib takes longer to import than json
         main()
+    except BrokenPipeError:
+        pass

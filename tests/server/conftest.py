@@ -1,12 +1,17 @@
 """A client of our server in the same process."""
 
+from pathlib import Path
+
 import pytest
 from mcp import Client
 from tests.server.eras import MODERN
 from tests.server.shop import opened
 
 from gloveport.approvals import desk
+from gloveport.audit import read
+from gloveport.bootstrap import app
 from gloveport.config import Config
+from gloveport.config.schema import PoolSettings
 from gloveport.model.hub import Sampling
 from gloveport.server.protocol import make_server
 
@@ -15,6 +20,27 @@ from gloveport.server.protocol import make_server
 def era() -> str:
     """See ``eras.both_eras``."""
     return MODERN
+
+
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory):
+    """The environment of a Gloveport whose state is that of all tests of a file."""
+    return {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("server") / "state")}
+
+
+@pytest.fixture(scope="module")
+async def engine(environ):
+    """One for all tests of a file, who leave it as it was."""
+    async with app.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as assembled:
+        yield assembled
+
+
+@pytest.fixture
+def records(environ, engine):
+    """What has been written into the audit log since the test began."""
+    directory = Path(environ["GLOVEPORT_STATE"]) / "audit"
+    before = len([*read.records(directory)])
+    return lambda: [*read.records(directory)][before:]
 
 
 @pytest.fixture

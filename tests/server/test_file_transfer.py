@@ -21,19 +21,19 @@ async def served(tmp_path_factory):
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def url(served):
     async with served.over_http() as url:
         yield url
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def web(url):
     async with httpx.AsyncClient(base_url=url.removesuffix("/mcp"), trust_env=False) as web:
         yield web
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def client(url):
     async with Client(url, mode="legacy") as client:
         yield client
@@ -109,12 +109,13 @@ async def test_a_ticket_is_good_once_and_not_for_long(client, web, monkeypatch):
     assert (await run(client, "1", files={"a": old})).is_error
 
 
-async def test_what_is_too_large_or_too_much_is_refused_and_keeps_nothing(web, served):
+async def test_what_is_too_large_or_too_much_is_refused_and_keeps_nothing(served):
     most = int(served.engine.policy.limits.input_bytes)
-    assert (await web.put("/uploads", content=bytes(most + 1))).status_code == 413
-    for _ in range(4):
-        assert (await web.put("/uploads", content=bytes(most))).status_code == 200
-    full = await web.put("/uploads", content=b"x")
+    async with served.over_http() as url, httpx.AsyncClient(base_url=url.removesuffix("/mcp"), trust_env=False) as web:
+        assert (await web.put("/uploads", content=bytes(most + 1))).status_code == 413
+        for _ in range(4):
+            assert (await web.put("/uploads", content=bytes(most))).status_code == 200
+        full = await web.put("/uploads", content=b"x")
     assert (full.status_code, full.headers["retry-after"]) == (503, "60")
 
 

@@ -20,6 +20,13 @@ def text_of(result):
     return result.content[0].text
 
 
+@pytest.fixture(autouse=True)
+async def no_session_is_left(engine):
+    yield
+    for session in engine.sessions.alive():
+        await engine.sessions.end_of(session.owner, "the test is over")
+
+
 @pytest.fixture
 def session(client):
     """Call the tool ``session``."""

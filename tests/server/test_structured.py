@@ -3,7 +3,6 @@
 import json
 
 import mcp_types as wire
-import pytest
 from mcp import Client
 from tests.server.eras import both_eras
 
@@ -19,27 +18,27 @@ def named(name) -> wire.Implementation:
     return wire.Implementation(name=name, version="1")
 
 
-@pytest.mark.parametrize("name", AGENTS)
-async def test_an_agent_gets_content_blocks_alone_and_no_schema_that_promises_more(connect, name):
-    async with connect(client_info=named(name)) as client:
-        answer = await client.call_tool("execute_code", PROGRAM)
-        refused = await client.call_tool("execute_code", {"language": "python", "code": "#" * 2_000_000})
-        schemas = [tool.output_schema for tool in (await client.list_tools()).tools]
-    assert (answer.structured_content, refused.structured_content) == (None, None)
-    assert answer.content[0].text.splitlines()[1:] == ['value: {"a": [1, 2]}', "stdout:", "hello"]
-    assert set(schemas) == {None}
+async def test_an_agent_gets_content_blocks_alone_and_no_schema_that_promises_more(connect):
+    for name in AGENTS:
+        async with connect(client_info=named(name)) as client:
+            answer = await client.call_tool("execute_code", PROGRAM)
+            refused = await client.call_tool("execute_code", {"language": "python", "code": "#" * 2_000_000})
+            schemas = [tool.output_schema for tool in (await client.list_tools()).tools]
+        assert (answer.structured_content, refused.structured_content) == (None, None), name
+        assert answer.content[0].text.splitlines()[1:] == ['value: {"a": [1, 2]}', "stdout:", "hello"], name
+        assert set(schemas) == {None}, name
 
 
-@pytest.mark.parametrize("name", ["mcp", "fastmcp", "mcporter"])
-async def test_a_program_gets_what_its_schema_promises_without_constants(connect, name):
-    async with connect(client_info=named(name)) as client:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        told = (await client.call_tool("execute_code", PROGRAM)).structured_content
-        health = (await client.call_tool("health", {})).structured_content
-    assert told.keys() == {"run_id", "language", "status", "exit_code", "value", "stdout", "usage"}
-    assert health["status"] == "ok"
-    assert tools["execute_code"].output_schema["properties"].keys() >= told.keys()
-    assert tools["health"].output_schema["additionalProperties"] is False
+async def test_a_program_gets_what_its_schema_promises_without_constants(connect):
+    for name in ("mcp", "fastmcp", "mcporter"):
+        async with connect(client_info=named(name)) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            told = (await client.call_tool("execute_code", PROGRAM)).structured_content
+            assert told.keys() == {"run_id", "language", "status", "exit_code", "value", "stdout", "usage"}, name
+            assert tools["execute_code"].output_schema["properties"].keys() >= told.keys()
+            assert tools["health"].output_schema["additionalProperties"] is False
+            if name == "mcp":  # to look at the host takes longer than all else here
+                assert (await client.call_tool("health", {})).structured_content["status"] == "ok"
 
 
 @both_eras
@@ -51,7 +50,6 @@ async def test_a_call_asks_for_it(connect):
     assert other.structured_content is None
 
 
-@both_eras
 async def test_the_operator_says_who_gets_it(engine, environ, era):
     for patterns, name, gets in ((("*",), "x", True), ((), "mcp", False), (("my-*",), "my-app", True)):
         config = Config(clients=Clients(structured=patterns))

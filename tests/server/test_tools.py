@@ -15,7 +15,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from tests.server.eras import both_eras
 
+from gloveport.bootstrap import app
 from gloveport.config import Config, Sandboxing
+from gloveport.config.schema import PoolSettings
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Limits, Mount, Policy
 from gloveport.server.protocol import make_server
@@ -152,10 +154,11 @@ async def test_null_for_an_optional_argument_is_not_given(client):
     assert "- timeout: there is no such argument" in text_of(unknown)
 
 
-async def test_no_run_starts_when_the_audit_log_can_not_be_written(connect, environ):
+async def test_no_run_starts_when_the_audit_log_can_not_be_written(tmp_path):
     """A1: the answer is an error with a hint, and health shows it."""
-    async with connect() as client:
-        shutil.move(Path(environ["GLOVEPORT_STATE"]) / "audit", Path(environ["GLOVEPORT_STATE"]) / "gone")
+    config, environ = Config(pool=PoolSettings(forked=0, booted=0)), {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    async with app.assemble(config, environ) as engine, Client(make_server(engine, config, environ, "stdio")) as client:
+        shutil.move(tmp_path / "state/audit", tmp_path / "state/gone")
         result = await client.call_tool("execute_code", {"language": "shell", "code": "echo ran"})
         health = await client.call_tool("health", {})
     assert result.is_error

@@ -10,18 +10,20 @@ from pathlib import Path
 import pytest
 
 STANDS_STILL = """
-import asyncio, os, re, signal, sys, time
+import asyncio, ctypes, sys, time
 from gloveport.server.process.signals import on_end_signal
 from gloveport.server.process.watchdog import watch_loop
 
 def stand_still_in_c():
     print("still", flush=True)
-    re.match("(a+)+b", "a" * 200)  # for longer than there is a universe, and under the interpreter's lock
+    libc, lock = ctypes.PyDLL(None), ctypes.create_string_buffer(256)
+    for _ in range(2):
+        libc.pthread_mutex_lock(lock)  # it has it, and waits for ever, under the interpreter's lock
 
 def stand_still_in_python():
     print("still", flush=True)
     while True:
-        pass
+        time.sleep(0.001)
 
 async def main():
     with on_end_signal(lambda: None), watch_loop():
