@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -11,6 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.forked import Gloveport
+
+from gloveport.atomic_file import replace_file
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -67,6 +69,17 @@ class Stdio:
         return self.process.returncode, stdout, stderr
 
 
+class Served:
+    """A server of streamable HTTP on a free port."""
+
+    def __init__(self, gloveport: Gloveport, environ: dict[str, str], *arguments: str) -> None:
+        pipe, environ = subprocess.PIPE, {**os.environ, **environ}
+        command = ["serve", "--http", "--port", "0", *arguments]
+        self.process = gloveport.start(*command, stderr=pipe, stdout=pipe, env=environ, text=True)
+        self.url = self.process.stderr.readline().split()[-1]
+        self.port = int(self.url.rpartition(":")[2].partition("/")[0])
+
+
 @pytest.fixture
 def as_installed(environ) -> dict[str, str]:
     """The environment of a server with the default configuration."""
@@ -85,16 +98,18 @@ def nothing_waits(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def known_host(tmp_path_factory):
     """Let the servers of a state directory know what others have found of this host: to look takes each a second."""
-    known = tmp_path_factory.mktemp("known") / "host.json"
+    own = tmp_path_factory.getbasetemp()
+    known = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "host.json"
 
     @contextlib.contextmanager
     def sharing(state: Path):
-        if known.exists():
+        with contextlib.suppress(FileNotFoundError):
+            found = known.read_bytes()
             state.mkdir(mode=0o700)
-            shutil.copy(known, state)
+            replace_file(state / known.name, found)
         yield
         with contextlib.suppress(FileNotFoundError):  # of a server that did not come to it
-            shutil.copy(state / known.name, known)
+            replace_file(known, (state / known.name).read_bytes())
 
     return sharing
 
@@ -114,6 +129,21 @@ def stdio(gloveport, environ):
     def start(*arguments: str, command: list[str] | None = None) -> Stdio:
         serve = partial(gloveport.start, "serve", *arguments) if command is None else partial(subprocess.Popen, command)
         started.append(Stdio(serve, environ))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.process.kill()
+        server.process.communicate()
+
+
+@pytest.fixture
+def serve(gloveport, environ):
+    """Start a server with these arguments."""
+    started = []
+
+    def start(*arguments: str) -> Served:
+        started.append(Served(gloveport, environ, *arguments))
         return started[-1]
 
     yield start

@@ -2,11 +2,9 @@
 
 import contextlib
 import os
-import sys
-from pathlib import Path
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from gloveport.bootstrap import app
 from gloveport.bootstrap.build import open_host
@@ -56,8 +54,8 @@ def make_workspace(directory):
 
 
 @pytest.fixture
-def serve(tmp_path, environ):
-    """``async with serve(…) as (client, root)``: a client of a server with a workspace that is another user's.
+def serve_here(tmp_path, environ):
+    """``async with serve_here(…) as (client, root)``: a client of a server with a workspace that is another user's.
 
     The keys are those of ``[workspace]``. It is put together as ``gloveport serve`` does, in this process.
     """
@@ -77,18 +75,6 @@ def serve(tmp_path, environ):
     return make
 
 
-@contextlib.asynccontextmanager
-async def serve_as_process(directory, environ):
-    """The same of the command, for which a sandbox waits."""
-    root, config = make_workspace(directory), directory / "gloveport.toml"
-    config.write_text("[pool]\nforked = 1\nbooted = 0\n")
-    config.chmod(0o600)
-    command, *arguments = [str(Path(sys.executable).with_name("gloveport")), "serve", "--config", str(config)]
-    arguments += ["--workspace", str(root)]
-    async with Client(StdioServerParameters(command=command, args=arguments, env=dict(environ))) as client:
-        yield client, root
-
-
 async def execute(client, language, code):
     answer = await client.call_tool("execute_code", {"language": language, "code": code})
     return answer.structured_content
@@ -100,33 +86,45 @@ async def place_of(client):
     return answer.structured_content["stdout"].strip()
 
 
-async def test_programs_in_every_language_read_it_where_commands_see_it_and_write_nothing(tmp_path, environ):
-    async with serve_as_process(tmp_path, environ) as (client, root):
-        place = await place_of(client)
-        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
-        assert place in described
-        # T5, ``as_owner`` of a mount: what its owner alone may read, too. It is the owner's agent.
-        for language, code in (
-            ("python", f"open('{place}/secret.txt').read()"),
-            ("typescript", f"await Deno.readTextFile('{place}/secret.txt')"),
-            ("shell", f"cat '{place}/secret.txt' | python3 -c 'import json; print(json.dumps(input()))'"),
-        ):
-            assert (await execute(client, language, code)).get("value") == "for its owner", language
-        assert (await execute(client, "python", f"PLACE = {place!r}\n{ATTEMPTS}"))["value"] == []
-        assert sorted(path.name for path in root.iterdir()) == ["kept.txt", "secret.txt"]
-        assert (root / "kept.txt").read_text() == "kept"
+def test_programs_in_every_language_read_it_where_commands_see_it_and_write_nothing(tmp_path, stdio):
+    """Of a server as a process, for which a sandbox waits."""
+    root, config = make_workspace(tmp_path), tmp_path / "gloveport.toml"
+    config.write_text("[pool]\nforked = 1\nbooted = 0\n")
+    config.chmod(0o600)
+    server = stdio("--config", str(config), "--workspace", str(root))
+    server.shake_hands()
+    server.send("tools/call", {"name": "exec_command", "arguments": {"cmd": "pwd", "yield_time_ms": 30_000}}, 1)
+    place = server.answer(1)["result"]["structuredContent"]["stdout"].strip()
+    server.send("tools/list", {}, 1)
+    described = {tool["name"]: tool["description"] for tool in server.answer(1)["result"]["tools"]}["execute_code"]
+    assert place in described
+
+    def run(language, code):
+        server.execute(1, language, code)
+        return server.answer(1)["result"]["structuredContent"].get("value")
+
+    # T5, ``as_owner`` of a mount: what its owner alone may read, too. It is the owner's agent.
+    for language, code in (
+        ("python", f"open('{place}/secret.txt').read()"),
+        ("typescript", f"await Deno.readTextFile('{place}/secret.txt')"),
+        ("shell", f"cat '{place}/secret.txt' | python3 -c 'import json; print(json.dumps(input()))'"),
+    ):
+        assert run(language, code) == "for its owner", language
+    assert run("python", f"PLACE = {place!r}\n{ATTEMPTS}") == []
+    assert sorted(path.name for path in root.iterdir()) == ["kept.txt", "secret.txt"]
+    assert (root / "kept.txt").read_text() == "kept"
 
 
-async def test_programs_see_what_commands_have_written(serve):
-    async with serve() as (client, _):
+async def test_programs_see_what_commands_have_written(serve_here):
+    async with serve_here() as (client, _):
         place = await place_of(client)
         await client.call_tool("exec_command", {"cmd": "echo made > made.txt", "yield_time_ms": 30_000})
         assert (await execute(client, "python", f"open('{place}/made.txt').read()"))["value"] == "made\n"
 
 
-async def test_the_operator_keeps_it_from_programs(serve):
+async def test_the_operator_keeps_it_from_programs(serve_here):
     """T5: ``workspace.programs``."""
-    async with serve(programs="none") as (client, _):
+    async with serve_here(programs="none") as (client, _):
         place = await place_of(client)
         seen = await execute(client, "python", f"import os; os.path.exists({place!r})")
         assert seen["value"] is False
@@ -135,9 +133,9 @@ async def test_the_operator_keeps_it_from_programs(serve):
 WRITES = {"programs": "write"}
 
 
-async def test_where_the_operator_lets_them_programs_in_every_language_write_as_its_owner(serve):
+async def test_where_the_operator_lets_them_programs_in_every_language_write_as_its_owner(serve_here):
     """T5: ``workspace.programs``."""
-    async with serve(**WRITES) as (client, root):
+    async with serve_here(**WRITES) as (client, root):
         place = await place_of(client)
         described = {tool.name: tool.description for tool in (await client.list_tools()).tools}["execute_code"]
         assert f"To read and write: {place}." in described
@@ -153,8 +151,8 @@ async def test_where_the_operator_lets_them_programs_in_every_language_write_as_
         assert (await execute(client, "python", f"PLACE = {place!r}\n{ATTEMPTS}"))["value"] != []
 
 
-async def test_programs_that_may_write_change_nothing_that_runs_later_outside(serve):
-    async with serve(**WRITES) as (client, root):
+async def test_programs_that_may_write_change_nothing_that_runs_later_outside(serve_here):
+    async with serve_here(**WRITES) as (client, root):
         place = await place_of(client)
         await client.call_tool("exec_command", {"cmd": "git init -q .", "yield_time_ms": 30_000})
         before = (root / ".git/config").read_text()
@@ -170,8 +168,8 @@ async def test_programs_that_may_write_change_nothing_that_runs_later_outside(se
         assert not (root / ".git/hooks/pre-commit").exists()
 
 
-async def test_a_session_that_may_write_ends_when_anything_else_is_protected(serve):
-    async with serve(**WRITES) as (client, root):
+async def test_a_session_that_may_write_ends_when_anything_else_is_protected(serve_here):
+    async with serve_here(**WRITES) as (client, root):
         place = await place_of(client)
 
         async def call(code, session):
@@ -191,15 +189,15 @@ async def test_a_session_that_may_write_ends_when_anything_else_is_protected(ser
         assert not (root / ".git/hooks/pre-commit").exists()
 
 
-async def test_programs_that_may_write_do_so_also_where_its_own_tools_are_not_offered(serve):
-    async with serve(toolsets=["code"], **WRITES) as (client, root):
+async def test_programs_that_may_write_do_so_also_where_its_own_tools_are_not_offered(serve_here):
+    async with serve_here(toolsets=["code"], **WRITES) as (client, root):
         code = f"import os; os.chdir({str(root)!r} if os.path.exists({str(root)!r}) else '/workspace')\n"
         answer = await execute(client, "python", code + "open('a.txt', 'w').write('a')")
         assert answer["status"] == "ok", answer
         assert (root / "a.txt").read_text() == "a"
 
 
-async def test_programs_see_it_also_where_its_own_tools_are_not_offered(serve):
-    async with serve(toolsets=["code"]) as (client, root):
+async def test_programs_see_it_also_where_its_own_tools_are_not_offered(serve_here):
+    async with serve_here(toolsets=["code"]) as (client, root):
         code = f"import os; [path for path in ({str(root)!r}, '/workspace') if os.path.exists(path + '/kept.txt')]"
         assert len((await execute(client, "python", code))["value"]) == 1

@@ -1,6 +1,6 @@
 """``gloveport serve --workspace``: an agent finds a failing test in a real project, repairs it and commits the repair.
 
-Over stdio, with the installed command and a real client; nothing but the tools is used.
+Over stdio, with the installed command, and over HTTP; by a real client. Nothing but the tools is used.
 """
 
 import contextlib
@@ -59,11 +59,11 @@ class Agent:
 
 
 @pytest.fixture
-def agent(tmp_path, environ):
-    """``async with agent("python")``: a repository of its own with a commit, served to a client."""
+def agent(tmp_path, environ, serve):
+    """``async with agent("python", …)``: a repository of its own with a commit, served to a client."""
 
     @contextlib.asynccontextmanager
-    async def working(name, mode):
+    async def working(name, mode, transport):
         root = tmp_path / name
         shutil.copytree(PROJECTS / name, root, ignore=shutil.ignore_patterns("__pycache__"))
         git(root, "init", "-q", "-b", "main")
@@ -72,11 +72,12 @@ def agent(tmp_path, environ):
         if os.geteuid() == 0:
             for path in (root, *root.rglob("*")):
                 os.chown(path, OWNER, OWNER)
-        target = StdioServerParameters(
-            command=str(Path(sys.executable).with_name("gloveport")),
-            args=["serve", "--workspace", str(root), "--toolsets", "workspace"],
-            env=environ,
-        )
+        arguments = ["--workspace", str(root), "--toolsets", "workspace"]
+        if transport == "stdio":
+            command = str(Path(sys.executable).with_name("gloveport"))
+            target = StdioServerParameters(command=command, args=["serve", *arguments], env=environ)
+        else:
+            target = serve(*arguments).url
         async with Client(target, mode=mode) as client:
             yield Agent(client, root)
         owner = OWNER if os.geteuid() == 0 else os.geteuid()
@@ -88,7 +89,7 @@ def agent(tmp_path, environ):
 
 async def test_a_test_of_a_python_project_is_found_failing_and_repaired(agent):
     """W1, W3, W4."""
-    async with agent("python", "2026-07-28") as working:
+    async with agent("python", "2026-07-28", "stdio") as working:
         code, said = await working.run("python3 -m unittest")
         assert code == 1
         assert "FAILED (failures=1)" in said
@@ -120,7 +121,7 @@ async def test_a_test_of_a_python_project_is_found_failing_and_repaired(agent):
 @pytest.mark.skipif(shutil.which("node", path="/usr/bin") is None, reason="no node where sandboxes look for one")
 async def test_a_test_of_a_node_project_is_found_failing_and_repaired(agent):
     """W1, W3, W4."""
-    async with agent("node", "legacy") as working:
+    async with agent("node", "legacy", "http") as working:
         code, said = await working.run("node --test")
         assert code == 1
         assert "# fail 1" in said

@@ -34,7 +34,10 @@ told["inotify"] = errno.errorcode[ctypes.get_errno()]
 while fcntl.fcntl((pipe := os.pipe())[0], fcntl.F_GETPIPE_SZ) > 8192:
     held += pipe
 told["pipe"] = fcntl.fcntl(pipe[0], fcntl.F_GETPIPE_SZ)
-watched = [os.dup(0) for _ in range(5000)]
+with open("/proc/sys/fs/epoll/max_user_watches") as file:
+    count = max(1000, int(file.read()) // 10_000)
+least = os.open("/proc/sys/kernel/ostype", os.O_RDONLY)  # of files that can be watched, what takes the least time
+watched = [os.dup(least) for _ in range(count)]
 try:
     while True:
         held.append(select.epoll())
@@ -66,9 +69,10 @@ def _call(name: str, number: int) -> bytes:
 
 
 class _Stdio:
-    def __init__(self, command: forked.Gloveport, directory: Path) -> None:
+    def __init__(self, command: forked.Gloveport, directory: Path, config: Path) -> None:
         pipe = subprocess.PIPE
-        self.process = command.start("serve", "--workspace", str(directory), stdin=pipe, stdout=pipe, bufsize=0)
+        serve = ("serve", "--workspace", str(directory), "--config", str(config))
+        self.process = command.start(*serve, stdin=pipe, stdout=pipe, bufsize=0)
         self.ask(_message("initialize", _INITIALIZE, 0))
         self.process.stdin.write(_message("notifications/initialized", {}))
 
@@ -128,14 +132,15 @@ def main() -> None:
 
 
 def _ask_all(command: forked.Gloveport, servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str, object]:
-    workspace, config = directory / "workspace", directory / "nothing-waits.toml"
-    config.write_text("[pool]\nforked = 0\nbooted = 0\n")  # it does at the others
-    config.chmod(0o600)
-    servers["stdio before"] = _Stdio(command, workspace)
+    some_wait, nothing_waits = directory / "some-wait.toml", directory / "nothing-waits.toml"
+    for config, count in ((some_wait, 2), (nothing_waits, 0)):
+        config.write_text(f'policy.languages = ["python", "shell"]\n[pool]\nforked = {count}\n')
+        config.chmod(0o600)
+    servers["stdio before"] = _Stdio(command, directory / "workspace", some_wait)
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _USE_UP], stdin=pipe, stdout=pipe, text=True) as user:
         told: dict[str, object] = {"used up": json.loads(user.stdout.readline())}
-        servers["http after"] = _Http(command, config)
+        servers["http after"] = _Http(command, nothing_waits)
         told |= {name: server.all_calls() for name, server in servers.items()}
         user.communicate()
     told["again"] = servers["stdio before"].all_calls()
