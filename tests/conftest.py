@@ -1,6 +1,7 @@
 """What every test may use: the event loop, a state directory of its own, and an engine on this very kernel."""
 
 import contextlib
+import functools
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from gloveport.audit import read
 from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
+from gloveport.runtimes import python
 
 # A slow machine is no fault. Each run tries other examples, so that many runs try many; --hypothesis-profile=thorough
 # tries them at once.
@@ -25,6 +27,9 @@ hypothesis.settings.load_profile("quick")
 
 # A script that starts tests in its background has Ctrl-C ignored, by us and by all that we start. Not where it is sent.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What an interpreter says of itself does not change between tests; to ask takes longer than all else of an engine.
+python._query = functools.cache(python._query)
 
 _TESTS = Path(__file__).parent
 _ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "e2e", "hub", "egress", "server")

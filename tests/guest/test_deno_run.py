@@ -64,26 +64,25 @@ def run_in(tmp_path_factory):
         )
 
 
-@pytest.fixture(scope="module", params=[COLD, WAITING], ids=["cold", "waiting"])
-def run_all(request, run_in):
-    """Run many programs in either mode: what a program does must not depend on it."""
-    return lambda jobs: run_in(request.param, jobs)
-
-
 @pytest.fixture(scope="module")
-def run_by_turns(run_in):
-    """Run many programs, one in one mode and the next in the other: where a boot each would be all that differs."""
+def run_all(run_in):
+    """Run many programs, every third in an interpreter that has waited, which takes twice as much of a processor.
+
+    What a program does must not depend on it: ``test_a_program_finds_nothing_of_the_warm_up`` compares all that there
+    is, and a boot each would be all that differs here.
+    """
 
     def run(jobs):
-        done = [run_in(mode, jobs[place::2]) for place, mode in enumerate((COLD, WAITING))]
-        return [done[place % 2][place // 2] for place in range(len(jobs))]
+        done = [run_in(mode, jobs[place::3]) for place, mode in enumerate((WAITING, COLD, COLD))]
+        return [done[place % 3][place // 3] for place in range(len(jobs))]
 
     return run
 
 
 @pytest.fixture
-def run(run_all):
-    return lambda source, language="typescript": run_all([(language, source)])[0]
+def run(run_in):
+    """Run one program."""
+    return lambda source, language="typescript": run_in(COLD, [(language, source)])[0]
 
 
 TS, JS = "typescript", "javascript"
@@ -144,9 +143,9 @@ VALUES = {
 }
 
 
-def test_the_value_is_that_of_the_last_expression_or_return(run_by_turns):
+def test_the_value_is_that_of_the_last_expression_or_return(run_all):
     """E1, E2: JSON is itself; what is no JSON is inspected, with its type; top-level await and return work."""
-    for (job, expected), (report, done) in zip(VALUES.items(), run_by_turns(list(VALUES)), strict=True):
+    for (job, expected), (report, done) in zip(VALUES.items(), run_all(list(VALUES)), strict=True):
         value, kind, truncated = (*expected, False)[:3] if isinstance(expected, tuple) else (expected, None, False)
         wanted = {"value": value, "value_type": kind, "value_truncated": truncated, "error": None, "exit_code": 0}
         assert (report, done.returncode, done.stdout, done.stderr) == (wanted, 0, "", ""), job
@@ -209,11 +208,9 @@ ERRORS = {
 }
 
 
-def test_an_error_is_reported_as_deno_would_print_it(run_by_turns):
+def test_an_error_is_reported_as_deno_would_print_it(run_all):
     """E2: type, message, and the frames of the program alone, with its lines; the exit code is 1."""
-    for (job, (kind, message, traceback)), (report, done) in zip(
-        ERRORS.items(), run_by_turns(list(ERRORS)), strict=True
-    ):
+    for (job, (kind, message, traceback)), (report, done) in zip(ERRORS.items(), run_all(list(ERRORS)), strict=True):
         error = report["error"]
         assert error, job
         assert (error["type"], report["exit_code"], done.returncode) == (kind, 1, 1), job
@@ -302,8 +299,8 @@ WITH_DECORATORS = {
 }
 
 
-def test_decorators_and_accessors_take_no_value_away(run_by_turns):
-    reports = [report for report, _ in run_by_turns(list(WITH_DECORATORS))]
+def test_decorators_and_accessors_take_no_value_away(run_all):
+    reports = [report for report, _ in run_all(list(WITH_DECORATORS))]
     assert [(report["error"], report["value"]) for report in reports] == [
         (None, value) for value in WITH_DECORATORS.values()
     ]
@@ -437,11 +434,9 @@ WITH_TYPES = {
 }
 
 
-def test_the_types_of_apis_stand_before_a_program_and_change_nothing_else(run_by_turns):
+def test_the_types_of_apis_stand_before_a_program_and_change_nothing_else(run_all):
     """N9: with the code in them, such as enums."""
-    for source, (report, _) in zip(
-        WITH_TYPES, run_by_turns([(TS, source, TYPES) for source in WITH_TYPES]), strict=True
-    ):
+    for source, (report, _) in zip(WITH_TYPES, run_all([(TS, source, TYPES) for source in WITH_TYPES]), strict=True):
         assert (report["error"], report["value"]) == (None, WITH_TYPES[source]), source
 
 

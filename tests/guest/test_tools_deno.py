@@ -144,9 +144,13 @@ def spawn(directory, hub, source, mode, run=WITH_TOOLS):
     return json.loads(report.read_text().splitlines()[-1]), done
 
 
-@pytest.fixture(params=["cold", "waiting"])
+@pytest.fixture
 def mode(request):
-    return ("wait",) if request.param == "waiting" else ()
+    """Of the interpreter: it has waited, as most have; ``in_both_modes`` where that could make a difference."""
+    return () if getattr(request, "param", "") == "cold" else ("wait",)
+
+
+in_both_modes = pytest.mark.parametrize("mode", ["cold", "waiting"], indirect=True)
 
 
 @pytest.fixture
@@ -184,6 +188,7 @@ def value(run):
     return run_one
 
 
+@in_both_modes
 async def test_a_call_returns_structured_content_else_json_else_text(value, host):
     """H2, H3: by exposed and original names, with and without arguments."""
     source = """
@@ -305,6 +310,7 @@ await make("y");
 """
 
 
+@in_both_modes
 async def test_a_tools_error_throws_with_the_lines_of_the_program(run):
     """H3: tool, code, text, and what to do; not a frame of the stubs."""
     report, done = await run(ERROR)
@@ -467,6 +473,7 @@ async def test_a_language_model_is_asked_and_asked_with_messages(value, host):
     assert [(one["max_tokens"], one["model"], one["system"]) for one in host.asked[3:]] == [(1000, "", ""), (6, "", "")]
 
 
+@in_both_modes
 async def test_without_a_hub_a_program_finds_nothing_new_and_with_one_what_is_meant(tmp_path, value, mode):
     """H2, T1: a program under a narrower grant has none, though its Deno may have waited for one that has."""
     source = "Reflect.ownKeys(globalThis).map(String)"

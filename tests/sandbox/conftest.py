@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -93,11 +93,13 @@ class Warm:
         pool: What hands them out.
         make_stocks: Makes kinds for a policy with these limits.
         stocks: All kinds that may be asked for.
+        apart: Pools of one kind each.
     """
 
     pool: Pool
     make_stocks: Callable[[Limits | None], tuple[Stock, ...]]
     stocks: tuple[Stock, ...] = ()
+    apart: list[Pool] = field(default_factory=list)
 
     @contextlib.asynccontextmanager
     async def start(self, plan):
@@ -120,6 +122,18 @@ class Warm:
         for stock in self.pool.stocks:
             await stock.wait_filled()
         await self.pool.wait_cleared()
+
+    def pool_of(self, plan, program, backend):
+        """A pool of this kind alone: by its plan nobody can tell what a waiting Deno was started with."""
+        for pool in self.apart:
+            if (pool.stocks[0].maker.plan, pool.stocks[0].maker.program) == (plan, program):
+                return pool
+        kind = functools.partial(ForkServer, forks=1000) if program.forked else Prestarter
+        stock = Stock(maker=kind(backend=backend, plan=plan, program=program), size=1, idle_seconds=600)
+        pool = Pool(cold=Nothing(), stocks=(), _tasks=self.pool._tasks)
+        pool.restock((stock,))
+        self.apart.append(pool)
+        return pool
 
 
 class Nothing:
@@ -232,24 +246,23 @@ class Sandboxes:
 
 
 @pytest.fixture
-def sandboxes(environ, temperature):
-    """``async with sandboxes(language, network) as made``: see ``Sandboxes``."""
+def shared_engine(engines, temperature):
+    """The module's engine of this temperature."""
+    return engines[temperature]
 
-    @contextlib.asynccontextmanager
-    async def make(language, network, grant=None):
-        grant = grant or Grant(languages=LANGUAGES)
-        config = Config(pool={"forked": 0, "booted": 0})
-        async with assemble(config, environ) as engine:
-            backend, runtime = engine.sandbox.cold, engine.runtimes[language]
-            program = runtime.prepare("", grant)
-            plan = make_plan(program, grant, engine.system, network)
-            if temperature == "cold":
-                yield Sandboxes(runtime, grant, plan, backend, None)
-                return
-            kind = functools.partial(ForkServer, forks=1000) if program.forked else Prestarter
-            stock = Stock(maker=kind(backend=backend, plan=plan, program=program), size=1, idle_seconds=600)
-            pool = Pool(cold=Nothing(), stocks=(stock,))
-            async with pool.open():
-                yield Sandboxes(runtime, grant, plan, pool, stock)
+
+@pytest.fixture
+def sandboxes(engines, temperature):
+    """``sandboxes(language, network)``: see ``Sandboxes``. Tests of the same plan share what waits."""
+
+    def make(language, network, grant=None):
+        grant, engine = grant or Grant(languages=LANGUAGES), engines["cold"]
+        backend, runtime = engine.sandbox.cold, engine.runtimes[language]
+        program = runtime.prepare("", grant)
+        plan = make_plan(program, grant, engine.system, network)
+        if temperature == "cold":
+            return Sandboxes(runtime, grant, plan, backend, None)
+        pool = engines["warm"].sandbox.pool_of(plan, program, backend)
+        return Sandboxes(runtime, grant, plan, pool, pool.stocks[0])
 
     return make

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import anyio
 import pytest
 
 from gloveport.errors import ConfigError, SandboxError
-from gloveport.model import Mount, Request
+from gloveport.model import Limits, Mount, Policy, Request
 from gloveport.runtimes import python
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.reaper import reaper
@@ -117,16 +118,17 @@ async def test_await_works_at_the_top_level(run, language):
     assert (await run(language, code[language])).value == 7
 
 
-async def test_the_effective_grant_is_in_the_answer(engine_with):
+async def test_the_effective_grant_is_in_the_answer(shared_engine):
     """T1, P11: the caller asks for more than the operator gives, and reads what it got."""
-    async with engine_with(limits={"wall_seconds": 5, "processes": 20}) as engine:
-        request = Request(language="python", code="1", limits={"wall_seconds": 600, "processes": 10})
-        result = await engine.execute(request, caller="test")
+    engine = replace(shared_engine, policy=Policy(limits=Limits(wall_seconds=5, processes=20)))
+    request = Request(language="python", code="1", limits={"wall_seconds": 600, "processes": 10})
+    result = await engine.execute(request, caller="test")
     assert result.grant.limits.wall_seconds == 5
     assert result.grant.limits.processes == 10
     assert result.grant.languages == {"python", "typescript", "javascript", "shell"}
 
 
+@cold_only
 async def test_a_language_the_policy_does_not_name_is_denied_and_written_down(engine_with, tmp_path):
     """T1, T6, P11, P13."""
     async with engine_with(policy={"languages": {"shell"}}) as engine:
@@ -136,6 +138,7 @@ async def test_a_language_the_policy_does_not_name_is_denied_and_written_down(en
     assert '"kind":"execute.denied"' in log
 
 
+@cold_only
 async def test_a_run_is_written_down_before_and_after(engine_with, tmp_path):
     """T6, A1, P13: digests and sizes, never the text."""
     async with engine_with() as engine:
@@ -338,6 +341,7 @@ threads = len(os.listdir("/proc/self/task"))
     assert result.stderr.text == ""
 
 
+@cold_only
 async def test_a_python_process_of_a_program_can_work_on_data_too(run):
     """E8."""
     code = """
@@ -381,6 +385,7 @@ sorted(name for name, origin in found.items() if origin and origin.startswith("/
     assert {"anyio", "gloveport", "mcp", "pydantic"} <= set(names) - mounted
 
 
+@cold_only
 async def test_what_may_be_imported_ahead_is_there_and_leaves_one_thread(run):
     """A process of more than one thread can't be forked."""
     code = f"""
@@ -527,13 +532,12 @@ async def test_uids_come_from_the_configured_range_and_run_out(engine_with):
             tasks.cancel_scope.cancel()
 
 
-async def test_two_runs_share_nothing(engine_with):
+async def test_two_runs_share_nothing(shared_engine):
     """E9, P10: files, shared memory, host name, abstract names, System V objects: the second run finds none."""
     leave = "echo mine > /tmp/left; echo mine > /dev/shm/left; mkdir -p /run/gloveport/left; hostname other"
-    async with engine_with() as engine:
-        await engine.execute(Request(language="shell", code=leave), caller="test")
-        look = "ls -A /tmp /dev/shm /run/gloveport; hostname; cat /proc/net/unix | wc -l"
-        result = await engine.execute(Request(language="shell", code=look), caller="test")
+    await shared_engine.execute(Request(language="shell", code=leave), caller="test")
+    look = "ls -A /tmp /dev/shm /run/gloveport; hostname; cat /proc/net/unix | wc -l"
+    result = await shared_engine.execute(Request(language="shell", code=look), caller="test")
     assert "left" not in result.stdout.text
     assert "gloveport" in result.stdout.text.splitlines()
     assert result.stdout.text.splitlines()[-1] == "1"

@@ -36,12 +36,8 @@ def run(sandboxes):
     """Run one program in a sandbox whose door to the tools answers; return what it printed, and its value."""
 
     async def run_one(language, code, network=NETWORK):
-        grant = Grant(languages={language})
-        async with (
-            sandboxes(language, network, grant) as made,
-            made.build() as child,
-            door.open_door(child.doors, ANSWER),
-        ):
+        made = sandboxes(language, network, Grant(languages={language}))
+        async with made.build() as child, door.open_door(child.doors, ANSWER):
             return await outcome_of(child, made.prepare(code))
 
     return run_one

@@ -49,7 +49,8 @@ async def answering(door):
 async def test_a_program_calls_tools_through_its_door_and_reaches_nothing_else(sandboxes):
     """H2, N1: the same warm or cold; an interpreter that waits does not come to the door before its program."""
     network = Network(doors=(DOOR, ("127.0.0.2", 3128)))
-    async with sandboxes("typescript", network, GRANT) as made, made.build() as child:
+    made = sandboxes("typescript", network, GRANT)
+    async with made.build() as child:
         with pytest.raises(BlockingIOError):
             child.doors[0].accept()
         async with answering(child.doors[0]) as connections:

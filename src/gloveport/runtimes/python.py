@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -143,15 +144,7 @@ def _ask(path: str) -> Python:
     Raises:
         ConfigError: It does not run, is too old, or lies where it can't be mounted.
     """
-    try:
-        asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
-            [path, "-I", "-c", _QUESTION], capture_output=True, check=True, timeout=_ANSWER_SECONDS, env={}, cwd="/"
-        )
-        answer = json.loads(asked.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise ConfigError(
-            f"runtimes.python: {path} does not run: {error}", hint="name a Python interpreter that this user may run"
-        ) from error
+    answer = _query(path)
     version, executable = tuple(answer["version"]), answer["executable"]
     if version < _OLDEST:
         raise ConfigError(
@@ -164,6 +157,24 @@ def _ask(path: str) -> Python:
     binds, inside = _movable(binds, executable)
     found = data.find(executable, answer["extension"], own)
     return Python(executable=inside, version=version, extension=answer["extension"], binds=binds, data=found)
+
+
+def _query(path: str) -> dict[str, Any]:
+    """What an interpreter says of itself.
+
+    Raises:
+        ConfigError: It does not run.
+    """
+    try:
+        asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
+            [path, "-I", "-c", _QUESTION], capture_output=True, check=True, timeout=_ANSWER_SECONDS, env={}, cwd="/"
+        )
+        answer: dict[str, Any] = json.loads(asked.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise ConfigError(
+            f"runtimes.python: {path} does not run: {error}", hint="name a Python interpreter that this user may run"
+        ) from error
+    return answer
 
 
 def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:

@@ -318,6 +318,7 @@ def main() -> None:
     """See the module."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what who started the server has blocked is not for programs
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     reaper = Reaper(socket.socket(fileno=int(sys.argv[1])), load_launch())
     try:
