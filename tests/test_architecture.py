@@ -63,6 +63,7 @@ SUBPACKAGES = {
         {"journal"},
         {"staging"},
         {"operations", "commit"},
+        {"out_directory"},
         {"undo"},
         {"writer"},
     ],

@@ -27,6 +27,8 @@ FULL = {
     "caches": False,
     "hooks": ({"files": ("*.py",), "command": "ruff format", "seconds": 5.0},),
     "programs": "none",
+    "out": "results/new",
+    "out_bytes": 1 << 21,
     "orphan_seconds": 30.0,
 }
 
@@ -56,6 +58,13 @@ def test_a_limit_that_no_command_has_is_no_key(tmp_path, name):
     (line,) = faults(tmp_path, f"workspace.limits.{name} = 1000")
     assert f"workspace.limits.{name}: unknown key" in line
     assert name not in CommandLimits.model_fields
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "../x", "/srv/x", "a//b", "x/.git", ".vscode/x", ".envrc", "a\\nb"])
+def test_a_place_for_what_programs_leave_lies_below_the_workspace_and_is_not_protected(tmp_path, path):
+    """W2, T5"""
+    (line,) = faults(tmp_path, f'workspace.out = "{path}"')
+    assert "workspace.out: expected a path below the workspace" in line
 
 
 def test_what_limits_a_command_is_still_a_whole_set_of_limits():

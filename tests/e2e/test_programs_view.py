@@ -11,6 +11,7 @@ from gloveport.bootstrap.build import open_host
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace, with_view
 from gloveport.config import Config
+from gloveport.errors import ConfigError
 from gloveport.server.protocol import make_server
 
 pytestmark = pytest.mark.anyio
@@ -201,3 +202,43 @@ async def test_programs_see_it_also_where_its_own_tools_are_not_offered(serve_he
     async with serve_here(toolsets=["code"]) as (client, root):
         code = f"import os; [path for path in ({str(root)!r}, '/workspace') if os.path.exists(path + '/kept.txt')]"
         assert len((await execute(client, "python", code))["value"]) == 1
+
+
+async def test_what_programs_leave_comes_into_the_directory_that_the_operator_names(serve_here, records):
+    """E3, T5: ``workspace.out``. They write nothing there themselves, and it is written down before it is done."""
+    leaves = """
+import os, pathlib
+out = pathlib.Path('/out')
+for name in ('a.csv', '.git/config', 'sub/b.sh'):
+    (out / name).parent.mkdir(exist_ok=True)
+    (out / name).write_text('made')
+    (out / name).chmod(0o777)
+(out / 'link').symlink_to('/etc/passwd')
+os.mkfifo(out / 'pipe')
+"""
+    async with serve_here(out="results/new") as (client, root):
+        answer = await client.call_tool("execute_code", {"language": "python", "code": leaves, "session": "new"})
+        told = answer.structured_content["artifacts"]
+        assert {one["path"] for one in told["files"]} == {"/out/a.csv", "/out/.git/config", "/out/sub/b.sh"}
+        assert told["directory"] == "results/new"
+        assert [line.partition(":")[0] for line in told["not_written"]] == ["results/new/.git/config"]
+        below = {path.relative_to(root / "results/new").as_posix(): path for path in (root / "results").rglob("*")}
+        assert {name for name, path in below.items() if path.is_file()} == {"a.csv", "sub/b.sh"}
+        for path in below.values():
+            assert path.stat().st_uid == root.stat().st_uid
+            assert path.is_dir() or path.stat().st_mode & 0o777 == 0o644
+        (record,) = [one for one in records() if one.kind == "artifacts.written"]
+        assert (record.fields["directory"], len(record.fields["files"])) == ("results/new", 3)
+        session = answer.structured_content["session"]["id"]
+        code = "open('/out/a.csv', 'w').write('changed')"
+        await client.call_tool("execute_code", {"language": "python", "code": code, "session": session})
+        assert (root / "results/new/a.csv").read_text() == "changed"
+        shown = await client.call_tool("read_file", {"path": "results/new/a.csv"})
+        assert "changed" in str(shown.content)
+
+
+async def test_nothing_is_left_where_programs_do_not_see_the_workspace(serve_here):
+    """T5: else the key would have no effect, and nobody would know."""
+    with pytest.raises(ConfigError, match=r"workspace\.out"):
+        async with serve_here(out="results", programs="none"):
+            pass

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anyio import to_thread
@@ -14,10 +14,12 @@ from gloveport.bootstrap.workspace_sandboxes import ELSEWHERE, open_sandboxes
 from gloveport.config import Config, refuse_as_workspace
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
-from gloveport.errors import SandboxError
+from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Mount, Program
 from gloveport.sandbox.plan import System, make_plan
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.commit import Recovery
+from gloveport.workspace.patch.out_directory import OutDirectory
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.command_sessions import open_command_sessions
 from gloveport.workspace_service.permissions import Permissions
@@ -57,6 +59,34 @@ def with_view(config: Config, system: System, environ: Mapping[str, str], believ
         return show(ELSEWHERE)
 
 
+@contextlib.contextmanager
+def _open_out(engine: Engine, config: Config) -> Iterator[None]:
+    """Let files that programs leave be put into the workspace, where it is configured and they see it.
+
+    Raises:
+        ConfigError: They don't see it.
+        SandboxError: Paths can't be kept inside of it.
+    """
+    settings = config.workspace
+    if settings.out is None or settings.root is None or "code" not in settings.toolsets:
+        yield
+        return
+    view = find_view(config)
+    if view is None:
+        raise ConfigError(
+            "workspace.out: programs don't see the workspace, so they put nothing into it",
+            hint='set workspace.programs to "read" or "write", or leave out away',
+        )
+    with Tree.open_tree(settings.root, frozenset(settings.exempt)) as tree:
+        out = OutDirectory(tree=tree, view=view, path=settings.out, most_bytes=int(settings.out_bytes))
+        engine.out_directory = out
+        try:
+            yield
+        finally:
+            engine.out_directory = None
+            out.close()
+
+
 @contextlib.asynccontextmanager
 async def open_workspace(
     engine: Engine,
@@ -78,9 +108,27 @@ async def open_workspace(
         ConfigError: It is no directory that can be one.
         SandboxError: This host can't build its sandboxes.
     """
-    root, toolsets = config.workspace.root, config.workspace.toolsets
-    view = writable_view(config)
-    if root is None or (view is None and "workspace" not in toolsets):
+    root = config.workspace.root
+    if root is None:
+        yield None
+        return
+    with _open_out(engine, config):
+        async with _open_tools(engine, config, root, environ, transport, believed) as service:
+            yield service
+
+
+@contextlib.asynccontextmanager
+async def _open_tools(
+    engine: Engine,
+    config: Config,
+    root: Path,
+    environ: Mapping[str, str],
+    transport: Transport,
+    believed: Sequence[Path],
+) -> AsyncIterator[WorkspaceService | None]:
+    """See ``open_workspace``."""
+    view, toolsets = writable_view(config), config.workspace.toolsets
+    if view is None and "workspace" not in toolsets:
         yield None
         return
     refuse_as_workspace(root, config, environ, believed)
@@ -114,8 +162,11 @@ async def open_workspace(
 
 def writable_view(config: Config) -> Mount | None:
     """The mount of ``with_view``, where programs may write to it."""
-    if config.workspace.programs != "write":
-        return None
+    return find_view(config) if config.workspace.programs == "write" else None
+
+
+def find_view(config: Config) -> Mount | None:
+    """The mount of ``with_view``."""
     return next((mount for mount in config.policy.mounts if mount.source == str(config.workspace.root)), None)
 
 

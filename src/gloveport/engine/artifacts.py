@@ -3,13 +3,14 @@
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
 from pydantic import JsonValue
 
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle
+from gloveport.audit.log import AuditLog
 from gloveport.model import OUT
 from gloveport.model.artifact import Artifacts
 from gloveport.sandbox.base import Child
@@ -18,6 +19,9 @@ from gloveport.sandbox.run.out_files import FileVersion, OutFiles, has_entries
 from gloveport.secrets.scrub import Scrubber
 from gloveport.secrets.vault import Vault
 from gloveport.untrusted_text import one_line
+
+if TYPE_CHECKING:
+    from gloveport.workspace.patch.out_directory import OutDirectory
 
 _ABOUT_CHARACTERS: Final = 600
 _MOST_ABOUT: Final = 64
@@ -92,6 +96,30 @@ class Collector:
             end()
         except OSError as error:  # our disk is full: what was ended is kept
             found.leave_out(taking[0] if taking else "…", f"it can't be kept: {error.strerror}")
+
+
+async def deliver(
+    out: "OutDirectory", audit: AuditLog, found: Artifacts, bundle: Bundle, *, caller: str, run_id: str
+) -> Artifacts:
+    """Put files into the workspace as well, when that is written down; what is known of them then.
+
+    Args:
+        out: Its directory.
+        audit: Where it is written down.
+        found: What is known of the files.
+        bundle: In which they are kept.
+        caller: Who has run the program.
+        run_id: Of its run.
+
+    Raises:
+        AuditError: It can't be written down, and was not done.
+    """
+    files: list[JsonValue] = [{"path": one.path, "bytes": one.bytes, "sha256": one.sha256} for one in bundle.files]
+    audit.append("artifacts.written", {"caller": caller, "run": run_id, "directory": out.path, "files": files})
+    with anyio.CancelScope(shield=True):
+        failed = await to_thread.run_sync(out.put, bundle)
+    directory = out.path if len(failed) < len(bundle.files) else ""
+    return found.model_copy(update={"directory": directory, "not_written": tuple(failed)})
 
 
 def _read_about(report: JsonValue) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from gloveport.artifacts.artifact_store import ArtifactStore, Found
 from gloveport.audit.log import AuditLog
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
-from gloveport.engine.artifacts import Collector, write_inputs
+from gloveport.engine.artifacts import Collector, deliver, write_inputs
 from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
 from gloveport.engine.hints import find_missing_modules
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from gloveport.hub.calls import LookUp
     from gloveport.hub.hub import Hub
     from gloveport.sampling.provider import Provider
+    from gloveport.workspace.patch.out_directory import OutDirectory
 
 NEW = "new"
 """In place of a session's id: begin one."""
@@ -88,6 +89,7 @@ class Engine:
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
         artifacts: Files that programs have left.
+        out_directory: Of the workspace, where it has one for files that programs have left.
         skills: Programs that are kept under names.
         recent: Programs that ran and succeeded, of which skills are saved.
     """
@@ -115,6 +117,7 @@ class Engine:
     artifacts: ArtifactStore
     skills: SkillLibrary
     recent: RecentRuns = field(default_factory=RecentRuns)
+    out_directory: "OutDirectory | None" = None
     _granted: GrantCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -312,6 +315,9 @@ class Engine:
         known = None if session is None else session.out
         most = int(run.guard.grant.limits.out_bytes)
         found, bundle = await collector.collect(child, share, most, outcome.report, known)
+        grant, out = run.guard.grant, self.out_directory
+        if bundle is not None and out is not None and out.view in (*grant.mounts, *grant.writable):
+            found = await deliver(out, self.audit, found, bundle, caller=run.guard.caller, run_id=run.id)
         if not run.context.shows_pictures or not has_picture(found):
             return found
         return await self._previewer.add_previews(found, bundle)

@@ -44,3 +44,9 @@ class Artifacts(Value):
     left_out_total: int = 0
     expires_in_seconds: int = 0
     """How long the files are kept, if no others need the room."""
+
+    directory: str = ""
+    """Of the workspace, in which they lie as well; empty where they don't."""
+
+    not_written: tuple[str, ...] = ()
+    """Paths in the workspace of those that do not, and why."""

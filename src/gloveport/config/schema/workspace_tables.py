@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import ByteSize, Field
+from pydantic import BeforeValidator, ByteSize, Field
 
-from gloveport.config.schema.keys import AbsolutePath
+from gloveport.config.schema.keys import AbsolutePath, is_canonical
 from gloveport.model import MIB, Limits, Seconds, Value
 from gloveport.model.described import Described
 from gloveport.model.egress import ApiName, PlaceholderName
 from gloveport.model.workspace import HostPattern, WorkspacePolicy
+from gloveport.policy.decisions.protected_names import protected_part
 
 Author: TypeAlias = Annotated[
     str,
@@ -17,6 +18,26 @@ Author: TypeAlias = Annotated[
     Described(expected="NAME <ADDRESS>", hint="as git shows it: Jane Doe <jane@example.com>"),
 ]
 """A person as git writes one, without quotes, backslashes and control characters: it goes into a file of git's."""
+
+
+def _require_below(path: object) -> object:
+    if isinstance(path, str) and not is_canonical(f"/{path}"):
+        raise ValueError(path)
+    if isinstance(path, str) and (part := protected_part(path)):
+        raise ValueError(part)
+    return path
+
+
+OutPath: TypeAlias = Annotated[
+    str,
+    Field(max_length=1024),
+    BeforeValidator(_require_below),
+    Described(
+        expected="a path below the workspace, such as results, that is not protected",
+        hint="without . and .., and without a name such as .git or .vscode",
+    ),
+]
+"""A directory of the workspace."""
 
 
 class CommandLimits(Limits):
@@ -99,6 +120,14 @@ class Workspace(WorkspacePolicy):
     programs: Literal["read", "write", "none"] = "read"
     """Whether programs of `execute_code` see the directory, under the path that commands see it at. With `write` they
     write to it as commands do: what is protected is kept from them, and no gate is asked what a program means."""
+
+    out: OutPath | None = None
+    """A directory below this one into which what programs leave in `/out` is put as well: whole, not executable, in the
+    place of what has its name. Programs need not be let write for it, but must see the workspace. It is none that is
+    protected. Default: none."""
+
+    out_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(1024 * MIB)
+    """The most bytes that may lie in it. What would be more is kept as an artifact alone."""
 
     hooks: tuple[Hook, ...] = ()
     """Commands that format or check what was written. What one says when it fails is among the answer's warnings."""

@@ -16,6 +16,9 @@ def artifact_lines(artifacts: Artifacts) -> list[str]:
     lines += [f"{number}. {describe_artifact(one)}" for number, one in enumerate(artifacts.files[:_SHOWN], 1)]
     if (more := len(artifacts.files) - _SHOWN) > 0:
         lines.append(f"and {more} more")
+    if artifacts.directory:
+        lines.append(f"in the workspace, too: {artifacts.directory}/")
+    lines += [f"not written to the workspace: {line}" for line in artifacts.not_written]
     lines += [f"not kept: {line}" for line in artifacts.left_out]
     if (more := artifacts.left_out_total - len(artifacts.left_out)) > 0:
         lines.append(f"not kept: {more} more")

@@ -1,0 +1,150 @@
+"""Puts files that programs have left into a directory of the workspace.
+
+The programs are dead, or wait for their next call, and what comes from them are bytes and names that may be shown. The
+tree is hostile all the same: commands rename directories and plant links in it meanwhile. So each place is found by
+``Tree.locate``, which refuses what is protected; one to which a link leads is refused as well, wherever that lies. A
+file is written whole beneath a name of ours and then takes its place. It belongs to whom the directory belongs to, and
+nobody may execute it.
+"""
+
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from gloveport.artifacts.artifact_store import Bundle
+from gloveport.model import OUT, Mount
+from gloveport.openat2 import closing
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.descriptors import LIST
+from gloveport.workspace.files.spelling import check_path, spell_path
+from gloveport.workspace.files.tree import Tree, WriteLocation
+from gloveport.workspace.patch.commit import HIDDEN
+from gloveport.workspace.patch.file_swap import Attributes
+
+_MOST_ENTRIES: Final = 10_000
+"""Looked at to know how much lies in the directory."""
+
+_CHUNK_BYTES: Final = 1 << 20
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(kw_only=True)
+class OutDirectory:
+    """The directory.
+
+    Attributes:
+        view: The mount by which programs see the workspace: who does not see it puts nothing here.
+        path: Of the directory, below the workspace. It need not be there.
+        most_bytes: What may lie in it.
+    """
+
+    tree: Tree
+    view: Mount
+    path: str
+    most_bytes: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_closed: bool = False
+
+    def put(self, bundle: Bundle) -> Sequence[str]:
+        """Put all files of a bundle there, in the place of those that have their names. May be called in any thread.
+
+        Returns:
+            The paths of those that were not, and why.
+        """
+        with self._lock:
+            if self._is_closed:
+                return [f"{self.path}: the workspace is closed"]
+            try:
+                left = self.most_bytes - self._measure()
+            except (WorkspaceError, OSError) as error:
+                return [f"{self.path}: {error.args[0] if isinstance(error, WorkspaceError) else error.strerror}"]
+            failed = []
+            for number, artifact in enumerate(bundle.files, 1):
+                path = f"{self.path}/{artifact.path.removeprefix(f'{OUT}/')}"
+                try:
+                    left -= self._put(path, _read_pieces(bundle, number), artifact.bytes, left)
+                except WorkspaceError as error:
+                    failed.append(f"{path}: {error.args[0]}")
+                except (OSError, ValueError) as error:  # ValueError: it is kept no more
+                    failed.append(f"{path}: {getattr(error, 'strerror', None) or 'it is gone'}")
+            return failed
+
+    def close(self) -> None:
+        """Put nothing there any more; the tree may be closed then."""
+        with self._lock:
+            self._is_closed = True
+
+    def _put(self, path: str, pieces: Iterator[bytes], size: int, left: int) -> int:
+        """Write one file; how many bytes more lie there then. Raises WorkspaceError, OSError."""
+        asked = check_path(path)
+        with self.tree.locate(asked) as place, ExitStack() as stack:
+            if place.path != asked:
+                raise WorkspaceError("SYMLINK_ESCAPE", "a symbolic link leads there")
+            more = size - (place.status.st_size if place.status else 0)
+            if more > left:
+                raise WorkspaceError("INVALID_ARGUMENT", f"no more than {self.most_bytes} bytes may lie in {self.path}")
+            directory = _make_directories(place, stack)
+            hidden = HIDDEN + secrets.token_hex(16)
+            try:
+                with closing(os.open(hidden, _CREATE, 0o600, dir_fd=directory)) as descriptor:
+                    for piece in pieces:
+                        _write(descriptor, piece)
+                    Attributes.fresh(directory).give(descriptor)
+                os.rename(hidden, place.name, src_dir_fd=directory, dst_dir_fd=directory)
+            finally:
+                with suppress(OSError):
+                    os.unlink(hidden, dir_fd=directory)
+            return more
+
+    def _measure(self) -> int:
+        """Bytes that lie in it. Raises WorkspaceError, OSError where nobody can say."""
+        size, left, pending = 0, _MOST_ENTRIES, [self.path]
+        while pending:
+            try:
+                with self.tree.open_directory(pending.pop()) as opened, os.scandir(opened.descriptor) as entries:
+                    names = [entry.name for entry in islice(entries, left + 1)]
+                    left -= len(names)
+                    for name in names:
+                        with suppress(FileNotFoundError):  # it was removed just now
+                            status = os.stat(name, dir_fd=opened.descriptor, follow_symlinks=False)
+                            size += status.st_size if stat.S_ISREG(status.st_mode) else 0
+                            if stat.S_ISDIR(status.st_mode):
+                                pending.append(f"{opened.path}/{spell_path(os.fsencode(name))}")
+            except WorkspaceError as error:
+                if error.code != "NOT_FOUND":
+                    raise
+            if left < 0:
+                raise WorkspaceError("INVALID_ARGUMENT", f"more than {_MOST_ENTRIES} files lie there")
+        return size
+
+
+def _make_directories(place: WriteLocation, stack: ExitStack) -> int:
+    """The directory of a file, made where it is missing. Raises OSError, also where somebody puts a link there."""
+    directory = place.parent
+    for name in place.missing:
+        os.mkdir(name, 0o755, dir_fd=directory)
+        made = stack.enter_context(closing(os.open(name, LIST, dir_fd=directory)))
+        owner = Attributes.fresh(directory).owner
+        if owner is not None:
+            os.fchown(made, *owner)
+        directory = made
+    return directory
+
+
+def _read_pieces(bundle: Bundle, number: int) -> Iterator[bytes]:
+    offset = 0
+    while piece := bundle.read(number, offset, _CHUNK_BYTES):
+        yield piece
+        offset += len(piece)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
