@@ -3,11 +3,11 @@
 import json
 import os
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 from skills_ref.validator import validate
+from tests import forked
 from typer.testing import CliRunner
 
 from gloveport.cli.skills import app
@@ -99,7 +99,7 @@ def test_a_skill_does_what_it_was_seen_to_do_and_no_more(skills, saved, tmp_path
     """P42: what the policy would allow all the same."""
     shop = Path(__file__).parents[1] / "far_side/mcp_shop.py"
     with (tmp_path / "gloveport.toml").open("a") as config:
-        config.write(f"[servers.shop]\ncommand = {json.dumps([sys.executable, str(shop), str(tmp_path / 'ledger')])}\n")
+        config.write(f"[servers.shop]\ncommand = {json.dumps(forked.command(shop, str(tmp_path / 'ledger')))}\n")
         config.write('[[servers.shop.rules]]\naction = "allow"\ntools = ["*"]\n')
     program = tmp_path / "look.py"
     program.write_text(LOOK)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests import forked
 from tests.e2e.conftest import INITIALIZE
 
 CLIENT = {"name": "mcp", "version": "1"}
@@ -45,10 +46,10 @@ anyio.run(main)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_of_either_era_runs_programs(mode, environ, as_installed):
     """O4. In one of them as it is installed, where sandboxes wait: it is all the same to these."""
-    environ = as_installed if mode == "auto" else environ
-    target = StdioServerParameters(
-        command=str(Path(sys.executable).with_name("gloveport")), args=["serve"], env=environ
-    )
+    command, *arguments = forked.command("gloveport", "serve")
+    if mode == "auto":
+        environ, command, arguments = as_installed, str(Path(sys.executable).with_name("gloveport")), ["serve"]
+    target = StdioServerParameters(command=command, args=arguments, env=environ)
     async with Client(target, mode=mode) as client:
         for number in range(6 if mode == "auto" else 2):  # the first of them before anything waits
             code = f"6 * {number}"
@@ -282,7 +283,7 @@ def test_nothing_but_the_protocol_reaches_standard_output(stdio, tmp_path):
     """A4: neither handlers nor their children can write there, or read what the client sends."""
     script = tmp_path / "noise.py"
     script.write_text(NOISE)
-    server = stdio(command=[sys.executable, str(script)])
+    server = stdio(command=forked.command(script))
     server.shake_hands()
     server.send("tools/call", {"name": "noise", "arguments": {}}, 1)
     answer = json.loads(server.process.stdout.readline())

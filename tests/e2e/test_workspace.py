@@ -1,6 +1,6 @@
 """``gloveport serve --workspace``: an agent finds a failing test in a real project, repairs it and commits the repair.
 
-Over stdio, with the installed command, and over HTTP; by a real client. Nothing but the tools is used.
+Over stdio and over HTTP, by a real client; nothing but the tools is used.
 """
 
 import contextlib
@@ -8,12 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests import forked
 
 pytestmark = pytest.mark.anyio
 
@@ -74,8 +74,8 @@ def agent(tmp_path, environ, serve):
                 os.chown(path, OWNER, OWNER)
         arguments = ["--workspace", str(root), "--toolsets", "workspace"]
         if transport == "stdio":
-            command = str(Path(sys.executable).with_name("gloveport"))
-            target = StdioServerParameters(command=command, args=["serve", *arguments], env=environ)
+            command, *words = forked.command("gloveport", "serve", *arguments)
+            target = StdioServerParameters(command=command, args=words, env=environ)
         else:
             target = serve(*arguments).url
         async with Client(target, mode=mode) as client:
