@@ -128,5 +128,8 @@ WAYS = (
     *(signatures, hooks, another_work_tree, a_directory_of_git_elsewhere, partial_clone, submodule),
 )
 
+FILTERS = (clean_filter, required_filter, process_filter, large_files)
+"""What no switch of git's own turns off."""
+
 IN_VAIN = (pager, alias, hooks)
 """What these commands never come to: no terminal, no word that is not git's own, nothing written."""

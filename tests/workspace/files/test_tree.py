@@ -19,7 +19,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path, raw, spell_path
 from gloveport.workspace.files.tree import Tree
 
-READS, PLACES = 25_000, 8_000
+READS, PLACES = 6_000, 3_000
 
 
 def refusal(tree: Tree, kind: str, path: str) -> str:

@@ -175,7 +175,7 @@ def sweep(place: Path, patch: str, way: str) -> list[dict]:
         judge(kill_at, 0)
     turn = next(each["killed"] for each in found if each["state"] == "new")
     # The two states from which recovery has most to do: all is swapped, and is not or just is committed.
-    for at in (turn - 1, turn):
+    for at in (turn - 1, turn) if patch == PATCHES["many"] else ():
         recovery, ended = 0, False
         while not ended:
             recovery += 1
@@ -189,7 +189,7 @@ def sweep(place: Path, patch: str, way: str) -> list[dict]:
 
 def main() -> None:
     place, way = Path(sys.argv[1]), sys.argv[2]
-    names = PATCHES if way == "exchange" else ("one file", "many")  # no name is exchanged where a file comes or goes
+    names = PATCHES if way == "exchange" else ("many",)
     gc.freeze()  # else each child would copy what it looks through
     json.dump({name: sweep(place / "tree", PATCHES[name], way) for name in names}, sys.stdout)
 

@@ -133,12 +133,12 @@ def test_a_hunk_that_is_lost_is_told_what_is_near():
 @for_each(
     "body, lines",
     [
-        ("\n".join(f"@@\n-{number}\n+x" for number in range(100_000)), [*map(str, range(900_000)), *["y"] * 50_000]),
-        (" " + "\n ".join(["a"] * 5000) + "\n-b", ["a"] * 900_000),
-        (" " + "\n  ".join(["a"] * 5000) + "\n-b", ["    a"] * 900_000),
-        ("@@ a\n" * 100_000 + "-b", ["a"] * 900_000),
-        ("-" + " \t" * 1_000_000 + "b", ["\t " * 500_000 + "b"] * 8),
-        ("\n".join(["@@\n-a\n-a\n-b\n+x"] * 50_000), ["a", "a", "c"] * 300_000 + ["a", "a", "b"]),
+        ("\n".join(f"@@\n-{number}\n+x" for number in range(25_000)), [*map(str, range(225_000)), *["y"] * 12_500]),
+        (" " + "\n ".join(["a"] * 5000) + "\n-b", ["a"] * 225_000),
+        (" " + "\n  ".join(["a"] * 5000) + "\n-b", ["    a"] * 225_000),
+        ("@@ a\n" * 25_000 + "-b", ["a"] * 225_000),
+        ("-" + " \t" * 250_000 + "b", ["\t " * 125_000 + "b"] * 8),
+        ("\n".join(["@@\n-a\n-a\n-b\n+x"] * 12_500), ["a", "a", "c"] * 75_000 + ["a", "a", "b"]),
     ],
 )
 def test_a_hostile_patch_ends_within_seconds(body, lines):
