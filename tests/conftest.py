@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import os
 import signal
 import time
@@ -35,6 +36,16 @@ _TESTS = Path(__file__).parent
 _ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "e2e", "hub", "egress", "server")
 """What takes long comes first, so that at the end no worker is left alone with a long file; and beside the hostile
 programs, which burn what they get, comes what minds it least."""
+
+
+gc.disable()  # what is imported and collected stays
+
+
+def pytest_collection_finish():
+    """No collection of garbage looks at thousands of tests and modules again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):
