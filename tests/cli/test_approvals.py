@@ -4,11 +4,11 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests import forked
 from typer.testing import CliRunner, Result
 
 from gloveport.approvals.database import FILE_NAME
@@ -20,7 +20,6 @@ from gloveport.model.hub import CallTool
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.decisions.subjects import detail_of, permission_subject, subject_of
 
-GLOVEPORT = str(Path(sys.executable).with_name("gloveport"))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202edenied\u2028\ud800\x9b31m[bold red]\x7f"
 
 
@@ -127,7 +126,8 @@ def test_who_has_answered_is_written_down(store):
     ours, theirs = pty.openpty()
     name = os.ttyname(theirs)
     environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent)}
-    command = [GLOVEPORT, "approvals", "approve", "--yes", "abcd".rjust(16, "0"), "--always", "call github/*"]
+    words = ("approvals", "approve", "--yes", "abcd".rjust(16, "0"), "--always", "call github/*")
+    command = forked.command("gloveport", *words)
     subprocess.run(command, check=True, env=environ, stdin=theirs, capture_output=True)
     again = subprocess.run(command, check=False, env=environ, stdin=theirs, capture_output=True, text=True)
     assert again.returncode == 3
@@ -219,7 +219,7 @@ def test_a_person_at_a_terminal_reads_the_question_before_they_answer(store, typ
     ours, theirs = pty.openpty()
     os.write(ours, typed)
     environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent)}
-    command = [GLOVEPORT, "approvals", "approve", question.id]
+    command = forked.command("gloveport", "approvals", "approve", question.id)
     done = subprocess.run(command, check=False, env=environ, stdin=theirs, capture_output=True, text=True)
     os.close(theirs)
     os.close(ours)
@@ -244,7 +244,7 @@ def test_no_argument_forges_a_line_by_its_length(store):
         put(store, padding, note=f"{' ' * padding}about: call github/read_issue{' ' * 100}x")
     ours, theirs = pty.openpty()
     environ = {**os.environ, "GLOVEPORT_STATE": str(store.directory.parent), "COLUMNS": "80"}
-    with subprocess.Popen([GLOVEPORT, "approvals", "list"], env=environ, stdout=theirs) as listing:
+    with subprocess.Popen(forked.command("gloveport", "approvals", "list"), env=environ, stdout=theirs) as listing:
         os.close(theirs)
         said = b"".join(iter(lambda: _read(ours), b"")).decode()
     os.close(ours)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked import Gloveport
 from typer.testing import CliRunner, Result
 
 from gloveport.audit.log import AuditLog
@@ -196,14 +197,11 @@ def test_a_damaged_line_goes_to_standard_error_and_makes_the_exit_code_1(directo
     assert "r2" in done.stdout
 
 
-COMMAND = [sys.executable, "-c", "from gloveport.cli.audit import app; app()"]
-
-
-def test_follow_prints_records_as_they_are_written_until_it_is_interrupted(directory: Path):
+def test_follow_prints_records_as_they_are_written_until_it_is_interrupted(gloveport, directory: Path):
     with AuditLog.open(directory, max_file_bytes=700) as log:
         log.append("a", {"n": 0})
-        command = [*COMMAND, "tail", "--follow", "--json", "-n", "1", "--directory", directory]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        command = ("audit", "tail", "--follow", "--json", "-n", "1", "--directory", directory)
+        with gloveport.start(*command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for number in range(6):
                 assert json.loads(process.stdout.readline())["n"] == number
@@ -214,9 +212,9 @@ def test_follow_prints_records_as_they_are_written_until_it_is_interrupted(direc
         assert process.returncode == 0
 
 
-def on_a_terminal(command: list[str | Path], environment: dict[str, str]) -> bytes:
+def on_a_terminal(gloveport: Gloveport, *arguments: str | Path, **environment: str) -> bytes:
     ours, theirs = pty.openpty()
-    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=os.environ | environment) as process:
+    with gloveport.start(*arguments, stdout=theirs, stderr=theirs, env=os.environ | environment) as process:
         os.close(theirs)
         shown = b""
         while True:
@@ -229,11 +227,11 @@ def on_a_terminal(command: list[str | Path], environment: dict[str, str]) -> byt
     return shown
 
 
-def test_a_terminal_gets_a_table_without_a_logged_escape_or_markup(directory: Path):
+def test_a_terminal_gets_a_table_without_a_logged_escape_or_markup(gloveport, directory: Path):
     with AuditLog.open(directory, max_file_bytes=1 << 20) as log:
         log.append("run.denied", {"caller": HOSTILE, "run": "[blink]", "reason": HOSTILE})
-    command = [*COMMAND, "query", "--directory", directory]
-    shown = on_a_terminal(command, {"COLUMNS": "900", "TERM": "xterm"}).decode()
+    query = ("audit", "query", "--directory", directory)
+    shown = on_a_terminal(gloveport, *query, COLUMNS="900", TERM="xterm").decode()
     shown = re.sub(r"\x1b\[[0-9;]*m", "", shown)  # the table's own colours
     assert "caller" in shown
     assert "[bold red]" in shown
@@ -245,6 +243,6 @@ def test_a_terminal_without_the_character_does_not_end_the_output(directory: Pat
     with AuditLog.open(directory, max_file_bytes=1 << 20) as log:
         log.append("a", {"text": "日本"})
         log.append("b", {})
-    command = [*COMMAND, "tail", "--directory", directory]
+    command = [sys.executable, "-c", "from gloveport.cli.audit import app; app()", "tail", "--directory", directory]
     done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, check=True)
     assert len(done.stdout.splitlines()) == 2

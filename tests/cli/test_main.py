@@ -33,11 +33,9 @@ def test_what_waits_for_the_end_of_the_process_has_its_turn(before, meanwhile):
     assert said.stdout == f"gloveport 0.1.0\n{meanwhile}and what is registered\n"
 
 
-@pytest.mark.parametrize(
-    "module", ["gloveport.bootstrap.app", "gloveport.cli.main", "gloveport.server.rendering.result_text"]
-)
-def test_what_runs_one_program_does_not_wait_for_the_protocol_library(module):
-    code = f"import sys, {module}; raise SystemExit('mcp' in sys.modules)"
+def test_what_runs_one_program_does_not_wait_for_the_protocol_library():
+    modules = "gloveport.bootstrap.app, gloveport.cli.main, gloveport.server.rendering.result_text"
+    code = f"import sys, {modules}; raise SystemExit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -69,7 +67,7 @@ def test_serve_on_a_terminal_says_what_it_waits_for(gloveport, environ):
 
 @pytest.mark.parametrize(
     ("command", "closed"),
-    [("run", "<&-"), ("serve", "<&- >&- 2>&-"), ("doctor", "<&- >&- 2>&-")],
+    [("run", "<&-"), ("serve", "<&- >&- 2>&-")],
 )
 def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, tmp_path, command, closed):
     """Their numbers would be given to the next files: a program could write into the audit log."""

@@ -4,12 +4,12 @@ import functools
 import json
 import os
 import re
-import sys
 
 import anyio
 import anyio.to_thread
 import pytest
 from anyio.streams.text import TextReceiveStream
+from tests import forked
 from tests.far_side.mcp_oauth import browse, protected
 from typer.testing import CliRunner
 
@@ -175,7 +175,7 @@ async def test_a_person_logs_in_and_out_on_the_command_line(config, state, glove
     async with protected() as far:
         path = config(f'[servers.far]\nurl = "{far.url}"\n[[servers.far.auth]]\nkind = "oauth"\n')
         environ = {"PATH": os.environ["PATH"], "GLOVEPORT_STATE": str(state), "BROWSER": "/bin/false", "HOME": "/"}
-        words = [sys.executable, "-c", "from gloveport.cli.main import main; main()", "servers"]
+        words = forked.command("gloveport", "servers")
         options = ["far", "--config", str(path)]
         async with await anyio.open_process([*words, "login", *options], env=environ) as process:
             shown = ""
