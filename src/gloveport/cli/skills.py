@@ -8,28 +8,23 @@ import io
 import json
 import os
 import shlex
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from gloveport.cli.options import ConfigOption, load_config, recording
+from gloveport.cli.skill_editor import edit_text, read_text
+from gloveport.cli.skill_review import list_row, review_lines
+from gloveport.cli.skill_runs import audit_facts, read_arguments, replay_examples, run_skill, show_result
 from gloveport.errors import ConfigError, Denied
-from gloveport.untrusted_text import one_line, printable, printable_lines
+from gloveport.untrusted_text import one_line, printable
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from pydantic import JsonValue
-
     from gloveport.config import Config
-    from gloveport.engine.execution import Engine
-    from gloveport.model import Language, Result
-    from gloveport.policy.decisions.skill_grant import UsedRight
+    from gloveport.model import Language
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 app = typer.Typer(no_args_is_help=True)
@@ -70,12 +65,12 @@ def new(
     known = next((one for one in LANGUAGES if one == language), None)
     if known is None:
         raise typer.BadParameter(f"there are: {', '.join(LANGUAGES)}", param_hint="--language")
-    code = _TEMPLATES[known] if file is None else _read_text(file)
+    code = _TEMPLATES[known] if file is None else read_text(file)
     _, library = _open(config)
     made = make_files(name, description, known, code, grant=SkillGrant())
     with recording(config) as record:
         kept = library.save(name, made, owner="")
-        record("skill.saved", _facts(kept))
+        record("skill.saved", audit_facts(kept))
     typer.echo(f"saved {kept.store.directory / name}\nhint: gloveport skills edit {name}")
 
 
@@ -83,7 +78,7 @@ def new(
 def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
     """Print each skill, whether it is approved, where it comes from and what it is for."""
     _, library = _open(config)
-    rows = [_row(library, name) for name, _ in library.places()]
+    rows = [list_row(library, name) for name, _ in library.places()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -105,7 +100,7 @@ def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> No
     if as_json:
         skill = kept.skill
         shown = {
-            **_row(library, name),
+            **list_row(library, name),
             "sha256": skill.snapshot.sha256,
             "files": dict(skill.snapshot.digests),
             "language": skill.language,
@@ -115,7 +110,7 @@ def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> No
         }
         typer.echo(json.dumps(shown, indent=2))
         return
-    typer.echo("\n".join(_review(kept, settings)))
+    typer.echo("\n".join(review_lines(kept, settings)))
 
 
 @app.command()
@@ -129,13 +124,13 @@ def edit(
 
     _, library = _open(config)
     kept = library.find(name)
-    code = _edit_text(kept) if file is None else _read_text(file)
+    code = edit_text(kept) if file is None else read_text(file)
     if code == kept.skill.code:
         typer.echo("nothing has changed")
         return
     with recording(config) as record:
         kept = library.replace(kept, with_code(kept.skill, code))
-        record("skill.saved", _facts(kept))
+        record("skill.saved", audit_facts(kept))
     typer.echo(f"saved version {kept.skill.version}: a candidate\nhint: gloveport skills approve {name}")
 
 
@@ -151,7 +146,7 @@ def run(
     from gloveport.event_loop import run as run_loop
 
     settings, library = _open(config)
-    _show_result(run_loop(_run_once, settings, library.find(name), _read_arguments(given), None))
+    show_result(run_loop(run_skill, settings, library.find(name), read_arguments(given), None))
 
 
 @app.command()
@@ -169,10 +164,10 @@ def learn(
     from gloveport.skills.skill_files import with_grant
 
     settings, library = _open(config)
-    kept, arguments, used = library.find(name), _read_arguments(given), set[Any]()
-    result = run_loop(_run_once, settings, kept, arguments, used)
+    kept, arguments, used = library.find(name), read_arguments(given), set[Any]()
+    result = run_loop(run_skill, settings, kept, arguments, used)
     if result.status != "ok":
-        _show_result(result)
+        show_result(result)
     if len(used) > MOST_USED:
         raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
     values = {one.name: one.default for one in kept.skill.parameters} | arguments
@@ -180,7 +175,7 @@ def learn(
     example = example_of(result, arguments=arguments, files={}, exact=not used)
     with recording(config) as record:
         kept = library.replace(kept, with_grant(kept.skill, grant, example))
-        record("skill.saved", _facts(kept))
+        record("skill.saved", audit_facts(kept))
     for line in describe_grant(grant) or ["nothing"]:
         typer.echo(printable(f"it would be granted: {line}"))
     typer.echo(f"hint: gloveport skills approve {name}")
@@ -203,7 +198,7 @@ def replay(
     for kept in chosen:
         if kept not in with_examples:
             typer.echo(f"{kept.skill.name}: no example")
-    if with_examples and not run_loop(_replay, settings, library, with_examples):
+    if with_examples and not run_loop(replay_examples, settings, library, with_examples):
         raise typer.Exit(1)
 
 
@@ -221,7 +216,7 @@ def approve(
     kept = library.find(name)
     if kept.skill.language is None:
         raise Denied("bad_skill", f"{name} has no program that runs here.", hint="There is nothing to approve.")
-    lines = _review(kept, settings)
+    lines = review_lines(kept, settings)
     typer.echo("\n".join(lines))
     if without_asking:
         typer.echo("\nwhat a rule asks about is allowed to it WITHOUT ASKING each time")
@@ -230,7 +225,7 @@ def approve(
             raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
         typer.confirm(f"\napprove this, all {len(lines)} lines of it?", abort=True)
     with recording(config) as record:
-        record("skill.approved", {**_facts(kept), "without_asking": without_asking})
+        record("skill.approved", {**audit_facts(kept), "without_asking": without_asking})
         library.approve(kept, uid=os.getuid(), without_asking=without_asking)
     typer.echo(f"approved: {name}")
 
@@ -242,7 +237,7 @@ def revoke(name: Name, config: ConfigOption = None) -> None:
     kept = library.find(name)
     with recording(config) as record:
         library.revoke(kept)
-        record("skill.revoked", _facts(kept))
+        record("skill.revoked", audit_facts(kept))
     typer.echo(f"revoked: {name}")
 
 
@@ -257,15 +252,15 @@ def import_(
         for found in _find_elsewhere():
             typer.echo(f"gloveport skills import {shlex.quote(printable(str(found)))}")
         return
+    from gloveport.skills.skill_files import parse_skill
+    from gloveport.skills.skill_store import SkillStore
+
     for path in paths:
         whole = path.resolve()
-        from gloveport.skills.skill_files import parse_skill
-        from gloveport.skills.skill_store import SkillStore
-
         skill = parse_skill(SkillStore(directory=whole.parent, origin=str(whole.parent)).read(whole.name))
         with recording(config) as record:
             kept = library.save(skill.name, skill.snapshot.files, owner="", origin=f"imported from {whole}")
-            record("skill.imported", {**_facts(kept), "origin": str(whole)})
+            record("skill.imported", {**audit_facts(kept), "origin": str(whole)})
         typer.echo(
             f"imported {skill.name}: a candidate{'' if skill.language else ', without a program that runs here'}"
         )
@@ -297,7 +292,7 @@ def remove(name: Name, config: ConfigOption = None, yes: Yes = False) -> None:
         typer.confirm(f"remove {name}?", abort=True)
     with recording(config) as record:
         library.remove(kept)
-        record("skill.removed", _facts(kept))
+        record("skill.removed", audit_facts(kept))
     typer.echo(f"removed: {name}")
 
 
@@ -314,198 +309,8 @@ def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":
             yield library.find(name)
 
 
-async def _replay(config: "Config", library: "SkillLibrary", chosen: "list[KeptSkill]") -> bool:
-    """Run every example of these; whether all came out as they should. Nobody is asked meanwhile."""
-    from gloveport.engine.skill_replay import find_deviation
-
-    passed = True
-    async with _engine(config) as engine:
-        for kept in chosen:
-            why = ""
-            for number, example in enumerate(kept.skill.examples, 1):
-                result = await _execute(engine, kept, example.arguments, example.files, None)
-                if deviation := find_deviation(example, result):
-                    why = why or f"example {number}: {deviation}"
-            engine.audit.append("skill.tested", {**_facts(kept), "passed": not why, "by": f"cli (uid {os.getuid()})"})
-            library.mark(kept, why)
-            typer.echo(printable_lines(f"{kept.skill.name}: {why or 'ok'}"))
-            passed &= not why
-    return passed
-
-
-async def _run_once(
-    config: "Config", kept: "KeptSkill", arguments: "dict[str, JsonValue]", used: "set[UsedRight] | None"
-) -> "Result":
-    """Run it, under its own rights, or to learn what it does as any program does."""
-    async with _engine(config) as engine:
-        return await _execute(engine, kept, arguments, {}, used, asks=True)
-
-
-def _engine(config: "Config") -> "AbstractAsyncContextManager[Engine]":
-    from gloveport.bootstrap import app as composition
-    from gloveport.cli.backend import choose_connect
-    from gloveport.config.schema import PoolSettings
-
-    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    return composition.assemble(alone, os.environ, choose_connect(config))
-
-
-async def _execute(
-    engine: "Engine",
-    kept: "KeptSkill",
-    arguments: "Mapping[str, JsonValue]",
-    files: "Mapping[str, str]",
-    used: "set[UsedRight] | None",
-    *,
-    asks: bool = False,
-) -> "Result":
-    """One run of exactly what was read. What a rule asks about is put into the queue, or, without ``asks``, refused."""
-    import base64
-    from dataclasses import replace
-
-    from gloveport.engine.run_context import RunContext, SkillRun
-    from gloveport.model import Request
-    from gloveport.skills.parameters import bind_arguments
-
-    skill = kept.skill
-    if skill.language is None:
-        raise Denied(
-            "bad_skill", f"{skill.name} has no program that runs here.", hint="Read it: gloveport skills show."
-        )
-    request = Request(
-        language=skill.language,
-        code=bind_arguments(skill.language, skill.code, arguments),
-        files={name: base64.b64decode(text) for name, text in files.items()},
-    )
-    rights = kept.rights if used is None else None
-    context = RunContext(skill=SkillRun(name=skill.name, sha256=skill.snapshot.sha256, rights=rights), used=used)
-
-    def tell() -> None:
-        for question in engine.desk.pending(context.run_id):
-            typer.echo(f"gloveport: {printable(question.text)}", err=True)
-            typer.echo(f"hint: gloveport approvals approve {question.id}", err=True)
-
-    if asks:
-        context = replace(context, asker=engine.desk.asker(tell))
-    return await engine.execute(request, caller=f"cli (uid {os.getuid()})", context=context)
-
-
-def _read_arguments(given: "list[str] | None") -> "dict[str, JsonValue]":
-    arguments: dict[str, JsonValue] = {}
-    for word in given or ():
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{word!r}: write NAME=VALUE", param_hint="--set")
-        try:
-            arguments[name] = json.loads(text)
-        except ValueError:
-            arguments[name] = text
-    return arguments
-
-
-def _show_result(result: "Result") -> None:
-    """Print what a run came to; exit with 1 where it failed, 3 where it was refused."""
-    from gloveport.server.rendering.result_text import failure_text, refusals, value_text
-
-    typer.echo(result.stdout.text, nl=False)
-    typer.echo(result.stderr.text, err=True, nl=False)
-    if value := value_text(result):
-        typer.echo(value)
-    for line in (*([failure_text(result.error)] if result.error else []), *refusals(result)):
-        typer.echo(line, err=True)
-    if result.status != "ok":
-        raise typer.Exit(3 if result.status == "denied" else 1)
-
-
-def _facts(kept: "KeptSkill") -> "dict[str, str | int]":
-    return {"skill": kept.skill.name, "sha256": kept.skill.snapshot.sha256, "version": kept.skill.version}
-
-
-def _row(library: "SkillLibrary", name: str) -> dict[str, str]:
-    try:
-        kept = library.find(name)
-    except Denied as denial:
-        return {"name": name, "state": "unusable", "origin": "", "description": denial.reason}
-    return {
-        "name": name,
-        "state": kept.state,
-        "origin": kept.origin,
-        "description": kept.skill.head.description,
-    }
-
-
-def _review(kept: "KeptSkill", config: "Config") -> list[str]:
-    """Everything that an approval is of, escaped."""
-    skill = kept.skill
-    lines = [
-        f"{skill.name}, version {skill.version}: {kept.state}",
-        f"  from      {kept.origin}" + (f", by the caller {kept.record.owner}" if kept.record.owner else ""),
-        f"  says      {one_line(skill.head.description, 1024)}",
-        f"  sha256    {skill.snapshot.sha256}",
-        *(
-            f"  takes     {one.name}: {one.type} = {json.dumps(one.default)}  {one.description}"
-            for one in skill.parameters
-        ),
-        *(f"  example   {json.dumps(one.arguments)} -> {json.dumps(one.value)}"[:400] for one in skill.examples),
-    ]
-    if kept.record.stale is not None and kept.state == "stale":
-        lines.append(f"  stale     {one_line(kept.record.stale.why, 500)}")
-    lines += [f"  may       {line}" for line in _grant_lines(kept, config)]
-    if skill.language is not None:
-        lines += ["", f"{skill.language}:", *(f"  {line}" for line in skill.code.rstrip("\n").split("\n"))]
-    lines += ["", "SKILL.md, which models read:", *(f"  {line}" for line in skill.body.strip().split("\n"))]
-    told = {"SKILL.md", skill.head.metadata.get("gloveport.entry", "")}
-    others = [path for path in skill.snapshot.files if path not in told]
-    lines += ["", *(f"  file      {path} ({len(skill.snapshot.files[path])} bytes)" for path in sorted(others))]
-    return [printable_lines(line) for line in lines]
-
-
-def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
-    """What it may do, each with what the policy says of it just now."""
-    from gloveport.model import Allow, Ask
-    from gloveport.policy.decisions.outbound import decide_fetch
-    from gloveport.policy.decisions.skill_grant import describe_grant, sample_actions
-
-    grant = kept.skill.grant
-    if not describe_grant(grant):
-        yield "reach nothing"
-    for line, action in sample_actions(grant):
-        match decide_fetch(config.way_out, action):
-            case Allow(rule=rule):
-                yield f"{line}  (allowed: {rule})"
-            case Ask(rule=rule):
-                yield f"{line}  (ASKS: {rule})"
-            case denial:
-                yield f"{line}  (refused: {denial.reason})"
-    yield from describe_grant(grant.model_copy(update={"requests": ()}))
-
-
 def _find_elsewhere() -> Iterator[Path]:
     for base in dict.fromkeys((Path.cwd(), Path.home())):
         for place in _PLACES:
             for path in sorted((base / place).glob("*/SKILL.md")):
                 yield path.parent
-
-
-def _read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise typer.BadParameter(f"{file} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"{file} is no UTF-8 text: byte {error.start} is wrong") from error
-
-
-def _edit_text(kept: "KeptSkill") -> str:
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    suffix = Path(kept.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
-    with tempfile.TemporaryDirectory(prefix="gloveport-") as directory:
-        file = Path(directory, f"{kept.skill.name}{suffix}")
-        file.write_text(kept.skill.code, encoding="utf-8")
-        try:
-            subprocess.run([*editor, str(file)], check=True)  # noqa: S603 - the person's own editor
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise ConfigError(
-                f"the editor {editor[0]} has failed: {error}", hint="set EDITOR, or use --file"
-            ) from error
-        return _read_text(file)
