@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+import stat
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,13 @@ def make_wheel(name: str, version: str = "1.0", files: Mapping[str, str] | None 
             record.append(f"{entry if isinstance(entry, str) else entry.filename},,")
         archive.writestr(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]))
     return packed.getvalue()
+
+
+def link(name: str) -> zipfile.ZipInfo:
+    """A symbolic link, as an archive has it."""
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return entry
 
 
 def _metadata(wheel: bytes) -> bytes:

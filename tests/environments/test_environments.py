@@ -1,14 +1,12 @@
 """Environments, from an index of the test's own to a program that imports from them; and what an index may try."""
 
 import contextlib
-import stat
-import zipfile
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.egress.world import World
-from tests.environments.index import YOUNG, Index, serve
+from tests.environments.index import YOUNG, Index, link, serve
 
 from gloveport.approvals.question import Verdict
 from gloveport.bootstrap.app import assemble
@@ -24,6 +22,7 @@ async def opened(state: Path, *indexes: Index, environments=None, pool=None, **p
     """A Gloveport whose packages come from these."""
     names = [f"http://index{number}.test:{index.port}" for number, index in enumerate(indexes)]
     config = {
+        "policy": {"languages": ["python"]},
         "pool": pool or {"forked": 0, "booted": 0},
         "environments": environments or {},
         "packages": {"indexes": [f"{name}/simple" for name in names], **packages},
@@ -31,12 +30,6 @@ async def opened(state: Path, *indexes: Index, environments=None, pool=None, **p
     }
     async with assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
         yield World(engine, state)
-
-
-def link(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name)
-    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
-    return entry
 
 
 class Yes:
@@ -106,16 +99,10 @@ async def test_an_environment_is_built_in_the_sandbox_once_and_then_mounted(inde
 
 
 async def test_what_an_index_may_try_builds_nothing(tmp_path):
-    """P43, P44."""
+    """P43, P44: by each of those who look: whoever fetches, resolves, seals."""
     attacks = {
         "linked": {"extra": [(link("linked_dir"), b"/etc")]},
-        "climbing": {"extra": [("../../climbed.py", b"")]},
-        "absolute": {"extra": [("/opt/environment/absolute.py", b"")]},
-        "clashing": {"extra": [("clash.py", b""), ("Clash.py", b"")]},
         "starting": {"files": {"sitecustomize.py": "raise SystemExit('ran')"}},
-        "shadowing": {"files": {"json/__init__.py": ""}},
-        "ours": {"files": {"gloveport_tools/__init__.py": ""}},
-        "many": {"files": {f"many/{number}.txt": "" for number in range(400)}},
         "bomb": {"files": {"bomb.txt": "0" * (3 << 20)}},
         "young": {"uploaded": YOUNG},
         "ageless": {"uploaded": None},
@@ -127,7 +114,7 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
         index.digests["lying-1.0-py3-none-any.whl"] = "0" * 64
         index.files["source"] = {"source-1.0.tar.gz": b"import os; os.system('id')"}
         named = {name: {"python": [name]} for name in [*attacks, "source"]}
-        bounds = {"environment_files": 300, "environment_bytes": 2 << 20}
+        bounds = {"environment_bytes": 2 << 20}
         async with opened(tmp_path / "state", index, environments=named, **bounds) as world:
             told = {}
             for name in named:
@@ -139,13 +126,7 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
             assert [path.name for path in (store.root / "trees").iterdir()] == []
     said = {
         "linked": "is a link",
-        "climbing": "does not lie in it",
-        "absolute": "does not lie in it",
-        "clashing": "differ by case alone",
         "starting": "runs at every start of Python",
-        "shadowing": "stands in the place of another",
-        "ours": "stands in the place of another",
-        "many": "too much",
         "bomb": "too much",
         "young": "no version",
         "ageless": "PEP 700",
@@ -252,9 +233,9 @@ async def test_a_program_asks_for_packages_in_its_own_text(index, tmp_path):
         assert (await world.run("python", block % "helper" + "1")).value == 1, "without rules it is a comment"
 
 
-async def test_fifty_environments_cost_what_their_files_cost(index, tmp_path):
-    named = {f"env{number}": {"python": ["helper", f"only{number}"]} for number in range(3)}
-    for number in range(3):
+async def test_environments_with_the_same_files_have_them_once(index, tmp_path):
+    named = {f"env{number}": {"python": ["helper", f"only{number}"]} for number in range(2)}
+    for number in range(2):
         index.add(f"only{number}")
     async with opened(tmp_path / "state", index, environments=named) as world:
         for name in named:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gloveport.environments.seal import TreeBounds, measure_tree, seal_tree, verify_tree
+from gloveport.environments.seal import TreeBounds, measure_tree, refuse_shadows, seal_tree, verify_tree
 from gloveport.errors import Denied
 
 BOUNDS = TreeBounds(bytes=1 << 20, files=50)
@@ -72,6 +72,18 @@ def test_what_is_no_file_of_a_package_is_refused(source):
         (python / name).unlink()
     (python / "inside").symlink_to("pack/__init__.py")
     assert seal(source, "good").links == {"python/inside": "pack/__init__.py"}
+
+
+def test_what_would_be_imported_in_place_of_another_or_at_every_start_is_refused():
+    refuse_shadows(["pandas", "jsonschema"])
+    for name, said in (
+        ("json", "stands in the place of another"),
+        ("gloveport_tools", "stands in the place of another"),
+        ("sitecustomize", "runs at every start of Python"),
+        ("usercustomize", "runs at every start of Python"),
+    ):
+        with pytest.raises(Denied, match=said):
+            refuse_shadows(["pandas", name])
 
 
 def test_a_tree_that_grows_beyond_its_bounds_is_noticed_without_reading_all_of_it(source):
