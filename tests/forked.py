@@ -28,6 +28,8 @@ from tests import fork
 
 _ROOT = Path(__file__).parents[1]
 _FORK = Path(__file__).with_name("fork.py")
+_LATE = ("anyio._backends._asyncio", "anyio._core._sockets", "typer._adapters", "typer._click.decorators")
+"""What our libraries import when it is first used, as each command does."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,8 @@ if __name__ == "__main__":
     for module in pkgutil.walk_packages(package.__path__, "gloveport."):
         if not module.name.startswith("gloveport.guest"):
             importlib.import_module(module.name)
+    for name in _LATE:
+        importlib.import_module(name)
     gc.freeze()  # else what is shared would be copied when it is looked through
     if _serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])):
         if sys.argv[0] == "gloveport":
