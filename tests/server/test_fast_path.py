@@ -29,8 +29,8 @@ def begun(version="2025-11-25", result=RESULT, **more):
 
     shortcut = FastPath(tools={"look": look}, structured=("m*",))
     start = {"protocolVersion": version, "clientInfo": {"name": "me", "version": "1"}, **more}
-    shortcut.hear(request("initialize", start, 1))
-    shortcut.hear(ClientMessage("notifications/initialized", {}))
+    shortcut.note_handshake(request("initialize", start, 1))
+    shortcut.note_handshake(ClientMessage("notifications/initialized", {}))
     return shortcut, asked, left
 
 
@@ -122,7 +122,7 @@ def test_a_session_that_has_not_begun_goes_the_usual_way():
     """O4: the SDK says what is wrong."""
     shortcut = FastPath(tools={"look": lambda _: RESULT})
     assert shortcut.answer(call()) is None
-    shortcut.hear(
+    shortcut.note_handshake(
         request("initialize", {"protocolVersion": "2025-11-25", "clientInfo": {"name": "me", "version": "1"}})
     )
     assert shortcut.answer(call()) is None

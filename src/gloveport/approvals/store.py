@@ -120,7 +120,7 @@ class Store:
         with transaction(self.directory) as database:
             entry = _entry(database, question_id)
             if entry is None:
-                raise _unknown(question_id)
+                raise _unknown_question(question_id)
             _require_open(entry)
             require_about(verdict, entry.question)
             _require_session(verdict, entry.question)
@@ -164,7 +164,7 @@ class Store:
                 "several_ids", f"{len(found)} questions begin with {quote_sent(prefix)}.", hint="Give more of it."
             )
         if not found:
-            raise _unknown(prefix)
+            raise _unknown_question(prefix)
         return found[0]
 
     def list_remembered(self) -> tuple[Remembered, ...]:
@@ -288,7 +288,7 @@ def _require_open(entry: QueuedQuestion) -> None:
             raise Denied("already_answered", f"{name} is {entry.status} already, by {by}.")
 
 
-def _unknown(question: str) -> Denied:
+def _unknown_question(question: str) -> Denied:
     return Denied(
         "unknown_question",
         f"There is no question {quote_sent(question)}.",

@@ -208,7 +208,7 @@ def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | Non
         _refuse_uids_of_accounts(range(settings.first_uid, settings.first_uid + settings.uid_count))
     return Bubblewrap(
         launcher=launcher,
-        program=host.find_bubblewrap(_text(settings.bubblewrap)),
+        program=host.find_bubblewrap(_path_text(settings.bubblewrap)),
         uids=UidRange(first=settings.first_uid, count=settings.uid_count) if os.geteuid() == 0 else None,
         tree=tree,
         landlock_abi=settings.landlock_abi,
@@ -237,7 +237,7 @@ def init_of(config: Config) -> python.Python:
     Raises:
         ConfigError: There is none that does.
     """
-    return python.find(_text(config.runtimes.python))
+    return python.find(_path_text(config.runtimes.python))
 
 
 def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Runtime], dict[Language, str]]:
@@ -251,7 +251,7 @@ def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Run
     missing: dict[Language, str] = {}
     for language, find in RUNTIMES.items():
         try:
-            found[language] = find(_text(paths[language]))
+            found[language] = find(_path_text(paths[language]))
         except ConfigError as error:
             missing[language] = str(error)
     # A session has all languages, and begins in a sandbox for Python.
@@ -261,5 +261,5 @@ def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Run
     return {"python": init.model_copy(update={"beside": beside}), **found}, missing
 
 
-def _text(path: Path | None) -> str | None:
+def _path_text(path: Path | None) -> str | None:
     return None if path is None else str(path)

@@ -47,7 +47,7 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
                 faulty = True
                 engine.audit.append("config.refused", {"reason": str(error)})
                 continue
-            _say(found)
+            _log_postponed(found)
             if faulty or found.loaded.config != loaded.config:
                 apis = ", ".join(sorted(name for name, api in found.loaded.config.api.items() if api.active)) or "none"
                 _log.warning("the configuration counts as it is now; APIs: %s", apis)
@@ -58,6 +58,6 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
             loaded = found.loaded
 
 
-def _say(found: Reloaded) -> None:
+def _log_postponed(found: Reloaded) -> None:
     if found.postponed:
         _log.warning("restart to apply: %s", ", ".join(found.postponed))

@@ -59,7 +59,7 @@ def list_(
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
     elif found:
-        typer.echo("\n\n".join(map(_text, found)))
+        typer.echo("\n\n".join(map(_question_text, found)))
     else:
         typer.echo("Nothing waits for an answer.")
 
@@ -96,7 +96,7 @@ def approve(
     verdict = Verdict(allowed=True, by=_by(_person()), scope=scope, pattern=pattern)
     for identifier in identifiers:
         found = _store().find(identifier)
-        typer.echo("\n".join(_text(one) for one in _store().entries() if one.question.id == found))
+        typer.echo("\n".join(_question_text(one) for one in _store().entries() if one.question.id == found))
         if not yes:
             _confirm()
         _answer(found, verdict)
@@ -171,7 +171,7 @@ def _by(person: "Person") -> str:
     return f"queue (uid {person.uid}{f', {person.tty}' if person.tty else ''})"
 
 
-def _text(entry: "QueuedQuestion") -> str:
+def _question_text(entry: "QueuedQuestion") -> str:
     question = entry.question
     lines = [
         f"{question.id}  {_standing(entry)}",

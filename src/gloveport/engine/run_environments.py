@@ -108,7 +108,7 @@ class Environments:
         """
         if request.environment is not None:
             if request.environment not in self.named:
-                raise self._unknown(request.environment)
+                raise self._deny_unknown(request.environment)
             return await self.open_named(request.environment, guard, on_progress)
         if asked := self._asked_by(request.language, request.code):
             if refusal := refuse_names(self.rules, map(name_of, asked)):
@@ -128,7 +128,7 @@ class Environments:
         if settings.lock is not None:
             raise Denied("lock_is_the_owners", f"The lock of {name} is {settings.lock}.", hint="make that one anew")
         wanted = self.lock_request(requirements_of(settings))
-        async with self._hold(wanted.digest):
+        async with self._hold_name(wanted.digest):
             lock = await self._resolve(wanted.requirements, guard, on_progress)
             self._check(name, lock)
             self.store.save_lock(wanted, lock)
@@ -190,7 +190,7 @@ class Environments:
         if known is not None and name is not None and self.store.path_of(known).exists():
             return known
         wanted = self.lock_request(requirements)
-        async with self._hold(wanted.digest):
+        async with self._hold_name(wanted.digest):
             lock = await to_thread.run_sync(self._find_lock, name, wanted)
             if lock is None:
                 lock = await self._resolve(requirements, guard, on_progress)
@@ -250,12 +250,12 @@ class Environments:
             raise Denied("environment_unavailable", f"No environment can be built here: {self.missing}.", hint=_UV_HINT)
         return self.builder
 
-    def _unknown(self, name: str) -> Denied:
+    def _deny_unknown(self, name: str) -> Denied:
         there = f"There are: {join_listed(sorted(self.named))}." if self.named else "There are none."
         return Denied("unknown_environment", f"There is no environment {quote_sent(name)}.", hint=there)
 
     @asynccontextmanager
-    async def _hold(self, name: str) -> AsyncIterator[None]:
+    async def _hold_name(self, name: str) -> AsyncIterator[None]:
         """Be the only one on this host who makes what is called so."""
         await to_thread.run_sync(self.store.create)
         while True:

@@ -289,12 +289,12 @@ class Session:
             id=self.id,
             expires_at=self.expires_at,
             state="rewound" if state == "rewound" else "lost" if state == "lost" else "kept",
-            why="; ".join(filter(None, (why, _text(said.get("why"))))),
+            why="; ".join(filter(None, (why, _bound_text(said.get("why"))))),
             generation=self.generation,
             undone=len(undone) if isinstance(undone, list) else 0,
-            checkpoint=_text(said.get("checkpoint")),
+            checkpoint=_bound_text(said.get("checkpoint")),
             variables=_bound_variables(changed),
-            removed=_names(removed),
+            removed=_bound_names(removed),
             narrowed=self.narrowed,
         )
 
@@ -333,7 +333,7 @@ class Session:
             await turn.over.wait()
 
 
-def _text(said: JsonValue) -> str:
+def _bound_text(said: JsonValue) -> str:
     return one_line(said, _WHY_CHARACTERS) if isinstance(said, str) else ""
 
 
@@ -350,7 +350,7 @@ def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
     )
 
 
-def _names(found: JsonValue) -> tuple[str, ...]:
+def _bound_names(found: JsonValue) -> tuple[str, ...]:
     if not isinstance(found, list) or not found:
         return ()
     try:

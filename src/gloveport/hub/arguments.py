@@ -166,7 +166,7 @@ def _render_error(
             text = text_of(wanted)
             yield f"{_path((*where, name))}: is missing ({_type(root, wanted)}{f': {text}' if text else ''})"
         case Kind.AdditionalProperties(unexpected):
-            known = _names(schema)
+            known = _property_names(schema)
             yield from (f"{_path((*where, name))}: {_render_unknown_name(name, known, guesses)}" for name in unexpected)
         case Kind.Type(types):
             hint = _conversion(types, got)
@@ -191,7 +191,7 @@ def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue], g
     """
     if "additionalProperties" in schema or "patternProperties" in schema:
         return
-    known = _names(schema)
+    known = _property_names(schema)
     names = frozenset(known)
     for name in islice((name for name in given if name not in names), _FAULTS):
         if near := guesses.near(name, (other for other in known if other not in given)):
@@ -277,6 +277,6 @@ def _member(schema: JsonValue, name: str) -> JsonValue:
     return properties.get(name) if isinstance(properties, Mapping) else None
 
 
-def _names(schema: object) -> Sequence[str]:
+def _property_names(schema: object) -> Sequence[str]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     return [*properties] if isinstance(properties, Mapping) else []

@@ -37,7 +37,7 @@ def command_of(table: Table, surroundings: Surroundings) -> list[str]:
     line = _line(table)
     if not line:
         return []
-    program, *rest = (surroundings.resolve(_text(part, "its command line")) for part in line)
+    program, *rest = (surroundings.resolve(_as_text(part, "its command line")) for part in line)
     if program.startswith("~/"):
         program = f"{surroundings.home}{program[1:]}"
     return [program, *rest]
@@ -85,7 +85,7 @@ def fill_local(draft: ServerDraft, table: Table, command: list[str], surrounding
                 "this machine can see it while the server runs"
             )
     if directory := table.get("cwd"):
-        path = surroundings.resolve(_text(directory, "its cwd"))
+        path = surroundings.resolve(_as_text(directory, "its cwd"))
         path = f"{surroundings.home}{path[1:]}" if path == "~" or path.startswith("~/") else path
         if not path.startswith("/") and surroundings.workspace is None:
             raise ConfigError("its cwd is relative to a directory that is not known here")
@@ -133,7 +133,7 @@ def _own_variables(table: Table) -> dict[str, str]:
         if not isinstance(variables, dict):
             raise ConfigError(f"its {key} is no table")
         found |= {
-            _variable(name): _text(value, f"its variable {name}")
+            _variable(name): _as_text(value, f"its variable {name}")
             for name, value in variables.items()
             if value is not None
         }
@@ -174,7 +174,7 @@ def _of_file(draft: ServerDraft, table: Table, surroundings: Surroundings) -> di
     named = table.get("envFile") or table.get("env_file")
     if not named:
         return {}
-    path = Path(surroundings.workspace or "/", surroundings.resolve(_text(named, "its envFile")))
+    path = Path(surroundings.workspace or "/", surroundings.resolve(_as_text(named, "its envFile")))
     try:
         text = (read_own(path) or b"").decode()
     except (ConfigError, UnicodeDecodeError, OSError, ValueError) as error:
@@ -211,7 +211,7 @@ def _passed_on(table: Table) -> list[str]:
     names = table.get("env_vars") or []
     if not isinstance(names, list):
         raise ConfigError("its env_vars are no list")
-    return [_text(name.get("name") if isinstance(name, dict) else name, "its env_vars") for name in names]
+    return [_as_text(name.get("name") if isinstance(name, dict) else name, "its env_vars") for name in names]
 
 
 def _variable(name: str) -> str:
@@ -220,7 +220,7 @@ def _variable(name: str) -> str:
     return name
 
 
-def _text(value: object, what: str) -> str:
+def _as_text(value: object, what: str) -> str:
     """Text as it is, numbers and switches as JSON writes them."""
     match value:
         case str() if "\0" not in value:

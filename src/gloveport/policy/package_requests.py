@@ -114,13 +114,13 @@ def name_of(requirement: str) -> str:
 def refuse_names(rules: PackageRules, asked: Iterable[str]) -> Deny | None:
     """The refusal of names that no version can be allowed of: nobody is told of them, not even the index."""
     for name in asked:
-        if any(_names(pattern, name) for pattern in rules.deny if not _specifier(pattern)):
+        if any(_has_name(pattern, name) for pattern in rules.deny if not _specifier(pattern)):
             return Deny(
                 code="package_denied",
                 reason=f"The owner does not allow the package {quote_sent(name)}.",
                 hint=f"Do without it. {FINAL}",
             )
-        if any(_names(pattern, name) and "*" not in pattern for pattern in (*rules.allow, *rules.ask)):
+        if any(_has_name(pattern, name) and "*" not in pattern for pattern in (*rules.allow, *rules.ask)):
             continue
         if likeness := find_likeness(name):
             return Deny(
@@ -128,7 +128,7 @@ def refuse_names(rules: PackageRules, asked: Iterable[str]) -> Deny | None:
                 reason=f"The package {quote_sent(name)} is not well known, and its name looks like {likeness}.",
                 hint=f"If you mean {likeness}, write that. {FINAL}",
             )
-        if not any(_names(pattern, name) for pattern in (*rules.allow, *rules.ask)):
+        if not any(_has_name(pattern, name) for pattern in (*rules.allow, *rules.ask)):
             allowed = join_listed(sorted({*rules.allow, *rules.ask}))
             return Deny(
                 code="package_not_allowed",
@@ -171,7 +171,7 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
 
 def covers(patterns: Sequence[PackagePattern], one: LockedPackage) -> bool:
     """Whether one of the patterns means this package in this version. A version that is none is meant by names."""
-    return any(_names(pattern, one.name) and _has_version(pattern, one.version) for pattern in patterns)
+    return any(_has_name(pattern, one.name) and _has_version(pattern, one.version) for pattern in patterns)
 
 
 def is_pattern(pattern: str) -> bool:
@@ -202,7 +202,7 @@ def well_known() -> tuple[str, ...]:
     return tuple(line for line in text.split() if line)
 
 
-def _names(pattern: str, name: str) -> bool:
+def _has_name(pattern: str, name: str) -> bool:
     found = _PATTERN.match(pattern)
     return found is not None and matches(canonical_name(found[1]), name)
 

@@ -103,7 +103,7 @@ class FastPath:
         """Whether a session goes on that can be answered here."""
         return self._begun and self._version in HANDSHAKES and self._caller is not None
 
-    def hear(self, message: ClientMessage) -> None:
+    def note_handshake(self, message: ClientMessage) -> None:
         """Take note of how a session begins."""
         if message.method == "initialize":
             info = message.params.get("clientInfo")

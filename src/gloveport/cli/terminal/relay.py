@@ -75,7 +75,7 @@ class Relay:
             self._goes_on.set()
         else:  # not before it is raw, or it would change what the program writes
             console.resize(*terminal_size(self.terminal))
-            self._tell(STARTED)
+            self._send_word(STARTED)
         streams = [console.output] if console.is_terminal else [console.output, console.errors]
         self._pumps = len(streams)
         for stream, output in zip(streams, self.outputs, strict=False):
@@ -93,9 +93,9 @@ class Relay:
 
     def say(self, line: str) -> None:
         """Show the person a line of ours, while the program runs."""
-        self.tasks.start_soon(self._say, line)
+        self.tasks.start_soon(self._write_line, line)
 
-    async def _say(self, line: str) -> None:
+    async def _write_line(self, line: str) -> None:
         with contextlib.suppress(OSError):  # nobody reads it
             await self.outputs[-1].say(line)
 
@@ -104,7 +104,7 @@ class Relay:
         for output in self.outputs:
             output.close()
         if self._console is not None and self.terminal is not None and not self._is_alone:
-            self._tell(ENDED)
+            self._send_word(ENDED)
             with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                 await self._released.wait()
         if self.terminal is not None and self._is_alone:  # nobody else does it any more
@@ -133,7 +133,7 @@ class Relay:
         elif number == signal.SIGWINCH:
             self._resize()
         elif self._console is None and number == signal.SIGTSTP:
-            self._tell(STOPPED)
+            self._send_word(STOPPED)
         elif self._console is None or number == signal.SIGHUP or number in self.signals:
             self.signals.append(number)
             self.tasks.cancel_scope.cancel()
@@ -155,7 +155,7 @@ class Relay:
         if self._console is not None and self.terminal is not None and not self._has_ended:
             self._console.resize(*terminal_size(self.terminal))
 
-    def _tell(self, word: bytes) -> None:
+    def _send_word(self, word: bytes) -> None:
         with contextlib.suppress(OSError):
             self.front.send(word)
 
@@ -167,7 +167,7 @@ class Relay:
                 return
             if self.terminal is not None:  # which is another's meanwhile
                 self._goes_on = anyio.Event()
-            self._tell(STOPPED)
+            self._send_word(STOPPED)
 
     async def _type(self, console: Console) -> None:
         """Move our input to the program, until either ends."""

@@ -181,7 +181,7 @@ class UpstreamConnection:
         for connect in self._target.connects:
             for mode in self._modes:
                 try:
-                    await self._hold(connect, mode)
+                    await self._hold_session(connect, mode)
                 except Exception as error:
                     if self.was_ready:
                         raise
@@ -195,7 +195,7 @@ class UpstreamConnection:
         assert first is not None  # noqa: S101 - there is one way at least
         raise first
 
-    async def _hold(self, connect: Connect, mode: str) -> None:
+    async def _hold_session(self, connect: Connect, mode: str) -> None:
         self._stop = anyio.Event()
         ourselves = wire.Implementation(name="gloveport", version=importlib.metadata.version("gloveport"))
         async with Client(self._open_wire(connect), mode=mode, cache=None, client_info=ourselves) as client:

@@ -169,16 +169,16 @@ def _tests(condition: Condition, is_public: Callable[[str], Met]) -> Iterator[Ca
     if condition.one_of:
         yield partial(_is_one_of, condition.one_of)
     if condition.prefix:
-        yield partial(_text, lambda text: Met.YES if text.startswith(condition.prefix) else _unlike(text))
+        yield partial(_test_text, lambda text: Met.YES if text.startswith(condition.prefix) else _unlike(text))
     if condition.pattern:
-        yield partial(_text, partial(_has_form, condition.pattern))
+        yield partial(_test_text, partial(_has_form, condition.pattern))
     if condition.beneath:
-        yield partial(_text, partial(_is_beneath, condition.beneath))
+        yield partial(_test_text, partial(_is_beneath, condition.beneath))
     if condition.url:
-        yield partial(_text, is_public)
+        yield partial(_test_text, is_public)
 
 
-def _text(test: Callable[[str], Met], value: object) -> Met:
+def _test_text(test: Callable[[str], Met], value: object) -> Met:
     """Test a text, or each of a list. Null is nothing; a number or an object may be text to some server."""
     return _of_all(
         test(element) if isinstance(element, str) else Met.NO if element is None else Met.PERHAPS

@@ -64,7 +64,7 @@ def is_visible(
     if policy is None or not is_asked_for(policy, tool):
         return False
     for rule in policy.rules:
-        if _names(rule, tool, read_only=read_only, destructive=destructive) and (
+        if _has_match(rule, tool, read_only=read_only, destructive=destructive) and (
             rule.action != "deny" or not rule.arguments
         ):
             return rule.action != "deny"
@@ -80,7 +80,7 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
     if policy is None or not is_asked_for(policy, action.tool):
         return frozenset()
     named = _rules_for(policy, action)
-    unknown = _unknown(named, action)
+    unknown = _unresolved_hosts(named, action)
     for rule in named if unknown else ():
         surely, at_best = (
             weigh_conditions(rule.arguments, action),
@@ -88,7 +88,7 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
         )
         match rule.action, surely, at_best:
             case "allow", Met.NO | Met.PERHAPS, Met.YES:
-                return _unknown([rule], action)
+                return _unresolved_hosts([rule], action)
             case ("allow", Met.YES, _) | ("deny", Met.PERHAPS | Met.YES, _) | ("ask", _, Met.PERHAPS | Met.YES):
                 break  # it decides, or leaves no other way than to ask
             case _:
@@ -99,7 +99,7 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
 def hosts_to_confirm(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
     """The hosts that a person was asked about as if they were public: decide again when they have been looked up."""
     policy = toolbox.servers.get(action.server, ServerPolicy())
-    hosts = _unknown(_rules_for(policy, action), action)
+    hosts = _unresolved_hosts(_rules_for(policy, action), action)
     return hosts if hosts and isinstance(decide_call(toolbox, action), Ask) else frozenset()
 
 
@@ -136,9 +136,9 @@ def _is_spelled(pattern: str, name: str) -> bool:
 def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
     doubtful: Ask | None = None
     is_harmless = action.read_only
-    when_asked = Met.YES if _unknown(_rules_for(policy, action), action) else Met.PERHAPS
+    when_asked = Met.YES if _unresolved_hosts(_rules_for(policy, action), action) else Met.PERHAPS
     for number, rule in enumerate(policy.rules):
-        if not _names(rule, action.tool, read_only=action.read_only, destructive=action.destructive):
+        if not _has_match(rule, action.tool, read_only=action.read_only, destructive=action.destructive):
             continue
         is_harmless &= rule.action == "deny"
         to_be_asked = rule.action == "ask" or (rule.action == "allow" and doubtful is not None)
@@ -163,10 +163,10 @@ def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
 def _rules_for(policy: ServerPolicy, action: CallTool) -> list[ToolRule]:
     """The rules that name the tool of a call, whatever its arguments are."""
     facts = {"read_only": action.read_only, "destructive": action.destructive}
-    return [rule for rule in policy.rules if _names(rule, action.tool, **facts)]
+    return [rule for rule in policy.rules if _has_match(rule, action.tool, **facts)]
 
 
-def _unknown(rules: Iterable[ToolRule], action: CallTool) -> frozenset[str]:
+def _unresolved_hosts(rules: Iterable[ToolRule], action: CallTool) -> frozenset[str]:
     """Hosts in URLs about which these rules have a condition, of which nothing is known.
 
     None where there are more than ``MOST_HOSTS``: the conditions are then not met, and no resolver is flooded.
@@ -176,7 +176,7 @@ def _unknown(rules: Iterable[ToolRule], action: CallTool) -> frozenset[str]:
     return frozenset(hosts - action.addresses.keys() if len(hosts) <= MOST_HOSTS else ())
 
 
-def _names(rule: ToolRule, tool: str, *, read_only: bool, destructive: bool) -> bool:
+def _has_match(rule: ToolRule, tool: str, *, read_only: bool, destructive: bool) -> bool:
     return rule.read_only in {None, read_only} and rule.destructive in {None, destructive} and _names_tool(rule, tool)
 
 

@@ -85,10 +85,10 @@ class CallWatch(LimitWatch):
         while self._step < len(_STEPS) and passed >= _STEPS[self._step][0]:
             what = _STEPS[self._step][1]
             self._step += 1
-            if what == "end" or not self._tell(what):
+            if what == "end" or not self._send_step(what):
                 self.end_all()
 
-    def _tell(self, what: str) -> bool:
+    def _send_step(self, what: str) -> bool:
         """Have the supervisor do it; whether it could be told."""
         body = json.dumps({what: self.number}).encode()
         frame = len(body).to_bytes(4, "big") + body

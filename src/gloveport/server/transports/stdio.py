@@ -145,7 +145,7 @@ class _Requests:
         if message is not None:
             if self._cancels(message):
                 return True
-            self.fast_path.hear(message)
+            self.fast_path.note_handshake(message)
             answer = None if self._is_handed_over else self.beginning.answer(message, line)
             if answer is not None:
                 await self._give(message, answer)
