@@ -1,5 +1,6 @@
 """What every test may use: the event loop, a state directory of its own, and an engine on this very kernel."""
 
+import compileall
 import contextlib
 import functools
 import gc
@@ -33,6 +34,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 python._query = functools.cache(python._query)
 
 _TESTS = Path(__file__).parent
+# As an installer does: else each fork server and each interpreter of a session would compile all of it anew.
+compileall.compile_dir(_TESTS.parent / "src/gloveport/guest", quiet=2)
+
 _ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "e2e", "hub", "egress", "server")
 """What takes long comes first, so that at the end no worker is left alone with a long file; and beside the hostile
 programs, which burn what they get, comes what minds it least."""

@@ -239,24 +239,26 @@ def test_errno_is_that_of_the_operating_system_error_behind_an_error(python, tmp
     assert [report["error"]["errno"] for report in reports] == [2, 2, 2, None, None]
 
 
-@pytest.mark.parametrize(
-    ("argument", "code", "message", "stderr"),
-    [
-        ("", 0, None, ""),
-        ("0", 0, None, ""),
-        ("3", 3, "3", ""),
-        ("-1", 255, "-1", ""),
-        ("10**30", 255, str(10**30), ""),
-        ("True", 1, "True", ""),
-        ("'stop'", 1, "stop", "stop\n"),
-    ],
-)
-def test_exit_ends_the_program_with_its_code(run, argument, code, message, stderr):
+EXITS = {
+    "": (0, None),
+    "0": (0, None),
+    "3": (3, "3"),
+    "-1": (255, "-1"),
+    "10**30": (255, str(10**30)),
+    "True": (1, "True"),
+    "'stop'": (1, "stop"),
+}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_exit_ends_the_program_with_its_code(python, tmp_path):
     """E2: zero is no error; a message goes to stderr; handlers run."""
-    report, out, err = run(f"import atexit, sys\natexit.register(print, 'end')\nsys.exit({argument})")
-    assert (report["exit_code"], out, err) == (code, "end\n", stderr)
-    error = {"type": "SystemExit", "message": message, "traceback": "", "errno": None}
-    assert report["error"] == (None if message is None else error)
+    sources = [f"import atexit, sys\natexit.register(print, 'end')\nsys.exit({argument})" for argument in EXITS]
+    reports, done = run_all(python, tmp_path, sources)
+    for (argument, (code, message)), report in zip(EXITS.items(), reports, strict=True):
+        error = {"type": "SystemExit", "message": message, "traceback": "", "errno": None}
+        assert (report["exit_code"], report["error"]) == (code, None if message is None else error), argument
+    assert (done.stdout, done.stderr) == (b"end\n" * len(EXITS), b"stop\n")
 
 
 def test_exit_inside_a_task_ends_the_program(run):
@@ -294,12 +296,11 @@ def test_the_end_is_that_of_the_interpreter(run, tmp_path):
     assert (tmp_path / "unclosed").read_text() == "content"
 
 
-@pytest.mark.parametrize(
-    "close", ["sys.stdout.close()", "os.close(1)", "sys.stdout = None", "del sys.stdout, sys.stderr"]
-)
-def test_a_program_that_closes_its_output_still_has_a_report(run, close):
-    report, _, _ = run(f"import os, sys\n{close}\n5")
-    assert report["value"] == 5
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_program_that_closes_its_output_still_has_a_report(python, tmp_path):
+    ways = ["sys.stdout.close()", "os.close(1)", "sys.stdout = None", "del sys.stdout, sys.stderr"]
+    reports, _ = run_all(python, tmp_path, [f"import os, sys\n{close}\n5" for close in ways])
+    assert [report["value"] for report in reports] == [5] * 4
 
 
 def test_a_forked_child_that_runs_to_the_end_makes_no_report(run):
