@@ -115,7 +115,7 @@ class _Front:
         if number == signal.SIGCONT:
             self._go_on()
         elif number in _PASSED:
-            self._send_signal(number)
+            self._send_code(number)
             if number in _ENDING and self._deadline is None:
                 self._deadline = time.monotonic() + _PATIENCE_SECONDS
 
@@ -130,14 +130,14 @@ class _Front:
                 self._is_started = True
                 if self._is_in_front():
                     tty.setraw(self._terminal, termios.TCSADRAIN)
-                    self._send_signal(STARTED[0])
+                    self._send_code(STARTED[0])
                 else:
                     self._stop()
             elif word == STOPPED:
                 self._stop()
             elif word == ENDED:
                 self._end()
-                self._send_signal(ENDED[0])
+                self._send_code(ENDED[0])
         return bool(said)
 
     def _stop(self) -> None:
@@ -158,7 +158,7 @@ class _Front:
             if not self._is_raw():  # the shell may have changed some
                 self._settings = termios.tcgetattr(self._terminal)
             tty.setraw(self._terminal, termios.TCSADRAIN)
-        self._send_signal(signal.SIGCONT)
+        self._send_code(signal.SIGCONT)
 
     def _go_on_behind(self) -> None:
         """Continued in the background: a program that has a terminal waits there until it is in front."""
@@ -166,7 +166,7 @@ class _Front:
         signal.signal(signal.SIGTTIN, signal.SIG_DFL)
         os.killpg(0, signal.SIGTTIN)
         if time.monotonic() - began < _MOMENT_SECONDS:  # it has lost its shell, and will never be in front again
-            self._send_signal(signal.SIGHUP)
+            self._send_code(signal.SIGHUP)
 
     def _end(self) -> None:
         """Give the terminal back, and forget what was typed: answers to a program's questions may be among it."""
@@ -185,7 +185,7 @@ class _Front:
         except OSError:  # it is nobody's terminal: whoever has made it so wants it used
             return True
 
-    def _send_signal(self, number: int) -> None:
+    def _send_code(self, number: int) -> None:
         with contextlib.suppress(OSError):
             self._channel.send(bytes([number]), socket.MSG_DONTWAIT)
 
