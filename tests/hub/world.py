@@ -9,13 +9,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests import forked
+from tests import forked, shared_host
 from tests.egress.world import World
 from tests.far_side.listening import HOST
 
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
-from gloveport.bootstrap.app import assemble
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
 from gloveport.engine.run_context import RunContext
@@ -38,7 +37,7 @@ async def opened(
     state.mkdir(exist_ok=True)
     told = {"pool": {"forked": 0, "booted": 0}, "servers": servers} | config
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
-    async with assemble(
+    async with shared_host.assemble(
         Config.model_validate(told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connect_servers
     ) as engine:
         yield World(engine, state)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
+from tests import shared_host
 from tests.server.eras import MODERN
 from tests.server.shop import opened
 
 from gloveport.approvals import desk
 from gloveport.audit import read
-from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model.hub import Sampling
@@ -31,7 +31,7 @@ def environ(tmp_path_factory):
 @pytest.fixture(scope="module")
 async def engine(environ):
     """One for all tests of a file, who leave it as it was."""
-    async with app.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as assembled:
+    async with shared_host.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as assembled:
         yield assembled
 
 
@@ -43,13 +43,18 @@ def records(environ, engine):
     return lambda: [*read.records(directory)][before:]
 
 
+@pytest.fixture(scope="module")
+def server(engine, environ):
+    """Its server, with the default configuration."""
+    return make_server(engine, Config(), environ, "stdio")
+
+
 @pytest.fixture
-def connect(engine, environ, era):
-    """``async with connect() as client``; by default the server has the default configuration."""
+def connect(engine, environ, server, era):
+    """``async with connect() as client``; by default to ``server``."""
 
     def make(config=None, **options):
-        server = make_server(engine, config or Config(), environ, "stdio")
-        return Client(server, mode=era, **options)
+        return Client(make_server(engine, config, environ, "stdio") if config else server, mode=era, **options)
 
     return make
 

@@ -14,21 +14,25 @@ import mcp_types as wire
 import uvicorn
 from mcp import Client
 from mcp.server import MCPServer
-from tests import forked
+from tests import forked, shared_host
 
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person as Who
 from gloveport.approvals.store import Store
 from gloveport.audit import read
-from gloveport.bootstrap import app
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.engine.execution import Engine
+from gloveport.model import Policy
 from gloveport.model.hub import Server
 from gloveport.server.protocol import make_server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side" / "mcp_shop.py"
+
+
+ONE = Policy(languages=frozenset({"python"}))
+"""One language, so that none other waits ahead of need."""
 
 
 def accept(**content) -> wire.ElicitResult:
@@ -138,8 +142,8 @@ async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
     """Assemble an engine as configured, with the shop as its only server."""
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     servers = {"shop": Server(command=forked.command(FAR_SIDE, str(directory / "ledger")))}
-    config = Config(servers=servers, pool=PoolSettings(forked=2, booted=0), **settings)
-    async with app.assemble(config, environ, connect_servers) as engine:
+    config = Config(servers=servers, pool=PoolSettings(forked=2, booted=0), policy=ONE, **settings)
+    async with shared_host.assemble(config, environ, connect_servers) as engine:
         yield Shop(engine, directory, environ)
 
 

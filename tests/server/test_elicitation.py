@@ -385,7 +385,9 @@ async def test_a_server_whose_client_closes_its_end_leaves_no_question(tmp_path,
     word = f"ledger-{time.time_ns()}"
     command = json.dumps(forked.command(FAR_SIDE, str(tmp_path / word)))
     config = tmp_path / "gloveport.toml"
-    config.write_text(f"pool = {{ forked = 0, booted = 0 }}\nservers.shop.command = {command}\n")
+    config.write_text(
+        f'pool = {{forked = 0, booted = 0}}\npolicy.languages = ["python"]\nservers.shop.command = {command}\n'
+    )
     config.chmod(0o600)
     environ = {"GLOVEPORT_CONFIG": str(config), "GLOVEPORT_STATE": str(tmp_path / "state")}
     command, *words = forked.command("gloveport", "serve")

@@ -13,15 +13,18 @@ import mcp_types as wire
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from tests import shared_host
 from tests.server.eras import both_eras
 
-from gloveport.bootstrap import app
 from gloveport.config import Config, Sandboxing
 from gloveport.config.schema import PoolSettings
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Limits, Mount, Policy
 from gloveport.server.protocol import make_server
 from gloveport.server.server_offer import CODE_INSTRUCTIONS as INSTRUCTIONS
+
+SHELL_ALONE = Config(policy=Policy(languages=frozenset({"shell"})))
+"""Each language that health looks at takes a while."""
 
 NPM = Path(__file__).parents[1] / "npm"
 
@@ -157,7 +160,10 @@ async def test_null_for_an_optional_argument_is_not_given(client):
 async def test_no_run_starts_when_the_audit_log_can_not_be_written(tmp_path):
     """A1: the answer is an error with a hint, and health shows it."""
     config, environ = Config(pool=PoolSettings(forked=0, booted=0)), {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    async with app.assemble(config, environ) as engine, Client(make_server(engine, config, environ, "stdio")) as client:
+    async with (
+        shared_host.assemble(config, environ) as engine,
+        Client(make_server(engine, SHELL_ALONE, environ, "stdio")) as client,
+    ):
         shutil.move(tmp_path / "state/audit", tmp_path / "state/gone")
         result = await client.call_tool("execute_code", {"language": "shell", "code": "echo ran"})
         health = await client.call_tool("health", {})
@@ -185,8 +191,8 @@ async def test_health_shows_a_layer_that_is_missing(connect):
     assert "bwrap" in text_of(health)
 
 
-async def test_health_counts_the_runs_that_go_on(client, engine):
-    async with engine.admission.place("test"), engine.admission.place("test"):
+async def test_health_counts_the_runs_that_go_on(connect, engine):
+    async with connect(SHELL_ALONE) as client, engine.admission.place("test"), engine.admission.place("test"):
         health = (await client.call_tool("health", {})).structured_content
         assert (health["running"], health["waiting"], health["status"]) == (2, 0, "ok")
         places = engine.admission.concurrent_runs - 2

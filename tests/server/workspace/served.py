@@ -15,9 +15,9 @@ import anyio
 import mcp_types as wire
 import uvicorn
 from mcp import Client
+from tests import shared_host
 
 from gloveport.audit import read
-from gloveport.bootstrap import app
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
@@ -154,7 +154,7 @@ async def reopened(
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
     config = Config.model_validate({**told, **tables})
     async with (
-        app.assemble(config, environ, connect_servers) as engine,
+        shared_host.assemble(config, environ, connect_servers) as engine,
         open_workspace(engine, config, environ, "stdio") as service,
     ):
         assert service is not None
