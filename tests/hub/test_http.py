@@ -29,7 +29,7 @@ def kind(request) -> str:
 async def far(kind):
     """A server made with the SDK, connected; the transport is found out."""
     with listening(kind) as server:
-        async with using(Server(url=server.url, call_seconds=5, concurrent_calls=100)) as upstream:
+        async with using(Server(url=server.url, call_seconds=30, concurrent_calls=100)) as upstream:
             yield upstream
 
 
