@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import os
-import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -25,6 +24,9 @@ from gloveport.engine.previews import shown_pictures
 from gloveport.engine.run_context import RunContext
 from gloveport.engine.session import Session
 from gloveport.model import Request
+from gloveport.sandbox.pool.makers import SessionStarter
+from gloveport.sandbox.pool.pool import Pool
+from gloveport.sandbox.run.confined import Confined
 
 _CALLER: Final = "bench"
 _MIB: Final = 1 << 20
@@ -71,6 +73,13 @@ class _Session:
         session = self._found()
         session.end("the bench ended it")
         await session.wait_over()
+
+    @property
+    def pid(self) -> int:
+        """The host's number of its sandbox's first process."""
+        child = self._found()._child  # noqa: SLF001 - nobody but a measurement wants it
+        assert isinstance(child, Confined)
+        return child.pid
 
     def _found(self) -> Session:
         return self.engine.sessions.find(self.id, _CALLER)
@@ -179,15 +188,24 @@ class Idle:
         """See ``bench.measure.Case``."""
         async with assemble(WARM, {"GLOVEPORT_STATE": str(scratch / "state")}) as assembled:
             await settled()
-            before = {pid for pids in sandboxes(os.getpid()) for pid in pids}
-            await _Session(engine=assembled).call()
+            began = _Session(engine=assembled)
+            await began.call()
             await settled()
-            found = sandboxes(os.getpid())
-            # The session's had waited, and has processes now that were not there; all of those that wait now are new.
-            (session,) = [pss_bytes(pids) for pids in found if before.intersection(pids) and {*pids} - before]
-            waiting = statistics.median(pss_bytes(pids) for pids in found if before.isdisjoint(pids))
+            session, waiting = map(_pss_of_sandbox, (began.pid, _waiting_pid(assembled)))
         mib = (session - waiting) / _MIB
         return Footprint(name=self.name, mib=round(mib, 2), goal=self.goal, holds=reached(self.goal, mib))
+
+
+def _waiting_pid(engine: Engine) -> int:
+    """The first process of a sandbox that waits for a program, of the kind that the session's was made of."""
+    assert isinstance(engine.sandbox, Pool)
+    maker = next(stock.maker for stock in engine.sandbox.stocks if isinstance(stock.maker, SessionStarter))
+    return maker.source._waiting[0].child.pid  # noqa: SLF001 - as above
+
+
+def _pss_of_sandbox(first: int) -> int:
+    (found,) = [pids for pids in sandboxes(os.getpid()) if first in pids]
+    return pss_bytes(found)
 
 
 async def _milliseconds(action: Callable[[], Awaitable[None]]) -> float:
