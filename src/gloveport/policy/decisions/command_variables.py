@@ -99,9 +99,9 @@ def find_secret(name: str, value: str) -> str:
 def _is_inherited(policy: WorkspacePolicy, name: str, value: str) -> bool:
     if name in policy.inherit:
         return True
-    by_pattern = any(matches(pattern, name) for pattern in policy.inherit)
-    named = _rules().secret_names.name.fullmatch(name)
-    return by_pattern and not named and not any(refused_variables({name: value}))
+    if not any(matches(pattern, name) for pattern in policy.inherit):  # of most this is clear before a rule is read
+        return False
+    return not _rules().secret_names.name.fullmatch(name) and not any(refused_variables({name: value}))
 
 
 def _find_rule(book: VariableRules, name: str, value: str) -> VariableRule | None:
