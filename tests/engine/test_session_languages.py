@@ -36,7 +36,7 @@ class Caller:
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory):
     environ = {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
-    async with app.assemble(Config(pool=PoolSettings(forked=1, booted=0)), environ) as engine:
+    async with app.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as engine:
         yield engine
 
 
@@ -180,8 +180,8 @@ async def main():
     async with app.assemble(Config(pool=PoolSettings(forked=1, booted=0)), {"GLOVEPORT_STATE": sys.argv[1]}) as engine:
         session = "new"
         for language, code in (
-            ("python", "import subprocess; child = subprocess.Popen(['sleep', '98763'])"),
-            ("shell", "sleep 98764 & disown"),
+            ("python", f"import subprocess; child = subprocess.Popen(['sleep', '{sys.argv[2]}1'])"),
+            ("shell", f"sleep {sys.argv[2]}2 & disown"),
             ("typescript", "setInterval(() => {}, 98765)"),
         ):
             request = Request(language=language, code=code, session=session)
@@ -196,12 +196,13 @@ anyio.run(main)
 
 
 async def test_a_killed_server_leaves_nothing_of_its_sessions(tmp_path, is_running, eventually):
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path / "state")], stdout=subprocess.PIPE)
+    word = f"9{os.getpid()}"  # no other server's sleep for so long
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path / "state"), word], stdout=subprocess.PIPE)
     with server.stdout:
         assert server.stdout.readline() == b"running\n"
-        assert is_running("98763")
-        assert is_running("98764")
+        assert is_running(f"{word}1")
+        assert is_running(f"{word}2")
         os.kill(server.pid, signal.SIGKILL)
         server.wait()
-    eventually(lambda: not any(map(is_running, ("98763", "98764"))))
+    eventually(lambda: not any(map(is_running, (f"{word}1", f"{word}2"))))
     eventually(lambda: not is_running("/opt/gloveport/deno/session.mjs"))

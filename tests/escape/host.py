@@ -184,7 +184,8 @@ class Witness:
                 self.faults.append("the witness sees nothing of the sandbox")
             for path in groups:  # all but the init, which is bubblewrap's where bubblewrap has built it for one program
                 outside = members - {init} - set((path / "cgroup.procs").read_text().split())
-                outside &= set(_members(os.fstat(namespace).st_ino))  # who has ended meanwhile is in no group
+                if outside:  # who has ended meanwhile is in no group
+                    outside &= set(_members(os.fstat(namespace).st_ino))
                 if outside:  # who was only just forked is in none for a moment
                     outside -= set((path / "cgroup.procs").read_text().split())
                 if outside:
