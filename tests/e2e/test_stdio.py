@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 from tests import forked
-from tests.e2e.conftest import INITIALIZE
+from tests.e2e.conftest import INITIALIZE, Stdio
 
 CLIENT = {"name": "mcp", "version": "1"}
 
@@ -41,6 +42,19 @@ async def main():
 
 anyio.run(main)
 """
+
+
+@pytest.fixture(scope="module")
+def shared(gloveport, nothing_waits, known_host, tmp_path_factory):
+    """A server for all who leave it as it was, and have read all that it has said; with a state of its own."""
+    state = tmp_path_factory.mktemp("shared") / "state"
+    with known_host(state):
+        environ = {"GLOVEPORT_STATE": str(state), "GLOVEPORT_CONFIG": nothing_waits}
+        server = Stdio(partial(gloveport.start, "serve"), environ)
+        server.shake_hands()
+        yield server
+        server.process.kill()
+        server.process.communicate()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -84,13 +98,14 @@ def test_a_server_that_nobody_has_asked_has_few_processes(stdio, tmp_path, event
     config.touch(mode=0o600)
     server = stdio("--config", str(config))
     server.shake_hands()
-    pid, forked, built = server.process.pid, 4, 5
+    pid, forked, built, sessions = server.process.pid, 6, 5, 2
 
     def is_at_rest():
         found = list(below(pid))
-        first = [len(numbers) for numbers in found if numbers[-1] == 1]  # of sandboxes that wait, and all
+        # Of sandboxes that wait, sessions among them, and all.
+        first = [len(numbers) for numbers in found if numbers[-1] == 1]
         are_there = (first.count(3), first.count(2)) == (forked, built)
-        return are_there and len(found) <= 2 + 4 * built + 2 * forked
+        return are_there and len(found) <= 2 + 4 * built + 2 * forked + sessions
 
     eventually(is_at_rest)
 
@@ -202,28 +217,24 @@ def test_a_session_goes_on_with_the_sdk_where_it_began_without(stdio):
     assert json.loads(server.process.stdout.readline()) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
-def test_a_cancelled_request_kills_the_run_and_is_not_answered(stdio, is_running, eventually):
+def test_a_cancelled_request_kills_the_run_and_is_not_answered(shared, is_running, eventually):
     """E5."""
-    server = stdio()
-    server.shake_hands()
     word = f"71{time.time_ns()}"
-    server.execute(1, "shell", f"sleep {word}; true")
+    shared.execute(1, "shell", f"sleep {word}; true")
     eventually(lambda: is_running(word))
-    server.send("notifications/cancelled", {"requestId": 1})
+    shared.send("notifications/cancelled", {"requestId": 1})
     eventually(lambda: not is_running(word))
-    server.execute(2, "shell", "echo 2")
-    assert json.loads(server.process.stdout.readline())["id"] == 2
+    shared.execute(2, "shell", "echo 2")
+    assert json.loads(shared.process.stdout.readline())["id"] == 2
 
 
-def test_progress_is_sent_to_who_asks_for_it_and_to_nobody_else(stdio):
+def test_progress_is_sent_to_who_asks_for_it_and_to_nobody_else(shared):
     """E6: the token of the request says that it is asked for."""
-    server = stdio()
-    server.shake_hands()
     program = {"language": "shell", "code": "echo line; sleep 0.3"}
     for number, meta in ((1, {}), (2, {"progressToken": "mine"}), (3, {"other": 1})):
-        server.send("tools/call", {"name": "execute_code", "arguments": program, "_meta": meta}, number)
+        shared.send("tools/call", {"name": "execute_code", "arguments": program, "_meta": meta}, number)
         came = []
-        while (message := json.loads(server.process.stdout.readline())).get("id") != number:
+        while (message := json.loads(shared.process.stdout.readline())).get("id") != number:
             came.append((message["method"], message["params"]["progressToken"], message["params"]["message"]))
         assert came == ([("notifications/progress", "mine", "line")] if number == 2 else [])
 
@@ -294,15 +305,17 @@ def test_nothing_but_the_protocol_reaches_standard_output(stdio, tmp_path):
     assert {"noise of a handler", "noise of a library", "noise of a child"} <= set(stderr.splitlines())
 
 
-def test_what_is_no_json_or_no_unicode_does_not_end_the_server(stdio):
-    server = stdio()
-    server.shake_hands()
-    server.process.stdin.write("no json\n[1]\n{}\n")
-    server.execute(1, "python", "'\ud800'")
-    server.execute(2, "python", "chr(0xd800)")
-    server.execute(3, "python", "print(chr(0xd800)); raise ValueError(chr(0xd800))")
-    server.execute(4, "shell", "echo still here")
-    assert "still here" in server.answer(4)["result"]["content"][0]["text"]
+def test_what_is_no_json_or_no_unicode_does_not_end_the_server(shared):
+    shared.process.stdin.write("no json\n[1]\n{}\n")
+    shared.execute(1, "python", "'\ud800'")
+    shared.execute(2, "python", "chr(0xd800)")
+    shared.execute(3, "python", "print(chr(0xd800)); raise ValueError(chr(0xd800))")
+    shared.execute(4, "shell", "echo still here")
+    answers = {}
+    while not {1, 2, 3, 4} <= answers.keys():
+        message = json.loads(shared.process.stdout.readline())
+        answers[message.get("id")] = message
+    assert "still here" in answers[4]["result"]["content"][0]["text"]
 
 
 NO_MESSAGES = {
@@ -317,27 +330,23 @@ NO_MESSAGES = {
 }
 
 
-def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(stdio):
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(shared):
     """P2: nobody waits for ever, and no line takes more memory than a message may."""
-    server = stdio()
-    server.shake_hands()
     for line, (asked, code) in NO_MESSAGES.items():
-        server.process.stdin.write(line + "\n")
-        server.process.stdin.flush()
-        told = json.loads(server.process.stdout.readline())
+        shared.process.stdin.write(line + "\n")
+        shared.process.stdin.flush()
+        told = json.loads(shared.process.stdout.readline())
         assert (told["id"], told["error"]["code"]) == (asked, code), line[:100]
-        server.send("ping", {}, 8)
-        assert server.answer(8)["result"] == {}
+        shared.send("ping", {}, 8)
+        assert shared.answer(8)["result"] == {}
 
 
-def test_what_nobody_waits_for_is_not_answered(stdio):
+def test_what_nobody_waits_for_is_not_answered(shared):
     """P2"""
-    server = stdio()
-    server.shake_hands()
     for line in ('{"jsonrpc": "2.0", "method": 7}', '{"jsonrpc": "2.0", "id": 7, "result": "\\ud83d"}'):
-        server.process.stdin.write(line + "\n")
-    server.send("ping", {}, 8)
-    assert json.loads(server.process.stdout.readline())["id"] == 8
+        shared.process.stdin.write(line + "\n")
+    shared.send("ping", {}, 8)
+    assert json.loads(shared.process.stdout.readline())["id"] == 8
 
 
 def test_a_client_that_reads_late_gets_every_answer_whole(stdio, records, eventually):
