@@ -11,7 +11,7 @@ import sys
 from gloveport_notebook import files, show
 
 LONG_EDGE = 1568  # in pixels: models see no more
-COMPRESSION = 3  # of zlib: the usual 6 takes twice as long, for a third less at most
+COMPRESSION = 3  # of zlib: the usual 6 takes twice as long, and saves a sixth of a large picture
 MOST_AXES, MOST_SERIES, MOST_LABELS = 6, 8, 8
 FONTS = (
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
