@@ -6,11 +6,11 @@ Programs in real sandboxes, servers in processes of their own; the owner in one,
 import functools
 import json
 import os
-import sys
 import time
 
 import anyio
 import pytest
+from tests import forked
 from tests.hub.upstreams import hostile
 from tests.hub.world import ALLOW, allowed, codes, far_side, found, offers, opened, tool
 
@@ -311,7 +311,7 @@ async def test_a_server_that_ends_is_started_again_by_the_next_call(tmp_path, fi
 
 async def test_we_are_no_server_of_ours_under_whatever_name(tmp_path):
     """H1: a Gloveport that is started by one ends at once."""
-    ours = {"command": [sys.executable, "-c", "from gloveport.cli.main import main; main()", "serve"], "rules": ALLOW}
+    ours = {"command": forked.command("gloveport", "serve"), "rules": ALLOW}
     async with opened(tmp_path / "state", {"tools-of-mine": ours}) as world:
         result = await world.run("python", "tools.tools_of_mine.health()")
     assert result.error.type == "ToolError"

@@ -3,10 +3,9 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 
 import pytest
+from tests import forked
 from tests.hub.schemas import HOSTILE, definition
 
 from gloveport.errors import ConfigError
@@ -225,12 +224,13 @@ def test_a_file_of_somebody_else_accepts_nothing(pins):
 def test_processes_that_write_at_the_same_time_lose_nothing(pins, tmp_path):
     pins.accept_all("github", HERE, [tool("a")])
     pins.hold("github", HERE, [tool(f"t{number}") for number in range(3)])
-    program = (
+    program = tmp_path / "accept.py"
+    program.write_text(
         "import sys; from pathlib import Path; from gloveport.hub.pins import Pins\n"
         "pins = Pins(Path(sys.argv[1])); pins.accept('github', pins.held_offer('github'), [sys.argv[2]])"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "state" / "pins")]
-    others = [subprocess.Popen([*command, f"t{number}"]) for number in range(3)]
+    state = str(tmp_path / "state" / "pins")
+    others = [forked.shared().start_script(program, state, f"t{number}") for number in range(3)]
     assert [other.wait(60) for other in others] == [0] * 3
     assert len(pins.load("github", HERE)) == 4
 

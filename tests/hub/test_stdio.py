@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests import forked
 from tests.hub.upstreams import HOSTILE, failure, hostile, is_alive, until, using, words
 
 from gloveport.model.hub import NESTED, Server
@@ -159,10 +160,11 @@ anyio.run(main)
 """
 
 
-async def test_a_server_dies_when_we_are_killed():
+async def test_a_server_dies_when_we_are_killed(tmp_path):
     """It ignores the end of its input; the kernel kills it, for its parent is dead."""
-    program = SERVING.format(hostile=HOSTILE)
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as ours:
+    program = tmp_path / "serving.py"
+    program.write_text(SERVING.format(hostile=HOSTILE))
+    with forked.shared().start_script(program, stdout=subprocess.PIPE, text=True) as ours:
         pid = json.loads(ours.stdout.readline())["pid"]
         assert is_alive(pid)
         ours.send_signal(signal.SIGKILL)
