@@ -10,9 +10,9 @@ from gloveport.model import Policy, Request
 pytestmark = pytest.mark.anyio
 
 WHAT_A_PROGRAM_FINDS = r"""
-echo "$? $_ $- $# $0 $$ $LINENO $SECONDS $BASH_SUBSHELL $SHLVL ${BASH_SOURCE[*]} ${FUNCNAME[*]}"
+echo "$? $_ $- $# $0 $$ $LINENO $((SECONDS > 5)) $BASH_SUBSHELL $SHLVL ${BASH_SOURCE[*]} ${FUNCNAME[*]}"
 compgen -v
-declare -p $(compgen -v | grep -vE '^(BASH_ARGC|BASHPID|EPOCH.*|PPID|RANDOM|SRANDOM|_|.*PID)$')
+declare -p $(compgen -v | grep -vE '^(BASH_ARGC|BASHPID|EPOCH.*|PPID|RANDOM|SECONDS|SRANDOM|_|.*PID)$')
 env; trap -p; alias; shopt; ulimit -a; umask; pwd; jobs; hash; type -a read
 for descriptor in /proc/$$/fd/*; do [ -e "$descriptor" ] && echo "${descriptor##*/}"; done
 tr '\0' ' ' < /proc/$$/cmdline
