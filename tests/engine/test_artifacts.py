@@ -201,13 +201,15 @@ async def test_a_file_of_holes_costs_no_more_than_what_may_be_kept(opened):
 
 async def test_a_file_that_grows_is_read_when_nobody_can_write_to_it_any_more(opened):
     code = """\
-import os, time
+import os
+grows, tell = os.pipe()
 if os.fork() == 0:
     with open('/out/a', 'wb', buffering=0) as file:
+        file.write(b'x' * 4096)
+        os.write(tell, b'.')
         while True:
             file.write(b'x' * 4096)
-while not os.path.exists('/out/a') or not os.path.getsize('/out/a'):
-    time.sleep(0.001)
+os.read(grows, 1)
 os._exit(0)
 """
     async with opened() as run:

@@ -89,9 +89,8 @@ class SessionState(Value):
     """When it ends for want of calls, or of age: ISO 8601, in UTC. Empty when it is over."""
 
     state: Literal["kept", "rewound", "lost"] = "kept"
-    """Whether its variables are as the call left them, as they were before, or gone."""
-
-    """Of a call in a language that can't be rewound, ``lost`` are the variables of that language alone."""
+    """Whether its variables are as the call left them, as they were before, or gone. Of a call in a language that can't
+    be rewound, ``lost`` are the variables of that language alone."""
 
     why: str = ""
     """Why it is not kept, or what else there is to say."""

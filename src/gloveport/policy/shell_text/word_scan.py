@@ -4,7 +4,6 @@ The gate ``privileged_executable`` is left out: what it is for can't work here, 
 """
 
 import re
-from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gloveport.policy.shell_text.rulebook import CommandRule
@@ -57,7 +56,3 @@ class ScannedText:
         elif rule.hosts_in != "arguments":
             hosts |= {found[1] for word in self.words if (found := _HOST.fullmatch(word))} or {""}
         return hosts
-
-
-def _has_any(patterns: AbstractSet[str], texts: AbstractSet[str]) -> bool:
-    return any(has_match(patterns, text) for text in texts)

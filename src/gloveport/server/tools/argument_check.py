@@ -84,7 +84,9 @@ def _names(tool: Tool) -> list[str]:
 def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     """Everything that is wrong with these arguments, one line each; empty when nothing is."""
     known = _names(tool)
-    faults = [_unknown(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)]
+    faults = [
+        _unknown_argument(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)
+    ]
     try:
         meant = {name: value for name, value in without_nulls(given).items() if name in known}
         tool.fn_metadata.validate_arguments(meant)
@@ -93,7 +95,7 @@ def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _unknown(name: str, known: list[str]) -> str:
+def _unknown_argument(name: str, known: list[str]) -> str:
     near = get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"- {_shorten(name)}: there is no such argument{meant}"

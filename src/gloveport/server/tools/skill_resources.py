@@ -88,7 +88,7 @@ class SkillExtension(Extension):
         name, path = split_uri(params.uri)
         kept = await to_thread.run_sync(_find, self._library, name)
         if kept is None or path not in ("", FILE):
-            raise _unknown(params.uri)
+            raise _unknown_resource(params.uri)
         return {"skill": _entry(kept), "ttlMs": _TTL_MS, "cacheScope": "private"}
 
     async def _read_directory(self, _ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
@@ -101,7 +101,7 @@ class SkillExtension(Extension):
                 first, slash, _ = file[len(below) :].partition("/")
                 children[f"{below}{first}"] = _DIRECTORY if slash else _mime_of(first)
         if not children or params.uri.endswith("/") or params.cursor:
-            raise _unknown(params.uri)
+            raise _unknown_resource(params.uri)
         return {
             "resources": [
                 {"uri": f"{SCHEME}{name}/{child}", "name": child.rpartition("/")[2], "mimeType": mime}
@@ -211,5 +211,5 @@ def _mime_of(name: str) -> str:
     return _MIME.get(name.rpartition(".")[2], "application/octet-stream")
 
 
-def _unknown(uri: str) -> MCPError:
+def _unknown_resource(uri: str) -> MCPError:
     return MCPError(code=INVALID_PARAMS, message=f"there is no {uri[:200]!a}")
