@@ -44,9 +44,9 @@ SUBPACKAGES = {
     "workspace/files": [
         {"descriptors", "globs", "spelling"},
         {"tree"},
-        {"gitignore", "line_reader"},
-        {"walk"},
-        {"file_listing"},
+        {"gitignore", "large_files", "line_reader"},
+        {"documents", "walk"},
+        {"file_contents", "file_listing"},
     ],
     "workspace/protected": [
         {"descent", "git_directory", "mount_plan"},

@@ -2,7 +2,8 @@
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+import importlib.util
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -15,6 +16,7 @@ from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
+from gloveport.runtimes import data
 from gloveport.sandbox.plan import Kept, Plan, make_plan
 from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.task_group import open_task_group
@@ -125,9 +127,9 @@ def _plan(
     engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None, environ: Mapping[str, str]
 ) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
-    # A project brings its own packages, and no command has ours on its path; one of our tools finds Pillow there.
-    pillow = tuple(one for one in engine.system.packages if Path(one.target).name in _PILLOW)
-    system = engine.system.model_copy(update={"packages": pillow, "env": {}})
+    # A project brings its own packages, and no command has ours on its path; our tools find Pillow and pypdf there.
+    pillow = (one for one in engine.system.packages if Path(one.target).name in _PILLOW)
+    system = engine.system.model_copy(update={"packages": (*pillow, *_pypdf()), "env": {}})
     taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
     toolchains = find_toolchains(config, environ, taken)
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
@@ -173,6 +175,13 @@ def _inside(path: Path, targets: Mapping[Path, str]) -> str:
 def _headers() -> list[str]:
     """What compilers of the system need besides what every sandbox shows."""
     return [path for path in ("/usr/include",) if Path(path).is_dir()]
+
+
+def _pypdf() -> Iterator[Mount]:
+    """What reads PDFs there; the server never imports it."""
+    spec = importlib.util.find_spec("pypdf")
+    for place in (spec and spec.submodule_search_locations) or ():
+        yield Mount(source=str(Path(place).resolve()), target=f"{data.PLACE}/pypdf")
 
 
 def _with_home(plan: Plan, home: Path) -> Plan:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from gloveport.model import Program
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.line_reader import read_file
+from gloveport.workspace.files.line_reader import LineRange, read_lines
 from gloveport.workspace.patch.writer import WriteResult
 from gloveport.workspace_service.sandboxes import SHELL, VALUE_BYTES
 from gloveport.workspace_service.service import Fields, WorkspaceService
@@ -69,7 +69,7 @@ def _update_revisions(service: WorkspaceService, answer: dict[str, JsonValue], n
     for file in files if isinstance(files, list) else []:
         if isinstance(file, dict) and file.get("revision"):
             try:
-                read = read_file(service.tree, str(file["path"]), max_lines=1)
+                read = read_lines(service.tree, str(file["path"]), LineRange(end_line=1))
             except WorkspaceError:
                 continue
             file |= {"revision": read["revision"], "total_lines": read["total_lines"]}

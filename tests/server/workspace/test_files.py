@@ -454,3 +454,100 @@ async def test_a_path_that_lies_in_the_workspace_may_be_absolute(served):
         for path in (f"{root}/../outside", f"{root}x", f"/x{root}", f"{root}/.env", "/etc/passwd"):
             error = await served.refused("edit_file", path=path, old_string="a", new_string="b")
             assert error["code"] in {"PATH_OUTSIDE_WORKSPACE", "ABSOLUTE_PATH_DENIED", "PROTECTED_PATH"}, path
+
+
+def pdf(*pages: str) -> bytes:
+    """One with a line of text on each page."""
+    kids = " ".join(f"{3 + 2 * at} 0 R" for at in range(len(pages)))
+    objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Count {len(pages)}/Kids[{kids}]>>"]
+    font = "<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>"
+    for at, text in enumerate(pages):
+        drawn = f"BT /F 12 Tf 50 700 Td ({text}) Tj ET"
+        objects.append(f"<</Type/Page/Parent 2 0 R/Resources{font}/Contents {4 + 2 * at} 0 R>>")
+        objects.append(f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream")
+    made, places = "%PDF-1.4\n", []
+    for number, text in enumerate(objects, 1):
+        places.append(len(made))
+        made += f"{number} 0 obj{text}endobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    end = f"trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{len(made)}\n%%EOF"
+    return f"{made}xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
+
+
+async def test_several_files_come_in_one_answer_and_none_loses_the_others(served):
+    served.write("several/a.txt", "one\n")
+    served.write("several/b.txt", "two\n" * 100)
+    paths = ["several/a.txt", "several/none", str(served.root / "several/b.txt"), "/etc/passwd"]
+    answer = await served.call("read_file", paths=paths, max_lines=2)
+    first, none, last, outside = answer.structured_content["files"]
+    assert (first["content"], last["content"]) == ("one\n", "two\n" * 2)
+    assert first["revision"] == hashlib.sha256(b"one\n").hexdigest()
+    assert (none["error"]["code"], outside["error"]["code"]) == ("NOT_FOUND", "ABSOLUTE_PATH_DENIED")
+    text = answer.content[0].text
+    assert text.index(f"[several/a.txt: lines 1-1 of 1, revision {first['revision']}]\none") == 0
+    assert "[several/none: NOT_FOUND: " in text
+    bounded = await served.told("read_file", paths=["several/b.txt", "several/b.txt", "several/a.txt"], max_bytes=600)
+    assert [one["output_bytes"] for one in bounded["files"]] == [400, 200]
+    assert bounded["files"][1]["next_start_line"] == 51
+    assert bounded["next_action"] == {
+        "tool": "read_file",
+        "arguments": {"paths": ["several/a.txt"], "max_bytes": 600},
+    }
+    for arguments in ({}, {"path": "a", "paths": ["b"]}, {"paths": []}):
+        assert (await served.refused("read_file", **arguments))["code"] == "INVALID_ARGUMENT", arguments
+
+
+async def test_a_pdf_is_read_as_text_made_in_a_sandbox(served):
+    served.write("paper.pdf", "").write_bytes(pdf("first words", "second words", "third words"))
+    read = await served.told("read_file", path="paper.pdf")
+    assert (read["document"], read["page_range"], read["pages"]) == ("pdf", "1-3", 3)
+    assert read["content"].splitlines()[:3] == ["--- page 1 of 3 ---", "first words", "--- page 2 of 3 ---"]
+    part = await served.told("read_file", paths=["paper.pdf"], pages="2-2", line_numbers=True)
+    assert part["files"][0]["content"] == "1\t--- page 2 of 3 ---\n2\tsecond words\n"
+    assert "pages: paper.pdf has 3 pages" in (await served.refused("read_file", path="paper.pdf", pages="7"))["message"]
+    raw = await served.told("read_file", path="paper.pdf", raw=True)
+    assert raw["content"].startswith("%PDF-1.4")
+    assert "pypdf" not in sys.modules
+
+
+async def test_what_no_parser_can_read_is_refused_and_harms_nobody(served):
+    """Documents are hostile: what they make of their parser stays in its sandbox."""
+    cyclic = pdf("x").replace(b"[3 0 R]", b"[2 0 R]")
+    hostile = {"deep.ipynb": b"[" * 1_000_000, "cyclic.pdf": cyclic, "cut.pdf": pdf("x")[:30]}
+    for name, content in hostile.items():
+        served.write(name, "").write_bytes(content)
+        answer = await served.call("read_file", path=name)
+        if name.endswith(".pdf"):
+            assert answer.structured_content["error"]["code"] == "BINARY_FILE", name
+        else:
+            assert "document" not in answer.structured_content  # its own lines
+    assert (await served.refused("read_file", path="a.pdf"))["code"] == "NOT_FOUND"
+    served.write("named.pdf", "only text\n")
+    assert (await served.told("read_file", path="named.pdf"))["content"] == "only text\n"
+
+
+async def test_a_notebook_is_read_as_cells_with_bounded_outputs_and_named_pictures(served):
+    picture = base64.b64encode(bytes(3000)).decode()
+    code = {
+        "cell_type": "code",
+        "execution_count": 7,
+        "source": ["x = 1\n", "x"],
+        "outputs": [
+            {"output_type": "stream", "name": "stdout", "text": ["long " * 2000]},
+            {"output_type": "display_data", "data": {"image/png": picture, "text/plain": "<Figure>"}},
+            {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["\x1b[31mred\x1b[0m"]},
+        ],
+    }
+    words = {"cell_type": "markdown", "source": f"![](data:image/png;base64,{picture})"}
+    broken = {"cell_type": "code", "source": 3}
+    notebook = {"nbformat": 4, "cells": [words, code, broken]}
+    served.write("book.ipynb", json.dumps(notebook))
+    read = await served.told("read_file", path="book.ipynb")
+    assert (read["document"], read["pages"], "revision" in read) == ("notebook", 3, False)
+    assert "--- cell 2: code, run 7 ---\nx = 1\nx\n--- output of cell 2 ---\nlong " in read["content"]
+    assert "[image/png, 4000 characters]\n<Figure>\n--- output of cell 2 ---\nred\n" in read["content"]
+    assert "data:image/png;base64,[left out]" in read["content"]
+    assert len(read["content"]) < 5000
+    assert "[this cell can't be read: TypeError]" in read["content"]
+    assert "revision" in await served.told("read_file", path="book.ipynb", raw=True)

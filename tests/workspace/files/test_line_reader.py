@@ -13,13 +13,20 @@ from gloveport.workspace.files import line_reader
 from gloveport.workspace.files.line_reader import (
     MAX_FILE_BYTES,
     MAX_LINES,
+    LineRange,
     TextRead,
     after_newline,
     count_lines,
-    read_file,
+    find_end,
+    read_lines,
 )
 
 ONE_TREE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read_file(tree, path, *, start_line=1, end_line=None, max_lines=None, **more) -> TextRead:
+    end_line = find_end(start_line, end_line, max_lines)
+    return read_lines(tree, path, LineRange(start_line=start_line, end_line=end_line, **more))
 
 
 def refusal(tree, path, **arguments) -> WorkspaceError:

@@ -8,13 +8,24 @@ from gloveport.server.rendering.session_text import session_lines
 from gloveport.workspace_service.service import Fields
 
 _MOST_CHARACTERS: Final = 2_000_000
+_DOCUMENTS: Final = {
+    "pdf": "text of pages {page_range} of {pages}",
+    "notebook": "text of cells {page_range} of {pages}; raw=true reads what edits change",
+}
 
 
 def read_file(fields: Fields) -> str:
-    """A file's lines below one line that says which they are."""
+    """A file's lines below one line that says which they are; of several one after the other."""
+    if "files" in fields:
+        return _join(*map(read_file, fields["files"]), *_next(fields))
+    if "error" in fields:
+        error = fields["error"]
+        hint = f" ({error['retry_hint']})" if "retry_hint" in error else ""
+        return f"[{fields['path']}: {error['code']}: {error['message']}{hint}]"
     first, last, total = fields["start_line"], fields["end_line"], fields["total_lines"]
     which = f"lines {first}-{last} of {total}" if last >= first else f"no line {first}, it has {total}"
-    head = f"[{fields['path']}: {which if fields['total_bytes'] else 'empty'}, revision {fields['revision']}]"
+    what = f"revision {fields['revision']}" if "revision" in fields else _DOCUMENTS[fields["document"]].format(**fields)
+    head = f"[{fields['path']}: {which if fields['total_bytes'] else 'empty'}, {what}]"
     return _join(head, *_next(fields), fields["content"])
 
 

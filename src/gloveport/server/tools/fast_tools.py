@@ -20,11 +20,13 @@ from gloveport.server.tools.file_tools import PROGRAM_TOOLS, file_tools
 from gloveport.server.tools.offer import with_error_shape
 from gloveport.server.tools.write_tools import WriteTools
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.line_reader import read_file
+from gloveport.workspace.files.documents import find_document
+from gloveport.workspace.files.line_reader import LineRange, find_end, read_lines
 from gloveport.workspace_service.service import WorkspaceService
 
 _SHORT_BYTES: Final = 1 << 18
 _LONG_SECONDS, _REST_SECONDS = 0.02, 1.0
+_ONE_TEXT: Final = frozenset({"path", "start_line", "end_line", "max_lines", "max_bytes", "encoding", "line_numbers"})
 _LOCAL: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 """File systems that answer for themselves; others may wait for another host, and everybody with them."""
 
@@ -92,15 +94,22 @@ def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -
 
 
 def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastTool:
-    parse = _parser(function)
+    """Of one file, which is no document."""
+    parse = _parser(function, _ONE_TEXT)
     tree = service.tree.within_one_mount()
 
     def read(call: FastCall) -> FastAnswer | None:
         given = parse(call.arguments)
-        if given is None:
+        if given is None or given["path"] is None or find_document(given["path"]):
             return None
         try:
-            fields = service.clean(read_file(tree, **given, file_bytes=_SHORT_BYTES))
+            lines = LineRange(
+                start_line=given["start_line"],
+                end_line=find_end(given["start_line"], given["end_line"], given["max_lines"]),
+                max_bytes=given["max_bytes"],
+                line_numbers=given["line_numbers"],
+            )
+            fields = service.clean(read_lines(tree, given["path"], lines, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
             return None if error.code in _ASK_AGAIN else FastAnswer(WireReply(refusal(error)))
         return FastAnswer(WireReply(reply(fields, texts.read_file(fields))))

@@ -13,8 +13,8 @@ from gloveport.fairness import compute
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.file_contents import read_file
 from gloveport.workspace.files.file_listing import list_dir, list_files
-from gloveport.workspace.files.line_reader import read_file
 from gloveport.workspace.git.blame import git_blame
 from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log
@@ -27,6 +27,7 @@ from gloveport.workspace_service.service import Fields, WorkspaceService
 FileTool: TypeAlias = Callable[..., Awaitable[wire.CallToolResult]]
 
 PROGRAM_TOOLS: Final[Mapping[Callable[..., Awaitable[Fields]], Words]] = {
+    read_file: texts.read_file,
     search_text: texts.search_text,
     git_status: texts.git_status,
     git_diff: texts.git_diff,
@@ -34,16 +35,15 @@ PROGRAM_TOOLS: Final[Mapping[Callable[..., Awaitable[Fields]], Words]] = {
     git_show: texts.git_show,
     git_blame: texts.git_blame,
 }
-"""What has a program run, and the words of its answer."""
+"""What has a program run, or may do so, and the words of its answer."""
 
 _FILE_TOOLS: Final[Mapping[Callable[..., Fields], Words]] = {
-    read_file: texts.read_file,
     list_dir: texts.list_dir,
     list_files: texts.list_files,
 }
 """What only reads files."""
 
-_SERVERS_OWN: Final = frozenset({"tree", "run", "engine", "bounds", "file_bytes"})
+_SERVERS_OWN: Final = frozenset({"tree", "run", "engine", "bounds"})
 """Parameters that no client gives."""
 
 _ENTRY_BYTES: Final = 256
@@ -106,7 +106,7 @@ def _reply(service: WorkspaceService, fields: Fields, words: Words) -> wire.Call
 
 def _size(fields: Fields) -> int:
     """About how many bytes an answer has."""
-    return sum(
+    return int(fields.get("output_bytes", 0)) + sum(
         len(value) if isinstance(value, str) else _ENTRY_BYTES * len(value) if isinstance(value, list) else 0
         for value in fields.values()
     )

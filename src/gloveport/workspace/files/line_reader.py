@@ -10,11 +10,11 @@ import os
 from codecs import utf_8_decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, NotRequired
+from typing import Final, NotRequired
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Opened, Tree
-from gloveport.workspace.tool_types import Bytes, Excerpt, Line, NextAction, Text, next_action
+from gloveport.workspace.tool_types import Excerpt, NextAction, next_action
 
 MAX_LINES: Final = 2000
 """What one answer holds at most, whatever was asked."""
@@ -48,54 +48,54 @@ class TextRead(Excerpt):
     next_action: NotRequired[NextAction]
 
 
-def read_file(  # noqa: PLR0913 - they are the tool's
-    tree: Tree,
-    path: Text,
-    *,
-    start_line: Line = 1,
-    end_line: Line | None = None,
-    max_lines: Line | None = None,
-    max_bytes: Bytes = 131_072,
-    encoding: Literal["utf-8"] = "utf-8",  # noqa: ARG001 - the only one
-    line_numbers: bool = False,
-    file_bytes: int = MAX_FILE_BYTES,
-) -> TextRead:
-    """Read lines of a text file, with the revision that edits by line name.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineRange:
+    """Which lines are wanted, and how.
 
-    At most ``MAX_LINES`` whole lines and ``max_bytes`` bytes of UTF-8; of a longer first line its beginning. With
-    ``line_numbers`` each stands before its line, with a tab between. A file of more than ``file_bytes`` is refused.
+    Attributes:
+        start_line: The first, from 1.
+        end_line: The last; None for the end.
+        max_bytes: No more of UTF-8 come back than so many bytes.
+        line_numbers: Whether each is to have its number before it, with a tab between.
+    """
+
+    start_line: int = 1
+    end_line: int | None = None
+    max_bytes: int = 131_072
+    line_numbers: bool = False
+
+
+def read_lines(tree: Tree, path: str, lines: LineRange, *, file_bytes: int = MAX_FILE_BYTES) -> TextRead:
+    """Read lines of a text file: at most ``MAX_LINES`` whole ones; of a longer first line its beginning.
 
     Raises:
         WorkspaceError: BINARY_FILE; UNSUPPORTED_ENCODING where the chosen lines are not UTF-8, whatever the others are;
-            OUTPUT_TOO_LARGE; INVALID_ARGUMENT where ``max_lines`` says another ``end_line``; or as ``Tree.open_file``.
+            OUTPUT_TOO_LARGE for a file of more than ``file_bytes``; or as ``Tree.open_file``.
     """
-    end_line = _end(start_line, end_line, max_lines)
     with tree.open_file(path) as opened:
-        scan = _Scan(start_line, max_bytes)
+        scan = _Scan(lines.start_line, lines.max_bytes)
         _scan_all(opened, scan, file_bytes)
-    wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - start_line + 1)
-    answer = _answer(opened.path, scan, max(0, wanted), end_line)
-    if line_numbers:
-        answer["content"] = _number_lines(answer["content"], start_line)
-        if answer["next_start_line"] is not None:
-            answer["next_action"] = next_action(
-                "read_file",
-                path=opened.path,
-                start_line=answer["next_start_line"],
-                max_bytes=max_bytes,
-                line_numbers=True,
-            )
-    return answer
+    return _answer(opened.path, scan, lines)
 
 
-def _number_lines(content: str, first: int) -> str:
-    lines = content.split("\n")
-    last = lines.pop()  # nothing, but of a last line without an ending
-    numbered = [f"{number}\t{line}\n" for number, line in enumerate(lines, first)]
-    return "".join([*numbered, f"{first + len(lines)}\t{last}"] if last else numbered)
+def select_lines(path: str, text: bytes, lines: LineRange) -> TextRead:
+    """The same lines of a text that is at hand.
+
+    Raises:
+        WorkspaceError: UNSUPPORTED_ENCODING.
+    """
+    scan = _Scan(lines.start_line, lines.max_bytes)
+    if text:
+        scan.take(text)
+    return _answer(path, scan, lines)
 
 
-def _end(start_line: int, end_line: int | None, max_lines: int | None) -> int | None:
+def find_end(start_line: int, end_line: int | None, max_lines: int | None) -> int | None:
+    """The last line that is wanted, by its number or by how many there are to be.
+
+    Raises:
+        WorkspaceError: INVALID_ARGUMENT where the two say different things.
+    """
     if max_lines is None:
         return end_line
     end = start_line + max_lines - 1
@@ -187,11 +187,13 @@ def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
     return bytes(window[: end or whole_characters(bytes(window[: scan.max_bytes]))]), True
 
 
-def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRead:
-    content, too_long = _cut(scan, wanted)
+def _answer(path: str, scan: _Scan, lines: LineRange) -> TextRead:
+    end_line = lines.end_line
+    wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - scan.start_line + 1)
+    content, too_long = _cut(scan, max(0, wanted))
     exceeds = too_long and not content.endswith(b"\n")
-    lines = count_lines(content)
-    last = scan.start_line + max(lines, exceeds) - 1
+    count = count_lines(content)
+    last = scan.start_line + max(count, exceeds) - 1
     goal = scan.total_lines if end_line is None else min(scan.total_lines, end_line)
     truncated_by = "bytes" if too_long else "lines" if last < goal else None
     following = last + 1 if truncated_by and last < scan.total_lines else None
@@ -210,15 +212,27 @@ def _answer(path: str, scan: _Scan, wanted: int, end_line: int | None) -> TextRe
         truncated=truncated_by is not None,
         truncated_by=truncated_by,
         first_line_exceeds_limit=exceeds,
-        output_lines=lines,
+        output_lines=count,
         output_bytes=len(content),
         next_start_line=following,
         warnings=[],
     )
     answer["warnings"] += _warnings(answer)
+    numbers = True if lines.line_numbers else None
     if following is not None:
-        answer["next_action"] = next_action("read_file", path=path, start_line=following, max_bytes=scan.max_bytes)
+        answer["next_action"] = next_action(
+            "read_file", path=path, start_line=following, max_bytes=scan.max_bytes, line_numbers=numbers
+        )
+    if lines.line_numbers:
+        answer["content"] = _number_lines(answer["content"], scan.start_line)
     return answer
+
+
+def _number_lines(content: str, first: int) -> str:
+    lines = content.split("\n")
+    last = lines.pop()  # nothing, but of a last line without an ending
+    numbered = [f"{number}\t{line}\n" for number, line in enumerate(lines, first)]
+    return "".join([*numbered, f"{first + len(lines)}\t{last}"] if last else numbered)
 
 
 def whole_characters(data: bytes) -> int:

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Final, TypedDict
 
-from anyio import Semaphore, to_thread
-from anyio.lowlevel import RunVar
+from anyio import to_thread
 from pydantic import Field, JsonValue
 
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.large_files import take_turn
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.images.image_info import Picture, PictureBounds, picture_of, read_image
 from gloveport.workspace.program import RunProgram
@@ -16,12 +16,6 @@ from gloveport.workspace.tool_types import Text
 _RESIZE: Final = ("python3", "-I", "-B", f"{GUEST}/python/resize_image.py")
 _SECONDS: Final = 10.0
 _NO_PILLOW: Final = 3
-
-_AT_ONCE: Final = 2
-"""So many pictures are held and made smaller at a time. Each may have 32 MiB; whoever else asks waits without one."""
-
-_turns: Final = RunVar[Semaphore]("gloveport.workspace.images.view")
-"""Of each event loop."""
 
 
 class Original(TypedDict):
@@ -68,7 +62,7 @@ async def view_image(
             ``Tree.open_file``, ``RunProgram``.
     """
     bounds = PictureBounds(max_bytes, max_width, max_height)
-    async with _turn():
+    async with take_turn():
         picture = await to_thread.run_sync(read_image, tree, path)
         if not picture.exceeds(bounds) or (not auto_resize and len(picture.data) <= max_bytes):
             return _describe_view(picture, picture), picture.data
@@ -76,15 +70,6 @@ async def view_image(
             raise _too_large(picture, "auto_resize is off")
         smaller = await _smaller(run, picture, bounds)
         return _describe_view(smaller, picture), smaller.data
-
-
-def _turn() -> Semaphore:
-    try:
-        return _turns.get()
-    except LookupError:
-        turns = Semaphore(_AT_ONCE)
-        _turns.set(turns)
-        return turns
 
 
 async def _smaller(run: RunProgram, picture: Picture, bounds: PictureBounds) -> Picture:
