@@ -10,6 +10,7 @@ from typing import Final
 
 import anyio
 
+from gloveport import patch_text
 from gloveport.bootstrap.build import whole_grant
 from gloveport.config import Config, find_toolchains, state_directory
 from gloveport.engine.execution import Engine
@@ -41,6 +42,9 @@ _CACHES: Final = {
     "npm_config_cache": "npm",
 }
 _PILLOW: Final = frozenset({"PIL", "pillow.libs"})
+_PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()), target=f"{data.PLACE}/patch_text")
+"""What the command ``apply_patch`` is made of."""
+
 _OS_RELEASE: Final = "/usr/lib/os-release"
 
 # The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
@@ -127,9 +131,9 @@ def _plan(
     engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None, environ: Mapping[str, str]
 ) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
-    # A project brings its own packages, and no command has ours on its path; our tools find Pillow and pypdf there.
+    # A project brings its own packages, and no command has ours on its path; our tools find theirs there.
     pillow = (one for one in engine.system.packages if Path(one.target).name in _PILLOW)
-    system = engine.system.model_copy(update={"packages": (*pillow, *_pypdf()), "env": {}})
+    system = engine.system.model_copy(update={"packages": (*pillow, *_pypdf(), _PATCH_TEXT), "env": {}})
     taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
     toolchains = find_toolchains(config, environ, taken)
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}

@@ -1,11 +1,13 @@
 """Errors of the workspace's tools: codes that clients know, and facts for programs."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
 from gloveport.errors import GloveportError
+from gloveport.patch_text.patch_error import PatchError
 
 Category: TypeAlias = Literal["validation", "security", "permission", "runtime", "not_found", "conflict", "internal"]
 
@@ -78,3 +80,16 @@ class WorkspaceError(GloveportError):
         self.category = WORKSPACE_CODES[code]
         self.retryable = code in _WORTH_A_RETRY if retryable is None else retryable
         self.details = dict(details or {})
+
+
+@contextlib.contextmanager
+def translate_patch_errors() -> Iterator[None]:
+    """Let what is wrong with a patch be an error of the tool.
+
+    Raises:
+        WorkspaceError: Instead of ``PatchError``.
+    """
+    try:
+        yield
+    except PatchError as error:
+        raise WorkspaceError(error.code, str(error), hint=error.hint, details=error.details) from error

@@ -6,14 +6,15 @@ from contextlib import suppress
 from typing import Final
 
 from gloveport.model.workspace import Operation, PathChange, WriteFiles
+from gloveport.patch_text import parsing
+from gloveport.patch_text.patch_error import PatchError
 from gloveport.policy.decisions.gate_decisions import write_action
 from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import find_ignored
 from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.patch import parsing
-from gloveport.workspace.patch.parsing import Change, Replacement
+from gloveport.workspace.patch.changes import Change, Replacement
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.approval_text import measure
 
@@ -27,7 +28,7 @@ _OPERATIONS: Final[Mapping[type, Operation]] = {
 def patch_action(tree: Tree, patch: str) -> WriteFiles:
     """What a patch would do. One that can't be read does nothing: why is told when it is to be applied."""
     changes: list[PathChange] = []
-    with suppress(WorkspaceError):
+    with suppress(PatchError):
         changes = path_changes(parsing.parse_patch(patch))
     return make_write_action(tree, changes, patch)
 

@@ -129,6 +129,19 @@ async def test_the_last_change_is_taken_back(served):
     assert stat.S_IMODE((served.root / "undo/kept.txt").stat().st_mode) == 0o755
 
 
+async def test_a_shell_has_apply_patch_with_the_rights_of_its_command(served):
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n{}\n*** End Patch\nEOF"
+    said = await served.out(patch.format("*** Add File: shell/made.txt\n+$(id) `id`"))
+    assert said == "Success. Updated the following files:\nA shell/made.txt\n"
+    assert (served.root / "shell/made.txt").read_text() == "$(id) `id`\n"
+    config = (served.root / ".git/config").read_bytes()
+    for protected in ("*** Update File: .git/config\n@@\n-[core]\n+[x]", "*** Add File: /etc/x\n+1"):
+        told = await served.run(patch.format(f"*** Delete File: shell/made.txt\n{protected}"))
+        assert (told["exit_code"], "nothing was changed" in told["stderr"]) == (1, True), told
+    assert (served.root / ".git/config").read_bytes() == config
+    assert (served.root / "shell/made.txt").exists()
+
+
 async def test_what_was_changed_since_is_not_taken_back(served):
     await served.told("apply_patch", patch=added("since.txt", "1"))
     await served.run("echo 2 > since.txt")

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.patch_text.text import revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap
+from gloveport.workspace.patch.changes import Change
 from gloveport.workspace.patch.commit import commit, plan_commit
 from gloveport.workspace.patch.file_swap import Changed, FileStep
 from gloveport.workspace.patch.journal import Journal
-from gloveport.workspace.patch.parsing import Change
 from gloveport.workspace.patch.staging import Staging
-from gloveport.workspace.patch.text import revision
 from gloveport.workspace.patch.writer import WriteOptions, Writer
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

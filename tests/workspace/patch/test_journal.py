@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.patch_text.parsing import parse_patch
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.file_swap import FileStep
 from gloveport.workspace.patch.journal import BEGUN, DONE, CommitRecord, Journal
-from gloveport.workspace.patch.parsing import parse_patch
 from gloveport.workspace.patch.writer import Writer
 
 STEP = FileStep(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)

@@ -5,8 +5,8 @@ from pydantic import ValidationError
 from tests.cases import for_each
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.patch.changes import Change, Edit, check_changes
 from gloveport.workspace.patch.operations import find_splices
-from gloveport.workspace.patch.parsing import Change, Edit, check_changes
 
 
 def result(lines: str, *edits: dict) -> str:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gloveport.patch_text.text import FileText, ranges
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.patch.changes import Replacement
 from gloveport.workspace.patch.file_swap import MAX_BYTES
 from gloveport.workspace.patch.operations import MAX_PLACES, replace_text
-from gloveport.workspace.patch.parsing import Replacement
-from gloveport.workspace.patch.text import FileText, ranges
 
 TEXTS = st.text(alphabet="ab\n", max_size=12)
 

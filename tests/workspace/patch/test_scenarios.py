@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.changes import Change
 from gloveport.workspace.patch.writer import WriteOptions, Writer, WriteResult
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").iterdir())

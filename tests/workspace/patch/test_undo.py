@@ -2,9 +2,10 @@
 
 import pytest
 
+from gloveport.patch_text import parsing
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch import parsing, undo
-from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch import undo
+from gloveport.workspace.patch.changes import Change
 from gloveport.workspace.patch.writer import Writer
 
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.parsing import Change
+from gloveport.workspace.patch.changes import Change
 from gloveport.workspace.patch.writer import MAX_KEYS, WriteOptions, Writer
 
 APPEND = "*** Begin Patch\n*** Update File: a\n@@\n+x\n*** End Patch"

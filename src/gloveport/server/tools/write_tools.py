@@ -14,6 +14,8 @@ from pydantic import Field, JsonValue
 from gloveport.engine.caller import Caller
 from gloveport.errors import Denied
 from gloveport.model.workspace import PathChange, WriteFiles
+from gloveport.patch_text import parsing
+from gloveport.patch_text.patch_error import PatchError
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.structured import WireReply
@@ -21,8 +23,7 @@ from gloveport.server.rendering.workspace_replies import Words, clean_refusal, r
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch import parsing
-from gloveport.workspace.patch.parsing import MAX_CHANGES, Change, Replacement
+from gloveport.workspace.patch.changes import MAX_CHANGES, Change, Replacement
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
 from gloveport.workspace.tool_types import Text
 from gloveport.workspace_service.hooks import run_hooks
@@ -108,7 +109,7 @@ class WriteTools:
                 if not _is_little(changes := path_changes(operations)):
                     return None
                 apply = stack.enter_context(service.writer.stage_at_once(operations, _SHORT_BYTES))
-            except (BlockingIOError, WorkspaceError):
+            except (BlockingIOError, PatchError, WorkspaceError):
                 return None
             admission = service.admit_now(caller, make_write_action(service.tree, changes, patch), request)
             if admission is None:

@@ -177,7 +177,8 @@ class _Requests:
             await self._answer(jsonrpc_errors.answer_to(line))
         elif message.id is not None and message.method == "tools/call":
             reply = reply_error("nothing can be run on this host", self.startup.refusal)
-            await self._answer(line_of(message.id, reply.fields(reads_structured=False)))
+            fields = {**reply.fields(reads_structured=False), "resultType": "complete"}  # without which none is read
+            await self._answer(line_of(message.id, fields))
         elif message.id is not None:
             await self._answer(jsonrpc_errors.render_refusal(message.id, self.startup.refusal))
 

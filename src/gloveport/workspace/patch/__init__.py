@@ -1,8 +1,6 @@
 """Changes to files of the workspace: understood, staged in memory, then written all or not at all.
 
-parsing     what is asked: a patch in the V4A dialect, or changes of lines by number
-text        a file as lines, when one counts as one of a patch, and what replaces some of them
-matching    where the hunks of a patch belong
+changes     what is asked besides patches: changes of lines by number, one text in place of another
 file_swap   one file takes another's place, with mode, owner and attributes
 journal     what is being written at this moment
 staging     files as they would be, and what is told of them

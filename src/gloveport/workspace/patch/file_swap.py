@@ -27,8 +27,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.openat2 import closing
+from gloveport.patch_text.text import revision
 from gloveport.workspace.files.descriptors import READ, read_all
-from gloveport.workspace.patch.text import revision
 
 MAX_BYTES: Final = 16 << 20
 """What a file may hold to be changed. What is more is somebody else's."""

@@ -13,27 +13,28 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.line_reader import count_lines
-from gloveport.workspace.patch.file_swap import MAX_BYTES
-from gloveport.workspace.patch.matching import describe_nearest, describe_place, place_hunks
-from gloveport.workspace.patch.parsing import Add, Change, Delete, Operation, Replacement, Update
-from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch
-from gloveport.workspace.patch.text import (
+from gloveport.patch_text.matching import describe_nearest, describe_place, place_hunks
+from gloveport.patch_text.parsing import Add, Delete, Operation, Update
+from gloveport.patch_text.text import (
     FileText,
     Grade,
     Range,
     Splice,
     count_ranges,
     difference,
-    find_splices,
     ranges,
 )
+from gloveport.workspace.errors import WorkspaceError, translate_patch_errors
+from gloveport.workspace.files.line_reader import count_lines
+from gloveport.workspace.patch.changes import Change, Replacement, find_splices
+from gloveport.workspace.patch.file_swap import MAX_BYTES
+from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch
 
 MAX_PLACES: Final = 100_000
 _CANDIDATES: Final = 8
 
 
+@translate_patch_errors()
 def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
     """Stage the operations of a patch, in their order.
 
@@ -63,6 +64,7 @@ def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
                 _update(staging, operation)
 
 
+@translate_patch_errors()
 def stage_changes(staging: Staging, changes: Sequence[Change]) -> None:
     """Stage changes, which are checked, in their order.
 
@@ -85,6 +87,7 @@ def stage_changes(staging: Staging, changes: Sequence[Change]) -> None:
         _change(staging, each, f"changes[{number}]")
 
 
+@translate_patch_errors()
 def stage_replacement(staging: Staging, asked: Replacement) -> None:
     """Stage the replacement of a text.
 

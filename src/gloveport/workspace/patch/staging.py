@@ -11,12 +11,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from gloveport.patch_text.text import Grade, Range, count_ranges, revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
 from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.files.tree import Tree, WriteLocation
 from gloveport.workspace.patch.file_swap import MAX_BYTES, PERMISSIONS, Attributes
-from gloveport.workspace.patch.text import Grade, Range, count_ranges, revision
 from gloveport.workspace.tool_types import next_action
 
 MAX_TOTAL_BYTES: Final = 64 << 20

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from gloveport.patch_text.text import count_changed_lines, difference, revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import READ
 from gloveport.workspace.files.tree import Tree
@@ -22,7 +23,6 @@ from gloveport.workspace.patch.commit import last_undoable
 from gloveport.workspace.patch.file_swap import Attributes
 from gloveport.workspace.patch.journal import DONE, CommitRecord, Journal, seal, unseal
 from gloveport.workspace.patch.staging import StagedFile, Staging, mismatch
-from gloveport.workspace.patch.text import count_changed_lines, difference, revision
 
 UndoOperation: TypeAlias = Literal["create", "edit", "delete"]
 

@@ -16,13 +16,14 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from gloveport.workspace.errors import WorkspaceError
+from gloveport.patch_text.parsing import Operation, parse_patch
+from gloveport.workspace.errors import WorkspaceError, translate_patch_errors
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import undo
+from gloveport.workspace.patch.changes import Change, Replacement, check_changes
 from gloveport.workspace.patch.commit import Recovery, commit, is_interrupted, last_undoable, plan_commit, recover
 from gloveport.workspace.patch.journal import Journal
 from gloveport.workspace.patch.operations import stage_changes, stage_patch, stage_replacement
-from gloveport.workspace.patch.parsing import Change, Operation, Replacement, check_changes, parse_patch
 from gloveport.workspace.patch.staging import Staging
 from gloveport.workspace.patch.undo import UndoOperation
 from gloveport.workspace.tool_types import demand_unicode
@@ -86,8 +87,13 @@ class Writer:
             WorkspaceError: What is wrong with it, or why it does not fit.
         """
         demand_unicode(patch, "the patch")
+
+        @translate_patch_errors()
+        def stage(staging: Staging) -> None:
+            stage_patch(staging, parse_patch(patch))
+
         arguments: dict[str, JsonValue] = {"patch": patch, "dry_run": options.dry_run}
-        return self._once("apply_patch", arguments, options, lambda staging: stage_patch(staging, parse_patch(patch)))
+        return self._once("apply_patch", arguments, options, stage)
 
     @contextmanager
     def stage_at_once(self, operations: Sequence[Operation], most_bytes: int) -> Iterator[Callable[[], WriteResult]]:

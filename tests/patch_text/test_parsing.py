@@ -3,8 +3,8 @@
 import pytest
 from tests.cases import for_each
 
-from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.parsing import Add, Delete, Hunk, Update, parse_patch
+from gloveport.patch_text.parsing import Add, Delete, Hunk, Update, parse_patch
+from gloveport.patch_text.patch_error import PatchError
 
 
 def patch(*lines: str) -> str:
@@ -87,12 +87,12 @@ def test_the_first_hunk_needs_no_mark_and_an_update_needs_no_hunk():
     ],
 )
 def test_what_the_grammar_has_no_place_for_is_refused(text):
-    with pytest.raises(WorkspaceError) as refusal:
+    with pytest.raises(PatchError) as refusal:
         parse_patch(text)
     assert refusal.value.code == "PATCH_FAILED"
 
 
 def test_a_refusal_names_the_line():
-    with pytest.raises(WorkspaceError) as refusal:
+    with pytest.raises(PatchError) as refusal:
         parse_patch(patch("*** Add File: a", "+x", "*** Update File: b", "@@", " a", "oops"))
     assert refusal.value.details["line"] == 7

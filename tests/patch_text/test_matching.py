@@ -5,10 +5,10 @@ import time
 import pytest
 from tests.cases import for_each
 
-from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.matching import place_hunks
-from gloveport.workspace.patch.parsing import parse_patch
-from gloveport.workspace.patch.text import Splice
+from gloveport.patch_text.matching import place_hunks
+from gloveport.patch_text.parsing import parse_patch
+from gloveport.patch_text.patch_error import PatchError
+from gloveport.patch_text.text import Splice
 
 
 def placed(body: str, *lines: str):
@@ -23,8 +23,8 @@ def result(body: str, *lines: str) -> list[str]:
     return after
 
 
-def refused(body: str, *lines: str) -> WorkspaceError:
-    with pytest.raises(WorkspaceError) as refusal:
+def refused(body: str, *lines: str) -> PatchError:
+    with pytest.raises(PatchError) as refusal:
         placed(body, *lines)
     return refusal.value
 
@@ -68,7 +68,7 @@ def test_indentation_that_differs_from_line_to_line_is_no_match():
 def test_hunks_come_in_the_order_of_the_file():
     assert result("-a\n+1\n@@\n-b\n+2", "a", "b") == ["1", "2"]
     error = refused("-b\n+2\n@@\n-a\n+1", "a", "b")
-    assert (error.code, error.retryable, error.details["hunk_index"]) == ("PATCH_CONTEXT_NOT_FOUND", True, 1)
+    assert (error.code, error.details["hunk_index"]) == ("PATCH_CONTEXT_NOT_FOUND", 1)
 
 
 def test_an_anchor_moves_the_search_forward():
@@ -88,7 +88,7 @@ def test_added_lines_with_nothing_around_go_to_the_end_of_the_file():
 
 def test_two_places_are_too_many():
     error = refused(" x\n-y\n+z", *"xyxyxy")
-    assert (error.code, error.retryable) == ("PATCH_CONTEXT_AMBIGUOUS", True)
+    assert error.code == "PATCH_CONTEXT_AMBIGUOUS"
     assert (error.details["match_count"], error.details["candidate_lines"]) == (3, [1, 3, 5])
     assert error.details["candidates"][1]["line"] == 3
     assert len(refused("-y", *"y" * 100).details["candidate_lines"]) == 8

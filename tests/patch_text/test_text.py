@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
-from gloveport.workspace.errors import WorkspaceError
+from gloveport.patch_text.patch_error import PatchError
+from gloveport.patch_text.text import FileText, Splice, difference, ranges
 from gloveport.workspace.files.line_reader import count_lines
-from gloveport.workspace.patch.text import FileText, Splice, difference, ranges
 
 
 def spliced(content: bytes, *splices: Splice) -> bytes:
@@ -53,13 +53,13 @@ def test_lines_outside_of_a_splice_stay(content, data):
 
 
 def test_what_is_not_utf_8_is_refused():
-    with pytest.raises(WorkspaceError) as refusal:
+    with pytest.raises(PatchError) as refusal:
         FileText.decode(b"a\n\xff", "f")
     assert (refusal.value.code, refusal.value.details["offset"]) == ("UNSUPPORTED_ENCODING", 2)
 
 
 def test_a_file_of_too_many_lines_is_refused():
-    with pytest.raises(WorkspaceError, match="more than"):
+    with pytest.raises(PatchError, match="more than"):
         FileText.decode(b"\n" * 1_000_001, "f")
 
 

@@ -12,14 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import pairwise
 from os.path import commonprefix
 from typing import Final, Literal, TypeAlias
 
-from pydantic import JsonValue
-
-from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.parsing import Edit
+from gloveport.patch_text.patch_error import PatchError
 
 MAX_LINES: Final = 1_000_000
 _MARK: Final = b"\xef\xbb\xbf"
@@ -59,18 +55,16 @@ class FileText:
         """Read a file's bytes.
 
         Raises:
-            WorkspaceError: UNSUPPORTED_ENCODING where it is not UTF-8; PATCH_FAILED where it has too many lines.
+            PatchError: UNSUPPORTED_ENCODING where it is not UTF-8; PATCH_FAILED where it has too many lines.
         """
         mark = _MARK if content.startswith(_MARK) else b""
         breaks = content.count(b"\n")
         if breaks > MAX_LINES:
-            raise WorkspaceError(
-                "PATCH_FAILED", f"{path} has more than {MAX_LINES} lines", hint="change it with a command"
-            )
+            raise PatchError("PATCH_FAILED", f"{path} has more than {MAX_LINES} lines", hint="change it with a command")
         try:
             pieces = content[len(mark) :].decode().split("\n")
         except UnicodeDecodeError as error:
-            raise WorkspaceError(
+            raise PatchError(
                 "UNSUPPORTED_ENCODING",
                 f"{path} is not UTF-8",
                 hint="change it with a command",
@@ -148,44 +142,6 @@ def difference(before: bytes, after: bytes) -> list[Range]:
 def revision(content: bytes) -> str:
     """SHA-256 of a whole file in hexadecimal, as ``read_file`` tells it."""
     return hashlib.sha256(content).hexdigest()
-
-
-def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:
-    """What edits, which are checked, do to a file of ``total`` lines; in the order of its lines.
-
-    Raises:
-        WorkspaceError: INVALID_ARGUMENT where a line is behind the end, PATCH_HUNKS_OVERLAP.
-    """
-    numbered = sorted(
-        ((_splice(edit), number) for number, edit in enumerate(edits)), key=lambda each: (each[0].start, each[0].end)
-    )
-    for splice, number in numbered:
-        if splice.end > total or splice.start < 0:
-            raise WorkspaceError(
-                "INVALID_ARGUMENT",
-                f"edit {number} names a line that {path}, which has {total} lines, does not have",
-                hint="read the file and take the numbers from there",
-                retryable=True,
-                details={"path": path, "total_lines": total, "edit_index": number, "operation": edits[number].op},
-            )
-    for (first, one), (second, other) in pairwise(numbered):
-        if first.end > second.start or (first.start, first.end) == (second.start, second.end):
-            indexes: list[JsonValue] = [*sorted((one, other))]
-            raise WorkspaceError(
-                "PATCH_HUNKS_OVERLAP",
-                f"edits {indexes[0]} and {indexes[1]} are about the same lines of {path}",
-                hint="make one edit of them",
-                details={"path": path, "edit_indexes": indexes},
-            )
-    return tuple(splice for splice, _ in numbered)
-
-
-def _splice(edit: Edit) -> Splice:
-    lines = tuple(edit.content.replace("\r\n", "\n").split("\n")) if edit.content else ()
-    if edit.start_line is not None:
-        return Splice(edit.start_line - 1, edit.end_line or edit.start_line, lines)
-    start = (edit.line or 0) - (edit.op == "insert_before")
-    return Splice(start, start, lines)
 
 
 Grade: TypeAlias = Literal["exact", "trailing_ws", "indent"]

@@ -12,13 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Final
+from typing import Any, Final
 
-from pydantic import JsonValue
-
-from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.patch.parsing import Hunk, Mark
-from gloveport.workspace.patch.text import (
+from gloveport.patch_text.parsing import Hunk, Mark
+from gloveport.patch_text.patch_error import PatchError
+from gloveport.patch_text.text import (
     BLANKS,
     GRADES,
     Grade,
@@ -60,7 +58,7 @@ def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Place
     """Find all hunks.
 
     Raises:
-        WorkspaceError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where it takes too long.
+        PatchError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where it takes too long.
     """
     search = _HunkSearch(lines, path)
     splices: list[Splice] = []
@@ -82,10 +80,10 @@ def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Place
     return PlacedHunks(tuple(_join_touching(splices)), max(grades, key=list(GRADES).index), tuple(warnings))
 
 
-def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> dict[str, JsonValue]:
+def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> dict[str, Any]:
     """Where most lines of a block stand in a file, blanks at their ends aside: details of an error."""
     search = _HunkSearch(lines, "")
-    with suppress(WorkspaceError):  # it takes too long
+    with suppress(PatchError):  # it takes too long
         nearest, agreeing = search.nearest(block)
         return search.describe(nearest, agreeing)
     return {}
@@ -133,7 +131,7 @@ class _HunkSearch:
         for grade in GRADES:
             for position in self._positions((anchor,), grade):
                 return position
-        raise WorkspaceError(
+        raise PatchError(
             "PATCH_CONTEXT_NOT_FOUND",
             f"{self.path} has no line like the anchor of hunk {number} behind line {self.cursor}",
             hint="read the file and take a line of it as the anchor",
@@ -208,16 +206,16 @@ class _HunkSearch:
     def _pass(self, lines: int) -> None:
         self.passed += lines
         if self.passed > EFFORT:
-            raise WorkspaceError(
+            raise PatchError(
                 "PATCH_FAILED",
                 f"the hunks for {self.path} take too long to find",
                 hint="split the patch, or use apply_changes, which tells lines by number",
                 details={"path": self.path},
             )
 
-    def _ambiguous(self, number: int, hunk: Hunk, grade: Grade, starts: Sequence[int]) -> WorkspaceError:
+    def _ambiguous(self, number: int, hunk: Hunk, grade: Grade, starts: Sequence[int]) -> PatchError:
         few = starts[:_CANDIDATES]
-        return WorkspaceError(
+        return PatchError(
             "PATCH_CONTEXT_AMBIGUOUS",
             f"hunk {number} fits {len(starts)} places of {self.path}",
             hint="give it more of the unchanged lines around, or an anchor: @@ and a line that stands before the place",
@@ -230,16 +228,16 @@ class _HunkSearch:
             },
         )
 
-    def _not_found(self, number: int, hunk: Hunk) -> WorkspaceError:
+    def _not_found(self, number: int, hunk: Hunk) -> PatchError:
         nearest, agreeing = self.nearest([text for mark, text in hunk.lines if mark != "+"])
-        return WorkspaceError(
+        return PatchError(
             "PATCH_CONTEXT_NOT_FOUND",
             f"hunk {number} fits no place of {self.path} behind line {self.cursor}",
             hint="read the file as it is now, and write the hunk anew; hunks come in the order of the file",
             details={**self._details(number, hunk), **self.describe(nearest, agreeing)},
         )
 
-    def describe(self, nearest: int, agreeing: int) -> dict[str, JsonValue]:
+    def describe(self, nearest: int, agreeing: int) -> dict[str, Any]:
         """Details of an error: where a block stands almost."""
         return {
             "nearest_line": nearest + 1,
@@ -259,7 +257,7 @@ class _HunkSearch:
         start = max(votes, key=lambda place: (votes[place], place >= self.cursor, -place))
         return max(0, start), votes[start]
 
-    def _details(self, number: int, hunk: Hunk) -> dict[str, JsonValue]:
+    def _details(self, number: int, hunk: Hunk) -> dict[str, Any]:
         return {
             "path": self.path,
             "hunk_index": number,

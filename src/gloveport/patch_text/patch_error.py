@@ -1,0 +1,20 @@
+"""What is wrong with a patch, or why it does not fit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class PatchError(Exception):
+    """A patch can't be read, or not be applied.
+
+    Attributes:
+        code: One of ``workspace.errors.WORKSPACE_CODES``.
+        hint: What to do about it.
+        details: Facts for programs, as JSON.
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.details = dict(details or {})
