@@ -1,6 +1,6 @@
 """First process in every sandbox built for one program: closes the inner walls, says so, runs the program, reports.
 
-    host → init   {"landlock": [[path, kind]…], "mounts": [path…]}
+    host → init   {"landlock": [[path, kind]…], "mounts": [path…], "python": whether a Python program will come}
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials, and
                                        descriptors of the directories of ``DIRECTORIES``
     host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
@@ -15,22 +15,22 @@ after it the process belongs to the program. Runs under the seccomp filter alrea
 without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
 """
 
+import _json  # without regular expressions and enumerations, which take longer than all else until a program begins
+import _signal
+import _socket
 import ctypes
 import fcntl
-import functools
-import importlib.util
-import json
 import os
 import resource
-import signal
-import socket
 import struct
 import sys
 import termios
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
-ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
+ANCILLARY_BYTES = _socket.CMSG_SPACE(4 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
 IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
@@ -40,12 +40,27 @@ ENVIRONMENT = "/opt/environment/python"  # packages that belong together, and we
 TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
 
 
-@functools.cache
+class JsonOptions:
+    """How the parser of ``json.loads`` is set there."""
+
+    strict, object_hook, object_pairs_hook = True, None, None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+parse_json = _json.make_scanner(JsonOptions)
+encode_json = _json.make_encoder({}, None, _json.encode_basestring_ascii, None, ": ", ", ", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
+
+loaded = {}
+
+
 def load(name, path):
     """Import a file of ours by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
-    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, path))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded.get(name)
+    if module is None:
+        module = loaded[name] = ModuleType(name)
+        loader = SourceFileLoader(name, os.path.join(HERE, path))
+        module.__file__ = loader.path
+        loader.exec_module(module)
     return module
 
 
@@ -56,32 +71,43 @@ def receive(host):
     """
     frame, size, descriptors = bytearray(), HEAD_BYTES, ()
     while len(frame) < size:
-        data, ancillary, _, _ = host.recvmsg(1 << 16, ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        data, ancillary, _, _ = host.recvmsg(1 << 16, ANCILLARY_BYTES, _socket.MSG_CMSG_CLOEXEC)
         if not data:
             os._exit(0)
         frame += data
         for level, kind, payload in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
                 descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
         if size == HEAD_BYTES and len(frame) >= HEAD_BYTES:
             size += int.from_bytes(frame[:HEAD_BYTES], "big")
             if size > MAX_FRAME_BYTES:
                 sys.exit(f"a frame of {size} bytes: the host sends none of more than {MAX_FRAME_BYTES}")
-    return json.loads(frame[HEAD_BYTES:]), descriptors
+    message, _ = parse_json(frame[HEAD_BYTES:].decode("utf-8", "surrogatepass"), 0)
+    return message, descriptors
 
 
 def send(host, message):
     """Send one frame."""
-    body = json.dumps(message).encode("ascii")
-    host.sendall(len(body).to_bytes(HEAD_BYTES, "big") + body)
+    host.sendall(pack(message))
+
+
+def pack(message):
+    """The bytes of a frame."""
+    body = "".join(encode_json(message, 0)).encode("ascii")
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def send_descriptors(host, data, descriptors):
+    """Send bytes, and descriptors with the first of them; how many bytes were taken."""
+    rights = struct.pack(f"{len(descriptors)}i", *descriptors)
+    return host.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
 
 
 def send_ready(host, ready):
     """Tell what is in force, and give the host our directories: it has them also when nothing else is left of us."""
     directories = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in DIRECTORIES]
-    body = json.dumps({"ready": ready}).encode("ascii")
-    frame = len(body).to_bytes(HEAD_BYTES, "big") + body
-    host.sendall(frame[socket.send_fds(host, [frame], directories) :])
+    frame = pack({"ready": ready})
+    host.sendall(frame[send_descriptors(host, frame, directories) :])
     for directory in directories:
         os.close(directory)
 
@@ -91,7 +117,7 @@ def open_channel(number):
     os.dup2(number, CHANNEL)
     os.set_inheritable(CHANNEL, False)  # noqa: FBT003 - dup2 onto itself leaves it as it is
     os.closerange(CHANNEL + 1, MAX_DESCRIPTOR)
-    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, CHANNEL)
+    return _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, CHANNEL)
 
 
 def identities(paths):
@@ -132,14 +158,16 @@ def add_packages(*, environment=True):
             sys.path.insert(next(installed, len(sys.path)) if path == ENVIRONMENT else len(sys.path), path)
 
 
-@functools.cache
 def load_tools():
     """Import what programs call tools by. Unlike ``load`` under its name, by which it finds its own parts."""
-    spec = importlib.util.spec_from_file_location(
-        "gloveport_tools", os.path.join(HERE, "python/gloveport_tools/__init__.py")
-    )
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = sys.modules.get("gloveport_tools")
+    if module is None:
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        path = os.path.join(HERE, "python/gloveport_tools/__init__.py")
+        spec = spec_from_file_location("gloveport_tools", path)
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
     return module
 
 
@@ -220,7 +248,7 @@ def open_terminal(host, rows, columns):
     modes = termios.tcgetattr(theirs)
     modes[0] |= IUTF8  # what erases a character erases all of its bytes
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
-    socket.send_fds(host, [b"\0"], [ours])
+    send_descriptors(host, b"\0", [ours])
     os.close(ours)
     if os.getsid(0) != os.getpid():
         os.setsid()
@@ -249,14 +277,14 @@ def send_reports(host, path):
     """Send the host what an interpreter's reports are read from."""
     os.mkfifo(path, 0o600)
     reports = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    socket.send_fds(host, [b"\0"], [reports])
+    send_descriptors(host, b"\0", [reports])
     os.close(reports)
 
 
 def open_notices(host):
     """A pipe whose reading end the host gets."""
     reading, writing = os.pipe()
-    socket.send_fds(host, [b"\0"], [reading])
+    send_descriptors(host, b"\0", [reading])
     os.close(reading)
     return writing
 
@@ -287,7 +315,7 @@ def run_interpreter(program, ahead, notices):
 
 def rehearse():
     """Do once what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
-    json.loads(json.dumps({"program": {"text": "", "rlimits": {}}}).encode())
+    parse_json(pack({"program": {"text": "", "rlimits": {}}})[HEAD_BYTES:].decode("utf-8", "surrogatepass"), 0)
     os.close(write_sealed(""))
     dict(os.environ)
 
@@ -302,7 +330,7 @@ def run(host):
     os.close(stdout)
     os.close(stderr)
     if program["argv"]:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
+        _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)  # which Python ignores
     os.environ.update(program["env"])
     # Before the limits: what all processes of a user have in flight counts against the limit of each that sends.
     if program["report"]:
@@ -331,6 +359,8 @@ def main():
     version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
     perform(calls)
     send_ready(host, {"mounts": mounts, **in_force(version)})
+    if setup["python"]:  # while the host opens its doors and fills its cgroup
+        load("program", "python/program.py").load_notebook()
     run(host)
 
 

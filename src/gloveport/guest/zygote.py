@@ -40,7 +40,6 @@ import ctypes
 import errno
 import gc
 import importlib
-import importlib.util
 import itertools
 import os
 import resource
@@ -49,6 +48,8 @@ import signal
 import socket
 import struct
 import sys
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -94,9 +95,10 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 def load_init():
     """The module ``init.py``, by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
-    spec = importlib.util.spec_from_file_location("init", os.path.join(HERE, "init.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ModuleType("init")
+    loader = SourceFileLoader("init", os.path.join(HERE, "init.py"))
+    module.__file__ = loader.path
+    loader.exec_module(module)
     return module
 
 

@@ -83,7 +83,8 @@ class Bubblewrap:
                 self.spawn(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned,
             ):
                 with spawned.report_failures():
-                    setup = {"landlock": plan.landlock, "mounts": [mount.target for mount in plan.mounts]}
+                    mounts = [mount.target for mount in plan.mounts]
+                    setup = {"landlock": plan.landlock, "mounts": mounts, "python": bool(plan.preload)}
                     await frames.send(spawned.channel, setup)
                     ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
                     walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
@@ -196,7 +197,7 @@ class Bubblewrap:
         # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
         arguments = reaper.FIRST + len(inherited)
         inherited.append(_memory(stack, "\0".join(options(plan, descriptors, staged)).encode()))
-        command = (*plan.interpreter, script, str(descriptors.control))
+        command = (*plan.interpreter, f"{GUEST}/start.py", script, str(descriptors.control))
         argv = [staged.get(program, program), "--args", str(arguments), "--", *command]
         spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
         spec["owned"] = [mount.source for mount in plan.mounts if mount in plan.writable or mount.as_owner]

@@ -6,6 +6,7 @@ a new kernel opens nothing; every rule ends in an answer, none falls through to 
 
 import struct
 from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 
 from gloveport.errors import SandboxError
@@ -20,6 +21,7 @@ _X32 = 0x4000_0000  # set in the number of an x32 call, which the architecture d
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 
 
+@cache
 def compile_filter(machine: str, families: frozenset[int], *, supervised: bool = False, ptrace: bool = False) -> bytes:
     """The filter as an array of ``struct sock_filter``: what bubblewrap and ``PR_SET_SECCOMP`` load. Pure.
 
