@@ -204,7 +204,8 @@ SUBPACKAGES = {
         {"argument_check", "artifact_tool", "client_sampling", "health", "lean_schema", "progress", "session_tool"},
         {"elicitation", "file_tools", "command_tools", "information", "run_calls", "write_tools"},
         {"code", "fast_execute", "permission", "skill_resources"},
-        {"offer", "skill_tools"},
+        {"gated_calls", "skill_tools"},
+        {"offer"},
         {"fast_tools"},
     ],
 }

@@ -19,7 +19,8 @@ _MOST_VALUE: Final = 200
 def question_text(gates: Iterable[Gate], action: RunCommand | WriteFiles, reason: str) -> str:
     """What a person is asked."""
     why = " ".join(dict.fromkeys(need.why for need in action.needs if need.gate in {*gates}))
-    return printable(f"Permit {', '.join(gates)}? {why} The agent says: {reason}")
+    says = f"The agent says: {reason}" if reason else "The agent has given no reason."
+    return printable(f"Permit {', '.join(gates)}? {why} {says}")
 
 
 def command_detail(action: RunCommand, variables: Mapping[str, str], stdin: str) -> str:

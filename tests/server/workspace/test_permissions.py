@@ -20,6 +20,7 @@ from tests.server.workspace.served import opened
 
 from gloveport.approvals import desk
 from gloveport.server.protocol import make_server
+from gloveport.server.tools import gated_calls
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +44,9 @@ async def safe(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def fresh(safe, monkeypatch):
-    """Nothing is permitted yet; and answers are looked for often."""
+    """Nothing is permitted yet; answers are looked for often; and no call asks by itself."""
     monkeypatch.setattr(desk, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(gated_calls, "_MOST_DECLINED_OF_ONE", 0)
     safe.forget_permissions()
 
 
@@ -432,6 +434,62 @@ async def test_a_write_that_the_owner_permits_is_made_once(safe, server, era):
         assert (await asked(client, WROTE, "apply_patch", patch=patch))["status"] == "granted"
         assert await outcome(client, "apply_patch", patch=patch) == "ran"
         assert await outcome(client, "apply_patch", patch=patch) == WROTE
+
+
+@pytest.fixture
+def asks_by_itself(monkeypatch):
+    """A call asks what it would else be refused."""
+    monkeypatch.setattr(gated_calls, "_MOST_DECLINED_OF_ONE", 3)
+
+
+async def test_a_call_asks_the_owner_itself_and_once_where_its_client_has_dialogs(safe, server, era, asks_by_itself):
+    """H8: one call, not three. What was permitted holds for it alone."""
+    count = len(safe.records())
+    dialogs = Dialogs([YES])
+    patch = PATCH.format(f"asked-{era}.log")
+    async with Client(server(), mode=era, elicitation_callback=dialogs) as client:
+        assert await outcome(client, cmd=RESET) == "ran"
+        assert await outcome(client, cmd="git clean -fd; sleep 0", timeout_ms=3_600_000) == "ran"
+        assert await outcome(client, "apply_patch", patch=patch) == "ran"
+    assert (safe.root / f"asked-{era}.log").exists()
+    assert [
+        "Permit " + gate in one.message
+        for gate, one in zip(
+            ("destructive_command", "destructive_command", "long_timeout", WROTE), dialogs.read, strict=True
+        )
+    ] == [True] * 4, [one.message for one in dialogs.read]
+    assert "The agent has given no reason." in dialogs.read[0].message
+    assert RESET in dialogs.read[0].message
+    granted = since(safe, {"permission.granted"}, count)
+    assert [one.fields["scope"] for one in granted] == ["once"] * 4
+
+
+async def test_who_has_said_no_is_not_asked_by_the_same_call_again(safe, server, era, asks_by_itself):
+    """H8: who is asked often enough says yes."""
+    count = len(safe.records())
+    dialogs = Dialogs([NO])
+    fresh = server.__wrapped__()
+    async with Client(fresh, mode=era, elicitation_callback=dialogs) as client:
+        answer = await client.call_tool("exec_command", {"cmd": RESET})
+        told = answer.structured_content
+        assert (told["error"]["code"], told["error"]["retryable"]) == ("PERMISSION_REQUIRED", False)
+        assert "The owner was asked, and has not permitted it" in answer.content[0].text
+        for cmd in (RESET, f"{RESET} HEAD", f"{RESET} HEAD~0", f"{RESET} HEAD -q", f"{RESET} -q"):
+            assert await outcome(client, cmd=cmd) == "destructive_command"
+    assert len(dialogs.read) == 3
+    assert since(safe, {"permission.granted", "command.admitted"}, count) == []
+
+
+async def test_a_call_that_asks_twice_and_is_refused_once_does_not_run(safe, server, asks_by_itself):
+    dialogs = Dialogs([YES, NO])
+    async with Client(server.__wrapped__(), mode="legacy", elicitation_callback=dialogs) as client:
+        assert await outcome(client, cmd="git clean -fdx; sleep 0", timeout_ms=3_600_000) == "destructive_command"
+    assert len(dialogs.read) == 2
+    unreachable = Dialogs([YES])
+    async with Client(server.__wrapped__(), mode="legacy", elicitation_callback=unreachable) as client:
+        assert await outcome(client, cmd="curl https://nowhere.test") == "network"
+        assert await outcome(client, cmd=RESET, session="new") == "destructive_command"
+    assert unreachable.read == []  # nobody could permit it
 
 
 COMMANDS = {

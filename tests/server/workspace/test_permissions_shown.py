@@ -12,6 +12,7 @@ from tests.server.workspace.served import opened, owned
 from gloveport.approvals import desk
 from gloveport.engine.caller import caller_over_stdio
 from gloveport.server.protocol import make_server
+from gloveport.server.tools import gated_calls
 from gloveport.server.tools.command_tools import CommandArguments, CommandTools
 from gloveport.server.tools.write_tools import WriteTools
 
@@ -42,8 +43,9 @@ async def safe(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def fresh(safe, monkeypatch):
-    """Nothing is permitted yet; and answers are looked for often."""
+    """Nothing is permitted yet; answers are looked for often; and no call asks by itself."""
     monkeypatch.setattr(desk, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(gated_calls, "_MOST_DECLINED_OF_ONE", 0)
     safe.forget_permissions()
     safe.write(LOCK, "{}\n")
 

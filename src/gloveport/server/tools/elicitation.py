@@ -145,10 +145,7 @@ class Attendance:
             return can_sample(self.ctx)
         if not self.desk.asks_clients or one.id in self._given_back | self.run.queued:
             return False
-        capabilities = self.ctx.client_capabilities
-        elicitation = None if capabilities is None else capabilities.elicitation
-        # A bare {} means forms.
-        return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+        return has_dialogs(self.ctx)
 
     def _withdraw(self, waiting: set[str]) -> None:
         """Close the dialogs about what somebody else has answered."""
@@ -219,6 +216,15 @@ class Attendance:
                 one.id: _sample(one) if isinstance(one, SamplingRequest) else _elicit(one) for one in asked
             },
         )
+
+
+def has_dialogs(ctx: Context[Any, Any]) -> bool:
+    """Whether the client says that it can put a question to a person."""
+    capabilities = ctx.client_capabilities
+    elicitation = None if capabilities is None else capabilities.elicitation
+    return elicitation is not None and (
+        elicitation.form is not None or elicitation.url is None
+    )  # a bare {} means forms
 
 
 def _sample(need: SamplingRequest) -> wire.CreateMessageRequest:

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from gloveport.server.rendering.workspace_replies import unforeseen
 from gloveport.server.tools.command_tools import CommandTools
 from gloveport.server.tools.file_tools import file_tools
+from gloveport.server.tools.gated_calls import GatedCalls
 from gloveport.server.tools.information import InformationTools
 from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.permission import PermissionTool
@@ -45,6 +46,7 @@ def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
     names: list[str] = []
     files, writes, commands = file_tools(service), WriteTools(service=service), CommandTools(service=service)
     permission = PermissionTool(service=service)
+    gated = GatedCalls(permission=permission)
     about = InformationTools(service=service, version=version, names=names)
     offered: list[tuple[Function, str, wire.ToolAnnotations]] = [
         (about.server_info, "Server info", _READS),
@@ -53,11 +55,11 @@ def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
         (files["list_dir"], "List directory", _READS),
         (files["list_files"], "List files", _READS),
         (files["search_text"], "Search text", _READS),
-        (writes.edit_file, "Edit file", _WRITES),
-        (writes.apply_patch, "Apply patch", _WRITES),
-        (writes.apply_changes, "Apply changes", _WRITES),
+        (gated.wrap("edit_file", writes.edit_file), "Edit file", _WRITES),
+        (gated.wrap("apply_patch", writes.apply_patch), "Apply patch", _WRITES),
+        (gated.wrap("apply_changes", writes.apply_changes), "Apply changes", _WRITES),
         (writes.undo_patch, "Undo patch", _WRITES),
-        (commands.exec_command, "Execute command", _RUNS),
+        (gated.wrap("exec_command", commands.exec_command), "Execute command", _RUNS),
         (commands.write_stdin, "Write stdin", _FEEDS),
         (commands.kill_command, "Kill command", _WRITES),
         (commands.kill_session, "Kill session", _WRITES),

@@ -76,7 +76,7 @@ class PermissionTool:
     _pending: dict[str, _PendingRequest] = field(default_factory=dict)
     """Runs that ask, by their ids."""
 
-    async def request_permissions(  # noqa: PLR0911 - they are the tool's
+    async def request_permissions(
         self,
         ctx: Context[Any, Any],
         tool_name: Target,
@@ -96,6 +96,21 @@ class PermissionTool:
             if known is None or known.request.owner != caller.share:
                 return refusal(WorkspaceError("NOT_FOUND", "nothing is asked for under this name any more"))
             return await self._attend(ctx, known, state)
+        return await self.ask(ctx, tool_name, permission, arguments, reason=reason, scope=scope, seconds=ttl_seconds)
+
+    async def ask(
+        self,
+        ctx: Context[Any, Any],
+        tool_name: Target,
+        permission: Gate,
+        arguments: dict[str, Any],
+        *,
+        reason: str = "",
+        scope: GrantScope = "once",
+        seconds: int = 300,
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
+        """What became of a request for a permission, which is made or waited for."""
+        caller = caller_of(ctx, self.service.transport)
         try:
             call = await self._plan(tool_name, arguments)
         except (WorkspaceError, ValidationError) as error:
@@ -107,7 +122,7 @@ class PermissionTool:
             gate=permission,
             subject=permission_subject(permission, call.action),
             scope=scope,
-            seconds=ttl_seconds,
+            seconds=seconds,
         )
         if permission not in {need.gate for need in open_needs(self.service.settings, call.action.needs)}:
             return _outcome(request, "granted", "It needs no such permission.")
@@ -120,7 +135,8 @@ class PermissionTool:
         except Denied as denial:
             self.service.permissions.deny(request, denial.code)
             return _denial_reply(denial)
-        return await self._attend(ctx, pending)
+        state = None if ctx.request_state is None else State.read(ctx.request_state)
+        return await self._attend(ctx, pending, state if state and state.run_id == pending.run.id else None)
 
     def _refuse_unasked(self, request: PermissionRequest, call: _PlannedCall) -> wire.CallToolResult | None:
         """The refusal of what nobody is asked for, because nobody could give it; None where somebody may."""

@@ -1,0 +1,112 @@
+"""Asks the owner within a call that a gate has refused, where its client has dialogs: one call instead of three.
+
+What is asked, and what holds of the answer, is as ``request_permissions`` has it. Who has said no to a call is not
+asked about it again by the call itself.
+"""
+
+import functools
+import hashlib
+import inspect
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+import mcp_types as wire
+from mcp.server.mcpserver import Context
+from pydantic import JsonValue
+
+from gloveport.model.workspace import GATES, Gate
+from gloveport.server.request_caller import caller_of
+from gloveport.server.tools.elicitation import has_dialogs
+from gloveport.server.tools.permission import PermissionTool, Target
+
+Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
+
+_MOST_DECLINED: Final = 256
+_MOST_DECLINED_OF_ONE: Final = 3
+"""Who is asked often enough says yes: from then on somebody has to call ``request_permissions``."""
+_SAYS: Final = {
+    "denied": "The owner was asked, and has not permitted it: do it another way.",
+    "waiting": "The owner is being asked: make the same call again to wait for the answer.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedCalls:
+    """Tools that ask; ``permission`` is what they ask by."""
+
+    permission: PermissionTool
+    _declined: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
+    """Whose call was not permitted, and for what."""
+
+    def wrap(self, name: Target, function: Callable[..., Awaitable[wire.CallToolResult]]) -> Callable[..., Any]:
+        """The tool, which has its owner asked what it would else be refused."""
+
+        @functools.wraps(function)
+        async def call(ctx: Context[Any, Any], **arguments: Any) -> Reply:  # noqa: ANN401 - the tool checks them
+            answer = await function(ctx, **arguments)
+            gates = _gates_of(answer)
+            if not gates or not self._can_ask(ctx):
+                return answer
+            for gate in gates:
+                outcome = await self._ask(ctx, name, gate, arguments)
+                if isinstance(outcome, wire.InputRequiredResult):
+                    return outcome
+                if outcome != "granted":
+                    return _say(answer, outcome)
+            return await function(ctx, **arguments)
+
+        call.__dict__["__signature__"] = inspect.signature(function)
+        return call
+
+    def _can_ask(self, ctx: Context[Any, Any]) -> bool:
+        return self.permission.service.permissions.desk.asks_clients and has_dialogs(ctx)
+
+    async def _ask(
+        self, ctx: Context[Any, Any], name: Target, gate: Gate, arguments: dict[str, Any]
+    ) -> str | wire.InputRequiredResult:
+        """What became of the question, in a word; empty where it is not put."""
+        share = caller_of(ctx, self.permission.service.transport).share
+        given = {key: value for key, value in arguments.items() if value is not None}
+        call = (share, _digest(name, gate, given))
+        if call in self._declined or sum(one == share for one, _ in self._declined) >= _MOST_DECLINED_OF_ONE:
+            return ""
+        answer = await self.permission.ask(ctx, name, gate, given)
+        if isinstance(answer, wire.InputRequiredResult):
+            return answer
+        status = str((answer.structured_content or {}).get("status", ""))
+        if status == "denied":
+            self._declined[call] = None
+            if len(self._declined) > _MOST_DECLINED:
+                self._declined.popitem(last=False)
+        return status
+
+
+def _digest(name: Target, gate: Gate, arguments: dict[str, Any]) -> str:
+    text = json.dumps([name, gate, arguments], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _gates_of(answer: wire.CallToolResult) -> list[Gate]:
+    """The gates at which a call waits for somebody who may permit it."""
+    error = (answer.structured_content or {}).get("error") if answer.is_error else None
+    if not isinstance(error, dict) or error["code"] != "PERMISSION_REQUIRED" or not error["retryable"]:
+        return []
+    return [gate for gate in GATES if gate in error["details"].get("permissions", ())]
+
+
+def _say(answer: wire.CallToolResult, outcome: str) -> wire.CallToolResult:
+    """The refusal, with what became of the question in the place of its hint."""
+    words = _SAYS.get(outcome)
+    if words is None:
+        return answer
+    error: dict[str, JsonValue] = (answer.structured_content or {})["error"]
+    error["retryable"] = outcome == "waiting"
+    error["details"] = {**cast("dict[str, JsonValue]", error["details"]), "retry_hint": words}
+    for block in answer.content:
+        if isinstance(block, wire.TextContent):
+            kept = [line for line in block.text.split("\n") if not line.startswith(("Hint: ", "Category: "))]
+            block.text = "\n".join([*kept, words])
+    return answer
