@@ -12,11 +12,10 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from tests import forked
+from tests import forked, shared_host
 
 from gloveport import event_loop
 from gloveport.audit import read
-from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.runtimes import python
@@ -74,6 +73,12 @@ def anyio_backend():
     return "asyncio", {"loop_factory": lambda: SelectorEventLoop(event_loop.Selector())}
 
 
+@pytest.fixture(scope="session", autouse=True)
+async def event_loop_of_all(anyio_backend):
+    """One for all tests, so that what is started for many of them can go on: see ``shared_host``."""
+    return
+
+
 @pytest.fixture(scope="session")
 def gloveport():
     """The command, whose processes start fast: see ``forked``."""
@@ -89,7 +94,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 async def engine(environ: dict[str, str]):
     """An engine as the default configuration assembles it, but that nothing waits ahead of need."""
-    async with app.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as assembled:
+    async with shared_host.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as assembled:
         yield assembled
 
 

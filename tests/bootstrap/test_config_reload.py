@@ -5,8 +5,8 @@ import logging
 
 import anyio
 import pytest
+from tests import shared_host
 
-from gloveport.bootstrap import app
 from gloveport.bootstrap.config_reload import following
 from gloveport.config import load
 from gloveport.config.schema import PoolSettings
@@ -42,7 +42,7 @@ async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tm
     async def address():
         return (await engine.execute(Request(language="python", code=code), caller="test")).value
 
-    async with app.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
         assert await address() is None
         file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")
         await until(lambda: engine.reach.egress.apis)

@@ -1,6 +1,6 @@
 """Access tokens are obtained when they are needed, renewed before they expire, and never asked for in vain. N5, T4, T5.
 
-The time of these loops can be put ahead. The token endpoint is a function that is handed in, as the real way out is.
+The time of the event loop can be put ahead. The token endpoint is a function that is handed in, as the real way out is.
 """
 
 import asyncio
@@ -26,20 +26,17 @@ pytestmark = pytest.mark.anyio
 SECRET = "s3cret:of+the/client"
 
 
-class Loop(asyncio.SelectorEventLoop):
-    ahead = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.ahead
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio", {"loop_factory": Loop}
+@pytest.fixture(autouse=True)
+async def own_time(monkeypatch):
+    """That of the event loop, which ``pass_time`` puts ahead, until the test is over."""
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", loop.time)
 
 
 def pass_time(seconds):
-    asyncio.get_running_loop().ahead += seconds
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    loop.time = lambda: time() + seconds
 
 
 class Endpoint:

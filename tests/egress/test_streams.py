@@ -568,7 +568,13 @@ end = client.next()
 async def test_a_websocket_is_written_down(world, chat):
     """T6: sizes both ways, the secret that came, nothing of what was said."""
     await chat(
-        'client = Client()\nclient.message()\nclient.send(TextMessage(data="a word of mine"))\nclient.stream.close()'
+        """
+client = Client()
+client.message(), client.message(), client.next()
+client.send(TextMessage(data="a word of mine"))
+assert client.message() == "a word of mine"
+client.stream.close()
+"""
     )
     ended = world.records("fetch.ended")[-1].fields
     assert (ended["api"], ended["http_status"], ended["scrubbed"]) == ("socket", 101, ["socket.bearer"])

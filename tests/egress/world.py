@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import shared_host
 from tests.far_side.listening import HOST
 
 from gloveport.audit import read
 from gloveport.audit.record import Record
-from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.model import Language, Request, Result
@@ -57,7 +57,7 @@ async def opened(state: Path, environ: Mapping[str, str], **config) -> AsyncIter
     state.mkdir()
     told = {"pool": {"forked": 0, "booted": 0}} | config
     secrets = {"ALPHA_KEY": SECRET, **environ, "GLOVEPORT_STATE": str(state)}
-    async with assemble(Config.model_validate(told), secrets) as engine:
+    async with shared_host.assemble(Config.model_validate(told), secrets) as engine:
         yield World(engine, state)
 
 

@@ -7,8 +7,8 @@ import sys
 
 import anyio
 import pytest
+from tests import shared_host
 
-from gloveport.bootstrap import app
 from gloveport.bootstrap.build import reach_of
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
@@ -36,7 +36,7 @@ class Caller:
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory):
     environ = {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
-    async with app.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as engine:
+    async with shared_host.assemble(Config(pool=PoolSettings(forked=0, booted=0)), environ) as engine:
         yield engine
 
 
@@ -115,7 +115,7 @@ async def test_a_fork_bomb_of_jobs_ends_with_its_call(caller):
 
 async def test_a_language_that_is_not_allowed_is_denied_in_a_session_too(environ):
     policy = Policy(languages=frozenset({"python"}))
-    async with app.assemble(Config(policy=policy, pool=PoolSettings(forked=0, booted=0)), environ) as engine:
+    async with shared_host.assemble(Config(policy=policy, pool=PoolSettings(forked=0, booted=0)), environ) as engine:
         caller = Caller(engine)
         assert (await caller.call("python", "1")).status == "ok"
         for language in LANGUAGES[1:]:
@@ -158,7 +158,7 @@ async def test_what_the_configuration_takes_back_the_answers_name(environ):
         return {"description": "An API.", "hosts": [host]}
 
     config = Config(api={"kept": api("a.test"), "changed": api("b.test")}, pool=PoolSettings(forked=0, booted=0))
-    async with app.assemble(config, environ) as engine:
+    async with shared_host.assemble(config, environ) as engine:
         caller = Caller(engine)
         assert (await caller.call("python", "1")).session.narrowed == ()
         gateway = engine.gateway

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import anyio
 import pytest
+from tests import shared_host
 
 from gloveport.bootstrap import app, build
 from gloveport.config import Config
@@ -53,7 +54,7 @@ def opened(shared, environ):
             for owner in {session.owner for session in shared.sessions.alive()}:
                 await shared.sessions.end_of(owner, "the test is over")
             return
-        async with app.assemble(Config(**{"pool": NOTHING_WAITS, **tables}), environ) as engine:
+        async with shared_host.assemble(Config(**{"pool": NOTHING_WAITS, **tables}), environ) as engine:
             yield engine
 
     return make

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests import shared_host
 from tests.egress.world import World
 from tests.environments.index import YOUNG, Index, link, serve
 
 from gloveport.approvals.question import Verdict
-from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Request
@@ -28,7 +28,7 @@ async def opened(state: Path, *indexes: Index, environments=None, pool=None, **p
         "packages": {"indexes": [f"{name}/simple" for name in names], **packages},
         "api": {f"index{n}": {"hosts": [name], "addresses": ["127.0.0.1"]} for n, name in enumerate(names)},
     }
-    async with assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
+    async with shared_host.assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
         yield World(engine, state)
 
 

@@ -25,9 +25,12 @@ class Loop(asyncio.SelectorEventLoop):
         return self.now
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio", {"loop_factory": Loop}
+@pytest.fixture(autouse=True)
+async def own_time(monkeypatch):
+    """That of the event loop of all tests, until this one is over."""
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "now", 0.0, raising=False)
+    monkeypatch.setattr(loop, "time", lambda: loop.now)
 
 
 async def settle():

@@ -1,6 +1,6 @@
 """Secrets come from where the operator keeps them, at the moment they are needed. N5, T4, T5.
 
-The time of these loops can be put ahead, so nothing waits for what is kept to grow old.
+The time of the event loop can be put ahead, so nothing waits for what is kept to grow old.
 """
 
 import asyncio
@@ -23,20 +23,17 @@ pytestmark = pytest.mark.anyio
 SECRET = "correct-horse-battery"
 
 
-class Loop(asyncio.SelectorEventLoop):
-    ahead = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.ahead
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio", {"loop_factory": Loop}
+@pytest.fixture(autouse=True)
+async def own_time(monkeypatch):
+    """That of the event loop, which ``pass_time`` puts ahead, until the test is over."""
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", loop.time)
 
 
 def pass_time(seconds):
-    asyncio.get_running_loop().ahead += seconds
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    loop.time = lambda: time() + seconds
 
 
 def written(path: Path, data: bytes | str, mode=0o600) -> Path:

@@ -142,7 +142,7 @@ async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
     """Assemble an engine as configured, with the shop as its only server."""
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     servers = {"shop": Server(command=forked.command(FAR_SIDE, str(directory / "ledger")))}
-    config = Config(servers=servers, pool=PoolSettings(forked=2, booted=0), policy=ONE, **settings)
+    config = Config(servers=servers, pool=PoolSettings(forked=0, booted=0), policy=ONE, **settings)
     async with shared_host.assemble(config, environ, connect_servers) as engine:
         yield Shop(engine, directory, environ)
 

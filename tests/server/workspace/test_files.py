@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
+from tests import shared_host
 from tests.server.workspace.served import opened, owned
 
-from gloveport.bootstrap import app
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.config import Config
@@ -312,7 +312,10 @@ async def test_what_a_decoder_that_was_taken_over_gives_back_is_looked_at(served
 
 
 async def assembled(config, environ):
-    async with app.assemble(config, environ) as engine, open_workspace(engine, config, environ, "stdio") as service:
+    async with (
+        shared_host.assemble(config, environ) as engine,
+        open_workspace(engine, config, environ, "stdio") as service,
+    ):
         return service
 
 
@@ -356,7 +359,7 @@ async def test_a_second_server_works_in_the_same_workspace(served):
     """A write of one is seen by the other, a stale revision is refused, undo takes back what was last."""
     config = served.service.config
     async with (
-        app.assemble(config, served.environ) as engine,
+        shared_host.assemble(config, served.environ) as engine,
         open_workspace(engine, config, served.environ, "stdio") as service,
         Client(make_server(engine, config, served.environ, "stdio", service)) as other,
     ):

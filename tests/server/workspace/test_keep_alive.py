@@ -5,10 +5,10 @@ import math
 import anyio
 import pytest
 from mcp import Client
+from tests import shared_host
 from tests.server.workspace.served import git, owned
 from tests.server.workspace.test_permissions import served_over_http
 
-from gloveport.bootstrap import app
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.server.protocol import make_server
@@ -27,7 +27,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
     workspace = {"root": str(root), "orphan_seconds": 0.5}
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": workspace})
     async with (
-        app.assemble(config, environ) as engine,
+        shared_host.assemble(config, environ) as engine,
         open_workspace(engine, config, environ, "http") as service,
         served_over_http(make_server(engine, config, environ, "http", service)) as url,
         Client(url, mode="legacy") as client,

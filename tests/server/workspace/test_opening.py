@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from tests import shared_host
 
-from gloveport.bootstrap import app
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.bootstrap.workspace_options import with_workspace
@@ -44,7 +44,7 @@ async def test_a_workspace_that_holds_the_configuration_is_not_opened(tmp_path, 
     believed.touch()
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
-    async with app.assemble(config, environ) as engine:
+    async with shared_host.assemble(config, environ) as engine:
         with pytest.raises(ConfigError, match="the configuration"):
             async with open_workspace(engine, config, environ, "stdio", [believed]):
                 pass
@@ -59,7 +59,7 @@ async def test_a_workspace_that_holds_the_program_of_a_server_is_not_opened(tmp_
     servers = {"mine": {"command": [f"{root}/serve"]}}
     settings = {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}, "servers": servers}
     config = Config.model_validate(settings)
-    async with app.assemble(config, environ, connect_servers) as engine:
+    async with shared_host.assemble(config, environ, connect_servers) as engine:
         with pytest.raises(ConfigError, match=r"servers\.mine\.command"):
             async with open_workspace(engine, config, environ, "stdio"):
                 pass

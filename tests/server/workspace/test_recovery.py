@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import shared_host
 
 from gloveport.audit import read
-from gloveport.bootstrap import app
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.engine.caller import Caller
@@ -36,7 +36,7 @@ async def test_a_change_that_was_interrupted_is_recorded_and_told(tmp_path, capl
             journal.end(COMMITTED)
     config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
     for _ in range(2):  # the second finds nothing
-        async with app.assemble(config, environ) as engine, open_workspace(engine, config, environ, "stdio"):
+        async with shared_host.assemble(config, environ) as engine, open_workspace(engine, config, environ, "stdio"):
             pass
     told = [one.fields for one in read.records(tmp_path / "state/audit") if one.kind == "workspace.recovered"]
     assert told == [{"root": str(root), "state": state, "left": left}]
